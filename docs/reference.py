@@ -24,6 +24,8 @@ from edged.actions.tool import Tool  # noqa: E402
 from edged.cli.main import VERBS  # noqa: E402
 from edged.errors import ErrorCode  # noqa: E402
 from edged.operations.table import bench_tools, static_tools  # noqa: E402
+from edged.profiles.authoring.checking import library_lines  # noqa: E402
+from edged.profiles.authoring.verification import FOLDER, load_reports  # noqa: E402
 from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
 from edged.profiles.format.tables import Table  # noqa: E402
 from edged.profiles.loading import load_library  # noqa: E402
@@ -170,6 +172,19 @@ def instruments() -> Iterator[str]:
     yield HEARTBEATS.sub(lambda m: m[1] + "\n".join(_heartbeats()) + "\n\n", page)
 
 
+def library() -> Iterator[str]:
+    yield "# The profiles that ship\n"
+    yield f"{MADE}\n"
+    yield "By class and maker, with what was verified, on what and by whom."
+    yield "`edged profile docs KEY` is a page to hold against the manual in ten minutes:"
+    yield "all that it sends beside what it says. What you tried yourself (`edged profile test`) is"
+    yield "listed by `edged profile docs --output DIR`, and told by list_profiles. Yours is not"
+    yield "here: [import it](import.md), or [write it](add-your-instrument.md)."
+    place = ROOT / "profiles"
+    profiles = tuple(load_library([place]).profiles.values())
+    yield from library_lines(profiles, load_reports(place / FOLDER))
+
+
 def _heartbeats() -> Iterator[str]:
     yield "\n| profile | heartbeat | asked | where it stands, or why it is off |\n|---|---|---|---|"
     for key, profile in sorted(load_library([ROOT / "profiles"]).profiles.items()):
@@ -224,6 +239,7 @@ PAGES: Final = MappingProxyType(
         "errors.md": errors,
         "profiles.md": profiles,
         "instruments.md": instruments,
+        "library.md": library,
     }
 )
 
@@ -281,6 +297,7 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.BIND_FAILED: "a port is taken or cannot be bound; by whom is said",
         ErrorCode.NO_KEYS: "no key of a token's issuer can be had now, to judge it by: try again",
         ErrorCode.NO_ENGINE: "no engine answers",
+        ErrorCode.EDGE_FAILED: "an edge of the fleet is not there, or did not answer as it should",
         ErrorCode.INTERNAL: "edged made a mistake; the id is in its log",
     }
 )

@@ -93,6 +93,7 @@ class ErrorCode(enum.StrEnum):
     BIND_FAILED = "bind_failed"
     NO_ENGINE = "no_engine"
     NO_KEYS = "no_keys"
+    EDGE_FAILED = "edge_failed"
     # Fault
     INTERNAL = "internal"
 

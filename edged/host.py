@@ -43,6 +43,7 @@ __all__ = [
     "kept_copy",
     "machine_addresses",
     "may_write",
+    "netloc_of",
     "port_holder",
     "qualified_host_name",
     "reached_at",
@@ -214,6 +215,28 @@ def port_holder(port: int) -> str:
     return ""
 
 
+def program_at(port: int) -> str:
+    """Whose a connection over loopback is that comes from that port, as ``PID n python3 run.py``.
+
+    Empty where it cannot be seen: only an administrator sees the programs of other users. Blocks.
+    """
+    import psutil  # here, because most programs of edged never ask
+
+    try:
+        for connection in psutil.net_connections(kind="tcp4"):
+            if not connection.laddr or connection.laddr.port != port or not connection.pid:
+                continue
+            if connection.status != psutil.CONN_ESTABLISHED or not connection.raddr:
+                continue
+            if connection.laddr.ip == LOOPBACK == connection.raddr.ip:
+                program = psutil.Process(connection.pid)
+                words = [Path(word).name for word in program.cmdline()[1:] if word[:1] != "-"]
+                return " ".join([f"PID {connection.pid}", program.name(), *words[:1]])
+    except (psutil.Error, OSError):
+        return ""
+    return ""
+
+
 def resident_bytes(pid: int) -> int | None:
     """What a process has in memory; ``None`` where that cannot be seen, as when it is gone."""
     if sys.platform == "win32":
@@ -375,6 +398,11 @@ def address_of(bound: Sequence[str], addresses: Sequence[str]) -> str:
 def reached_at(bound: Sequence[str]) -> str:
     """The address by which this machine is reached where these are listened on."""
     return address_of(bound, machine_addresses()) if bound else LOOPBACK
+
+
+def netloc_of(host: str, port: int) -> str:
+    """Host and port as a URL has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(address: str) -> bool:

@@ -28,7 +28,7 @@ from re import _constants as ops  # type: ignore[attr-defined]  # it has no stub
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
-__all__ = ["MAX_PATTERN", "compiled", "found_in", "why_slow"]
+__all__ = ["MAX_PATTERN", "compiled", "found_in", "needed_text", "why_slow"]
 
 MAX_PATTERN: Final = 300
 """Characters of a pattern that is taken from a file."""
@@ -500,3 +500,32 @@ def compiled(pattern: str, *, any_case: bool = True) -> re.Pattern[str]:
 def found_in(text: str, pattern: str, *, any_case: bool = True) -> re.Match[str] | None:
     """Where a pattern of a file first matches in the beginning of a text, which is all it sees."""
     return compiled(pattern, any_case=any_case).search(text, 0, MAX_SEARCHED)
+
+
+@functools.lru_cache(maxsize=1024)
+def needed_text(pattern: str) -> str:
+    """A text without which a pattern finds nothing, for a look that costs less; empty: not known.
+
+    In lower case as ``str.casefold`` makes it: whoever looks makes what is searched alike.
+
+    Raises:
+        re.error: it is no regular expression.
+    """
+    found = _needed(parser.parse(pattern))
+    return max(found, key=len, default="")
+
+
+def _needed(tree: Any) -> Iterator[str]:
+    """Runs of characters that every match of a sequence holds."""
+    run = ""
+    for code, argument in tree:
+        if code is ops.LITERAL and argument < 128:
+            run += chr(argument)
+            continue
+        yield run.casefold()
+        run = ""
+        if code is ops.SUBPATTERN:
+            yield from _needed(argument[3])
+        elif code is ops.MAX_REPEAT and argument[0] > 0:
+            yield from _needed(argument[2])
+    yield run.casefold()

@@ -28,6 +28,8 @@ from edged.sdk.wrapper import NotConnected, SdkMissing, library, setting
 
 __all__ = ["MCP_TOOL_SPECS", "Wrapper", "check_library"]
 
+# The chip of the Analog Discovery 1 and 2, which other makers' devices have too; Digilent's own.
+USB_IDS = ["0403:6014", "1443:*"]
 MAX_VOLTS = float(setting("max_volts", "5"))
 SETTLE_S = float(setting("settle_s", "2"))
 POLL_S = 0.005

@@ -28,6 +28,7 @@ from edged.sdk.wrapper import NotConnected, setting
 __all__ = ["MCP_TOOL_SPECS", "Supply", "Wrapper"]
 
 USB_ID = (0x0416, 0x5011)
+USB_IDS = ["0416:5011"]
 FAMILY = re.compile(r"KORAD|TENMA|VELLEMAN|RND|S-LS", re.IGNORECASE)
 PACE_S = 0.08
 """Between two commands: what comes sooner is lost."""

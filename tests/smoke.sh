@@ -1,7 +1,14 @@
 #!/bin/bash
-# initialize, tools/list and one call by curl, against the engine at $MCP_URL.
+# initialize, tools/list and one call by curl, against the engine at $MCP_URL; else the one that
+# `make run` has started, wherever it listens.
 set -euo pipefail
-url=${MCP_URL:-http://127.0.0.1:8767/mcp}
+url=${MCP_URL:-}
+if [ -z "$url" ] && [ -r var/engine.json ]; then
+    told() { sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\).*/\1/p" var/engine.json; }
+    url=http://127.0.0.1:$(told mcp_port)$(told mcp_path)
+fi
+url=${url:-http://127.0.0.1:8767/mcp}
+echo "$url"
 
 post() {
     echo "> $1"

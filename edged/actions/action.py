@@ -28,6 +28,7 @@ __all__ = [
     "RunCommand",
     "RunSequence",
     "SendLines",
+    "SendProgram",
     "SendScpi",
     "StartStream",
     "StartSweep",
@@ -150,6 +151,27 @@ class SendScpi(Action):
     instrument_id: str
     scpi: str
     purpose: Purpose = Purpose.CALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendProgram(SendScpi):
+    """Send one message of a program that knows VISA, byte for byte. No tool makes this.
+
+    What it may send is what ``SendScpi`` may, and what is a command of the profile is held to the
+    profile's bounds besides.
+
+    Attributes:
+        scpi: the message as it is judged and recorded: its blocks are told by their length.
+        data: what goes out, without its end.
+        inside: lines that stand in a block, in case the instrument takes it for none.
+        timeout_s: what its answer may take; 0: as the profile says.
+        hold: keeps the line for its program once it is answered; see ``instruments.mailbox``.
+    """
+
+    data: bytes
+    inside: tuple[str, ...] = ()
+    timeout_s: float = 0.0
+    hold: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

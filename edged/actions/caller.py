@@ -29,10 +29,10 @@ class Route(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a verified token says; docs/promises.md section 9 has the rule for each field.
+    """What a verified token says; docs/relay.md has the rule for each field.
 
     ``exp`` and ``iat`` are Unix epoch seconds; ``tools_allow`` entries are ``<tool>`` or
-    ``<tool>:<scope>``.
+    ``<tool>:<scope>``. A token is for one edge, ``edge_id``, or for those of ``edges_allow``.
     """
 
     iss: str
@@ -43,6 +43,7 @@ class Claims:
     edge_id: str
     tools_allow: frozenset[str]
     danger_allow: bool
+    edges_allow: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ class Caller:
         outer_tool, outer_scope: for a nested action, the tool and scope it was allowed under.
         on_behalf_of: id of the sweep, stream or sequence run that asks, else empty.
         lease: the id of the lease that it presents, else empty; a secret.
+        bearer: at a relay front the token that it showed, to be shown to edges; a secret.
         approval: what a person said yes to, for what is done on this very call's behalf.
         is_look: an open page looks again: what it is told of the daemon leaves no row.
     """
@@ -86,6 +88,7 @@ class Caller:
     outer_scope: str = ""
     on_behalf_of: str = ""
     lease: str = field(default="", repr=False)
+    bearer: str = field(default="", repr=False)
     approval: Approval | None = None
     is_look: bool = False
 

@@ -13,8 +13,18 @@ from typing import Any, Final
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
 from edged.actions.elicit import CallClient
+from edged.actions.outcome import Outcome
 
-__all__ = ["DRY_RUN", "LEASE", "MakeAction", "Tool", "ToolAnnotations", "ToolCall"]
+__all__ = [
+    "DRY_RUN",
+    "LEASE",
+    "MakeAction",
+    "Tell",
+    "Tool",
+    "ToolAnnotations",
+    "ToolCall",
+    "Underway",
+]
 
 
 DRY_RUN: Final = "dry_run"
@@ -56,6 +66,22 @@ class ToolCall:
             "client": self.client,
         }
 
+
+class Underway:
+    """What a call has begun and has not come to its end.
+
+    No ``ABC``: every call asks whether it is one, and that class answers in Python.
+    """
+
+    __slots__ = ()
+
+    def cancel(self) -> None:
+        """Whoever asked is gone: end it; only the first time counts."""
+        raise NotImplementedError
+
+
+Tell = Callable[[Outcome | None], None]
+"""Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""
 
 MakeAction = Callable[[ToolCall, Check], Action]
 

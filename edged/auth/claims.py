@@ -1,9 +1,9 @@
 """What a token must look like and say, judged without keys, sockets or a clock of its own.
 
 Two pure steps: ``read_token`` takes the text of a token apart, ``check_claims`` holds what it says
-to the table of docs/promises.md section 9. Both are stricter than any JWT library: what they have
-not been told to accept they refuse. A reason is for the audit alone; whoever sent the token never
-sees it.
+to the tables of docs/relay.md, that of the door at which it is shown: an edge's, or the fleet's at
+a front. Both are stricter than any JWT library: what they have not been told to accept they refuse.
+A reason is for the audit alone; whoever sent the token never sees it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,20 @@ from edged.actions.caller import Claims
 
 __all__ = [
     "ALGORITHM",
+    "EVERY_EDGE",
+    "FLEET",
+    "HTTP_SD",
+    "MAX_HTTP_SD_LIFETIME_S",
     "RETRY_AFTER",
     "BadTokenError",
+    "Door",
+    "EdgeDoor",
+    "FleetDoor",
     "NoKeysError",
     "Token",
     "check_claims",
     "check_time",
+    "is_edge_id",
     "read_token",
 ]
 
@@ -33,14 +41,24 @@ ALGORITHM: Final = "RS256"
 MAX_TOKEN_CHARS: Final = 16_384
 MAX_KID_CHARS: Final = 200
 MAX_ENTRIES: Final = 1_000
+MAX_EDGES: Final = 1_000
 MAX_LIFETIME_S: Final = 300
+MAX_HTTP_SD_LIFETIME_S: Final = 30 * 24 * 3_600
+"""Prometheus reads its token from a file that somebody has to renew."""
 MAX_AHEAD_S: Final = 30
 MAX_EPOCH_S: Final = 1 << 40
 
 # Python-jose would take the standard base64 alphabet and padding in a signature too.
 FORM: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 SUBJECT: Final = re.compile(r"user:[A-Za-z0-9._@+|=:/-]{1,200}")
-ENTRY: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}(?::[A-Za-z0-9_.-]{1,200})?")
+# `resources/read` and `fleet/http_sd` are entries too.
+ENTRY: Final = re.compile(r"[A-Za-z0-9_.-]{1,200}(?:/[a-z_]{1,40})?(?::[A-Za-z0-9_.-]{1,200})?")
+EDGE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+FLEET: Final = "fleet"
+"""The audience of a token for many edges."""
+EVERY_EDGE: Final = "*"
+HTTP_SD: Final = "fleet/http_sd"
+"""The entry of tools_allow by which Prometheus asks a front for the edges."""
 # Each of these would let the token bring its key, or change what the signature covers.
 FORBIDDEN_HEADERS: Final = frozenset({"b64", "crit", "enc", "jku", "jwk", "x5c", "x5u", "zip"})
 
@@ -57,6 +75,32 @@ class NoKeysError(BadTokenError):
     """It cannot be judged now: there is no key of its issuer, and none can be had."""
 
 
+@dataclass(frozen=True, slots=True)
+class EdgeDoor:
+    """What an edge takes.
+
+    Attributes:
+        takes_fleet: also a fleet token that lists it: RELAY_FLEET, and only what came over NATS.
+    """
+
+    edge_id: str
+    takes_fleet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDoor:
+    """What a front takes for the fleet.
+
+    Attributes:
+        takes_all: also a token for every edge there is: FLEET_ALL.
+    """
+
+    takes_all: bool = False
+
+
+Door = EdgeDoor | FleetDoor
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """A token taken apart; nothing in it is verified.
@@ -69,6 +113,11 @@ class Token:
     payload: Mapping[str, Any]
     signed: bytes
     signature: bytes
+
+
+def is_edge_id(text: str) -> bool:
+    """Whether it can be the id of an edge, and so a part of a subject."""
+    return EDGE_ID.fullmatch(text) is not None
 
 
 def read_token(text: str) -> Token:
@@ -94,34 +143,70 @@ def read_token(text: str) -> Token:
     )
 
 
-def check_claims(payload: Mapping[str, Any], *, issuer: str, edge_id: str, now_ms: int) -> Claims:
-    """What the token says, if every row of the claims table holds.
+def check_claims(payload: Mapping[str, Any], *, issuer: str, door: Door, now_ms: int) -> Claims:
+    """What the token says, if every row of the door's table holds.
 
     Args:
         payload: as parsed from JSON without duplicate keys.
         issuer: RELAY_ISSUER.
-        edge_id: this edge.
+        door: where it is shown.
         now_ms: Unix epoch milliseconds.
 
     Raises:
         BadTokenError: a row does not hold.
     """
+    iss, (aud, edge_id, edges) = _same_text(payload, "iss", issuer), _audience(payload, door)
     claims = Claims(
-        iss=_same_text(payload, "iss", issuer),
-        aud=_same_text(payload, "aud", f"edge:{edge_id}"),
+        iss=iss,
+        aud=aud,
         sub=_subject(payload),
         exp=_epoch(payload, "exp"),
         iat=_epoch(payload, "iat"),
-        edge_id=_same_text(payload, "edge_id", edge_id),
+        edge_id=edge_id,
+        edges_allow=edges,
         tools_allow=_tools(payload),
         danger_allow=_bool(payload, "danger_allow"),
     )
-    if not 0 < claims.exp - claims.iat <= MAX_LIFETIME_S:
+    if not 0 < claims.exp - claims.iat <= _longest_s(claims, door):
         raise BadTokenError(f"The token lives for {claims.exp - claims.iat} s.")
     if "nbf" in payload and _epoch(payload, "nbf") * 1000 > now_ms + MAX_AHEAD_S * 1000:
         raise BadTokenError("The token is not valid yet (nbf).")
     check_time(claims, now_ms)
     return claims
+
+
+def _audience(payload: Mapping[str, Any], door: Door) -> tuple[str, str, frozenset[str]]:
+    """For whom it is: its audience, and the one edge or the edges that it names."""
+    if isinstance(door, EdgeDoor) and not (door.takes_fleet and payload.get("aud") == FLEET):
+        aud = _same_text(payload, "aud", f"edge:{door.edge_id}")
+        return aud, _same_text(payload, "edge_id", door.edge_id), frozenset()
+    aud = _same_text(payload, "aud", FLEET)
+    if "edge_id" in payload:
+        raise BadTokenError("A token for the fleet names one edge (edge_id).")
+    edges = _edges(payload)
+    if isinstance(door, EdgeDoor) and not edges & {door.edge_id, EVERY_EDGE}:
+        raise BadTokenError("The token for the fleet does not list this edge.")
+    if isinstance(door, FleetDoor) and EVERY_EDGE in edges and not door.takes_all:
+        raise BadTokenError("The token is for every edge, and FLEET_ALL is not set.")
+    return aud, "", edges
+
+
+def _longest_s(claims: Claims, door: Door) -> int:
+    """How long it may live: no edge knows of an exception."""
+    is_for_prometheus = isinstance(door, FleetDoor) and claims.tools_allow == {HTTP_SD}
+    return MAX_HTTP_SD_LIFETIME_S if is_for_prometheus else MAX_LIFETIME_S
+
+
+def _edges(payload: Mapping[str, Any]) -> frozenset[str]:
+    value = payload.get("edges_allow")
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_EDGES:
+        raise BadTokenError("The token's edges_allow is no array of edges.")
+    if value == [EVERY_EDGE]:
+        return frozenset(value)
+    for entry in value:
+        if not isinstance(entry, str) or not is_edge_id(entry):
+            raise BadTokenError("The token's edges_allow has an entry that is no edge.")
+    return frozenset(value)
 
 
 def check_time(claims: Claims, now_ms: int) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 from edged.actions.caller import Claims
 from edged.auth.claims import (
     BadTokenError,
+    Door,
     NoKeysError,
     Token,
     check_claims,
@@ -37,7 +38,7 @@ class _Verified:
 
 
 class Verifier:
-    """Verifies tokens for one edge.
+    """Verifies tokens.
 
     Args:
         keys: the issuer's.
@@ -49,31 +50,29 @@ class Verifier:
         self._keys = keys
         self._issuer = issuer
         self._clock = clock
-        self._remembered: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._remembered: OrderedDict[tuple[bytes, Door], _Verified] = OrderedDict()
 
-    async def verify(self, text: str, *, edge_id: str) -> Claims:
-        """What the token says, now that it is known to be the issuer's.
+    async def verify(self, text: str, door: Door) -> Claims:
+        """What the token says, now that it is known to be the issuer's, and meant for this door.
 
         Raises:
             BadTokenError: why it is refused; for the audit, not for its sender. ``NoKeysError``
                 where nothing is wrong with it that can be seen without the issuer's keys.
         """
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        known = self._remembered.get(digest)
+        key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest(), door
+        known = self._remembered.get(key)
         if known is not None and known.generation == (await self._keys.current()).generation:
-            if known.claims.edge_id != edge_id:
-                raise BadTokenError("The token is for another edge.")
             check_time(known.claims, self._clock.wall_ms())
             return known.claims
         token = read_token(text)
         claims = check_claims(
-            token.payload, issuer=self._issuer, edge_id=edge_id, now_ms=self._clock.wall_ms()
+            token.payload, issuer=self._issuer, door=door, now_ms=self._clock.wall_ms()
         )
         key_set = await self._keys.current()
         key_set = await self._check_signature(token, key_set, claims.sub)
         # Fetching keys took time.
         check_time(claims, self._clock.wall_ms())
-        self._remember(digest, _Verified(claims, key_set.generation))
+        self._remember(key, _Verified(claims, key_set.generation))
         return claims
 
     async def _check_signature(self, token: Token, key_set: KeySet, claimed: str) -> KeySet:
@@ -91,10 +90,10 @@ class Verifier:
         why = "its signature does not verify" if token.kid in newer.keys else "its kid is unknown"
         raise BadTokenError(f"The token claims to be of {claimed}, but {why}.")
 
-    def _remember(self, digest: bytes, verified: _Verified) -> None:
+    def _remember(self, key: tuple[bytes, Door], verified: _Verified) -> None:
         while len(self._remembered) >= MAX_REMEMBERED:
             self._remembered.popitem(last=False)
-        self._remembered[digest] = verified
+        self._remembered[key] = verified
 
 
 def _is_signed(token: Token, key_set: KeySet) -> bool:

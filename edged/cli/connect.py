@@ -1,4 +1,4 @@
-"""``edged connect CLIENT``: the configuration with which an MCP client reaches this bench.
+"""``edged connect CLIENT``: the configuration with which a client reaches this bench.
 
 What is to be copied goes to stdout, and nothing else; where to put it to stderr. The address is
 the one at which the private network reaches this machine, or 127.0.0.1 where nothing is opened.
@@ -20,7 +20,14 @@ from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, Invalid
-from edged.host import LOOPBACK, ExitStatus, keep_edge_id, reached_at, read_supervisor_file
+from edged.host import (
+    LOOPBACK,
+    ExitStatus,
+    keep_edge_id,
+    netloc_of,
+    reached_at,
+    read_supervisor_file,
+)
 
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 
@@ -115,8 +122,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
         remark = why_loopback(bound)
-    netloc = f"[{host}]" if ":" in host else host
-    return ClientTarget(name=options.name, url=f"http://{netloc}:{port}{path}"), remark
+    return ClientTarget(name=options.name, url=f"http://{netloc_of(host, port)}{path}"), remark
 
 
 def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTarget, str]:
@@ -167,6 +173,15 @@ def _vscode(target: ClientTarget) -> str:
     return json.dumps(told, indent=2)
 
 
+def _pyvisa(target: ClientTarget) -> str:
+    lines = f'import pyvisa\nrm = pyvisa.ResourceManager("{target.url}@edged")'
+    if target.needs_token:
+        lines += (
+            f"\n# The program's environment: what goes as Authorization: Bearer ${TOKEN_VARIABLE}"
+        )
+    return lines
+
+
 CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
     {
         "claude": Client(
@@ -186,6 +201,11 @@ CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
         "json": Client(
             write=_json,
             where="The form most clients take, .mcp.json of Claude Code among them.",
+        ),
+        "pyvisa": Client(
+            write=_pyvisa,
+            where="PyVISA programs and notebooks: `pip install pyvisa-edged` where they run, and "
+            "these two lines in place of their own (docs/visa.md).",
         ),
     }
 )

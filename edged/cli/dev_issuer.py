@@ -1,7 +1,8 @@
 """``edged dev-issuer``: a token issuer for development. NOT FOR PRODUCTION: it knows no users.
 
-``serve`` makes a key on first use and serves its public half as a JWKS on loopback; ``mint`` prints
-a token that lives for five minutes at most. Nothing of the daemon loads this module.
+``serve`` makes a key on first use and serves its public half as a JWKS on loopback, and with
+``--login`` logs clients in by OAuth; ``mint`` prints a token that lives for five minutes at most.
+Nothing of the daemon loads this module.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any, Final
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from edged.auth.claims import FLEET, HTTP_SD, MAX_HTTP_SD_LIFETIME_S
+from edged.cli.dev_login import Answer, DevLogin
 from edged.clock import SystemClock
 from edged.host import write_atomically
 
@@ -27,6 +30,7 @@ __all__ = ["run"]
 WARNING: Final = "edged dev-issuer is for development only. Whoever reads its key is everybody."
 DEFAULT_ISSUER: Final = "http://127.0.0.1:8769"
 LONGEST_S: Final = 300
+MAX_BODY_BYTES: Final = 64 * 1024
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -37,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     if options.do == "mint":
         print(_mint(key, options))
         return 0
-    return _serve(key, options.port)
+    return _serve(key, options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,16 +49,28 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(dest="do", required=True)
     serve = actions.add_parser("serve", help="serve the JWKS on loopback")
     serve.add_argument("--port", type=int, default=8769, help="where (8769; 0: any)")
+    serve.add_argument(
+        "--login", default="", metavar="USER", help="clients log in, as this user, without password"
+    )
+    serve.add_argument(
+        "--fleet", default="*", metavar="EDGE_ID,…", help="the edges of a fleet login (*)"
+    )
     mint = actions.add_parser("mint", help="print a token")
     mint.add_argument("--sub", required=True, metavar="USER", help="who: user:<USER>")
-    mint.add_argument("--edge", required=True, metavar="EDGE_ID", help="for which edge")
-    mint.add_argument("--tools", default="", metavar="TOOL[:SCOPE],…", help="what is allowed")
-    mint.add_argument("--danger", action="store_true", help="dangerous things too")
+    whom = mint.add_mutually_exclusive_group(required=True)
+    whom.add_argument("--edge", metavar="EDGE_ID", help="for which edge")
+    whom.add_argument("--fleet", metavar="EDGE_ID,…", help="a fleet token, for these edges, or *")
     mint.add_argument("--issuer", default=DEFAULT_ISSUER, metavar="URL", help="RELAY_ISSUER")
     mint.add_argument(
-        "--lives-s", type=int, default=LONGEST_S, metavar="SECONDS", help="300 at most"
+        "--lives-s",
+        type=int,
+        default=LONGEST_S,
+        metavar="SECONDS",
+        help="300 at most; 2592000 with --tools fleet/http_sd",
     )
     for action in (serve, mint):
+        action.add_argument("--tools", default="", metavar="TOOL[:SCOPE],…", help="what is allowed")
+        action.add_argument("--danger", action="store_true", help="dangerous things too")
         action.add_argument(
             "--directory", type=Path, default=Path("dev-issuer"), help="where its key lies"
         )
@@ -82,16 +98,45 @@ def _keep_key(directory: Path) -> rsa.RSAPrivateKey:
 
 
 def _mint(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> str:
+    edges = None if options.fleet is None else _entries(options.fleet)
+    return _token(
+        key,
+        issuer=options.issuer,
+        sub=options.sub,
+        edge=options.edge if edges is None else None,
+        edges=edges or [],
+        tools=_entries(options.tools),
+        danger=options.danger,
+        lives_s=options.lives_s,
+    )
+
+
+def _token(
+    key: rsa.RSAPrivateKey,
+    *,
+    issuer: str,
+    sub: str,
+    edge: str | None,
+    edges: list[str],
+    tools: list[str],
+    danger: bool,
+    lives_s: int = LONGEST_S,
+) -> str:
+    """A token for one edge; or for the fleet, where ``edge`` is ``None``."""
     now_s = SystemClock().wall_ms() // 1000
+    longest_s = MAX_HTTP_SD_LIFETIME_S if tools == [HTTP_SD] else LONGEST_S
+    if edge is None:
+        whom: dict[str, Any] = {"aud": FLEET, "edges_allow": edges}
+    else:
+        whom = {"aud": f"edge:{edge}", "edge_id": edge}
     claims = {
-        "iss": options.issuer,
-        "aud": f"edge:{options.edge}",
-        "sub": f"user:{options.sub}",
+        "iss": issuer,
+        **whom,
+        "sub": f"user:{sub}",
         "iat": now_s,
-        "exp": now_s + min(options.lives_s, LONGEST_S),
-        "edge_id": options.edge,
-        "tools_allow": [entry for entry in options.tools.split(",") if entry],
-        "danger_allow": options.danger,
+        "exp": now_s + min(lives_s, longest_s),
+        "tools_allow": tools,
+        "danger_allow": danger,
     }
     header = {"alg": "RS256", "typ": "JWT", "kid": _kid(key)}
     signed = ".".join(_b64(json.dumps(part).encode("ascii")) for part in (header, claims))
@@ -99,22 +144,59 @@ def _mint(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> str:
     return f"{signed}.{_b64(signature)}"
 
 
-def _serve(key: rsa.RSAPrivateKey, port: int) -> int:
-    body = json.dumps({"keys": [_jwk(key)]}).encode("ascii")
+def _entries(text: str) -> list[str]:
+    return [entry for entry in text.split(",") if entry]
 
-    class Jwks(http.server.BaseHTTPRequestHandler):
+
+def _serve(key: rsa.RSAPrivateKey, options: argparse.Namespace) -> int:
+    keys = json.dumps({"keys": [_jwk(key)]}).encode("ascii")
+    login: DevLogin | None = None
+
+    class Issuer(http.server.BaseHTTPRequestHandler):
+        timeout = 10
+
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
+            path, _, query = self.path.partition("?")
+            found = login.get(path, query) if login is not None else None
+            # Whatever else is asked for has always been answered with the keys.
+            self._answer(found or Answer(200, keys))
+
+        def do_POST(self) -> None:
+            size = min(int(self.headers.get("Content-Length") or 0), MAX_BODY_BYTES)
+            path = self.path.partition("?")[0]
+            found = login.post(path, self.rfile.read(size)) if login is not None else None
+            self._answer(found or Answer(404))
+
+        def _answer(self, answer: Answer) -> None:
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("Content-Length", str(len(answer.body)))
+            self.send_header("Cache-Control", "no-store")
+            if answer.location:
+                self.send_header("Location", answer.location)
             self.end_headers()
-            self.wfile.write(body)
+            self.wfile.write(answer.body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Jwks) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Issuer) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}"
+        if options.login:
+            login = DevLogin(
+                url,
+                user=options.login,
+                mint=lambda edge: _token(
+                    key,
+                    issuer=url,
+                    sub=options.login,
+                    edge=edge,
+                    edges=_entries(options.fleet),
+                    tools=_entries(options.tools),
+                    danger=options.danger,
+                ),
+                clock=SystemClock(),
+            )
         print(json.dumps({"jwks_url": f"{url}/jwks.json", "issuer": url}), flush=True)
         server.serve_forever()
     return 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_table
+from edged.config.keys import VisaServer
 from edged.config.load import Config
 from edged.host import is_private, machine_addresses, read_supervisor_file
 from edged.service import relay_link
@@ -47,27 +48,49 @@ def run(arguments: Sequence[str]) -> int:
 def _report(config: Config) -> dict[str, Any]:
     supervisor = read_supervisor_file(config.state_dir)
     engine = _read(config.state_dir / "engine.json")
-    bound = set(supervisor.get("addresses", ()))
-    wanted = wanted_addresses(machine_addresses(), config.expose, is_port_shared=True)
     port = supervisor.get("port") or engine.get("mcp_port") or config.mcp_port
-    listeners = [
-        {
-            "address": "127.0.0.1",
-            "port": port,
-            "open": bool(engine.get("mcp_port")),
-            "reached_by": "programs of this machine",
-        }
-    ]
-    listeners += [
-        {
-            "address": address,
-            "port": port,
-            "open": address in bound,
-            "reached_by": _reached_by(address),
-        }
-        for address in sorted(wanted | bound)
-    ]
+    listeners = _listeners(config, port, is_open=bool(engine.get("mcp_port")), carried=supervisor)
+    if VisaServer.HISLIP in config.visa_server:
+        carried = supervisor.get("hislip", {})
+        port = carried.get("port") or engine.get("hislip_port") or config.hislip_port
+        is_open = bool(engine.get("hislip_port"))
+        listeners += _listeners(
+            config, port, is_open=is_open, carried=carried, is_exposed=config.expose_visa
+        )
     return {"listeners": listeners, "sentences": _sentences(config, supervisor)}
+
+
+def _listeners(
+    config: Config,
+    port: int,
+    *,
+    is_open: bool,
+    carried: Mapping[str, Any],
+    is_exposed: bool = True,
+) -> list[dict[str, Any]]:
+    """Of one port: on loopback, and where the supervisor carries it, or would."""
+    bound = set(carried.get("addresses", ()))
+    wanted = wanted_addresses(
+        machine_addresses(), config.expose if is_exposed else (), is_port_shared=True
+    )
+    loopback = {
+        "address": "127.0.0.1",
+        "port": port,
+        "open": is_open,
+        "reached_by": "programs of this machine",
+    }
+    return [
+        loopback,
+        *(
+            {
+                "address": address,
+                "port": port,
+                "open": address in bound,
+                "reached_by": _reached_by(address),
+            }
+            for address in sorted(wanted | bound)
+        ),
+    ]
 
 
 def _reached_by(address: str) -> str:
@@ -84,6 +107,11 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
     if not supervisor:
         said.append("No supervisor is running: only programs of this machine reach the bench.")
     said.append(f"Whoever gets in may call {tools}, {danger}, without a password.")
+    if VisaServer.HISLIP in config.visa_server:
+        who = "programs of this machine" if not config.expose_visa else "the same sources"
+        said.append(
+            f"The HiSLIP port is open to {who} (EXPOSE_VISA): they may do what send_scpi may."
+        )
     if config.relay_nats_url and config.relay_issuer:
         said.append(
             f"By the relay {config.relay_url or config.relay_nats_url}: whoever holds a token of "

@@ -11,19 +11,17 @@ import argparse
 import sys
 import webbrowser
 from collections.abc import Sequence
-from typing import Final
 
 from edged.cli.connect import why_loopback
 from edged.cli.shared.options import add_engine_options, connect, load, locate
 from edged.cli.shared.output import print_json
 from edged.config.keys import BenchPage
 from edged.errors import Conflict, Failed
-from edged.host import LOOPBACK, ExitStatus, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, ExitStatus, netloc_of, reached_at, read_supervisor_file
+from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import keep_page_key
 
 __all__ = ["run"]
-
-PATH: Final = "/bench"
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -67,9 +65,8 @@ def _page(options: argparse.Namespace) -> tuple[str, str, str]:
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = reached_at(bound)
     remark = why_loopback(bound) if host == LOOPBACK else ""
-    netloc = f"[{host}]" if ":" in host else host
     key = f"#key={keep_page_key(state_dir)}" if options.full else ""
-    return mode, f"http://{netloc}:{told['port']}{PATH}{key}", remark
+    return mode, f"http://{netloc_of(host, told['port'])}{PATH}{key}", remark
 
 
 def _print_qr(url: str) -> None:

@@ -23,6 +23,6 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     config = load(options).config
     set_up_logging(config.log_level, config.log_format)
-    from edged.relay import program as relay
+    from edged.fleet import program
 
-    return relay.run(config, host=options.host, port=options.port)
+    return program.run(config, host=options.host, port=options.port)

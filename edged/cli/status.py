@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, cell, show, watched
-from edged.host import LOOPBACK, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
 
@@ -73,8 +73,10 @@ def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> I
         f"up {_lasting(status['uptime_s'])}; {door}"
     )
     if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
-        netloc = f"[{host}]" if ":" in host else host
-        yield f"page: http://{netloc}:{mcp['port']}/bench (edged open)"
+        yield f"page: http://{netloc_of(host, mcp['port'])}/bench (edged open)"
+    visa = status["visa"]
+    if visa["port"]:
+        yield f"HiSLIP on port {visa['port']}: {', '.join(visa['names']) or 'no instrument'}"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"
@@ -97,6 +99,8 @@ def _on(status: Told, name: Name) -> Iterator[str]:
 
 
 def _running(status: Told, name: Name) -> Iterator[str]:
+    for program in status["visa"]["programs"]:
+        yield f"{name(program['instrument_id'])}: used by {program['who']}"
     for sweep in status["sweeps"]:
         if sweep["status"] == "running":
             late = f", {sweep['behind_s']:g} s behind" if sweep["behind_s"] > 1 else ""
@@ -185,7 +189,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
     for one in status["discovery"]["warnings"]:
         yield f"{name(one['instrument_id'])}: {one['warning']}"
     for one in status["sdk"]["wrappers"]:
-        if not one["is_usable"]:
+        if one["is_listed"] and not one["is_usable"]:
             yield f"wrapper {one['wrapper']} ({one['state']}): {one['problem']}"
     store, profiles, mcp = status["store"], status["profiles"], status["mcp"]
     if store["state"] != "healthy":
@@ -202,6 +206,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
         profiles["bench_copy_error"],
         status["recordings"]["error"],
         mcp["error"],
+        status["visa"]["error"],
         mcp["warning"],
     ]
     yield from filter(None, plain)

@@ -39,6 +39,7 @@ def capabilities_of(
         "alias": instrument.alias,
         "instrument_class": instrument.instrument_class,
         "profile_name": profile.key if profile else "",
+        "profile_status": profile.status.value if profile else "",
         "is_connected": instrument.is_connected,
         "commands": [],
         "sequences": [],

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Refused
-from edged.guards.dead_man import LEAST_SUPERVISED_S, Due, Stage
+from edged.guards.dead_man import LEAST_SUPERVISED_S, Duty, Stage
 from edged.instruments.dead_man import Timer, Words, words_of
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
@@ -38,6 +38,7 @@ LAST_WORDS_S: Final = 1.0
 UNTIL_TAKEN_S: Final = 86_400.0
 """One that is not taken stays in, and shows by that how things are."""
 
+T = TypeVar("T")
 FailOn = Callable[[str], Awaitable[Sequence[str]]]
 """Has what runs on the instrument with that id fail; returns the ids of what it ended."""
 
@@ -52,13 +53,15 @@ class _Kept:
         flying: what is on its way to it.
         tried_s: since when the trial of a stop waits to be taken; ``None``: it was.
         stage: as it was told last.
+        refused: why it is not set going though something is on, as it was told last.
     """
 
     instrument: Instrument
     timer: Timer
-    flying: Due | None = None
+    flying: Duty | None = None
     tried_s: float | None = None
     stage: Stage = Stage.OFF
+    refused: str = ""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -126,7 +129,11 @@ class DeadManControl:
             words = words_of(armed.payload)
             if words is not None:
                 self._left[armed.instrument_id] = _Left(armed=armed, words=words, fed_s=now)
-        await asyncio.gather(*map(self._visit, self._left.values()))
+        first = {self._begin_visit(left) for left in self._left.values()}
+        while first:
+            # One that hangs is waited for, and the others are fed meanwhile.
+            _, first = await asyncio.wait(first, timeout=LONGEST_TICK_S)
+            self.tick()
 
     def start(self) -> None:
         """Begin."""
@@ -167,6 +174,10 @@ class DeadManControl:
             instrument.actor.gate = timer.gate
         self._wake.set()
         return timer
+
+    def wake(self) -> None:
+        """Something is on that nobody told so."""
+        self._wake.set()
 
     def listed(self) -> list[dict[str, Any]]:
         """One entry for each that runs or has switched off, for get_status."""
@@ -295,12 +306,21 @@ class DeadManControl:
 
     def tick(self) -> float | None:
         """Look after all; gives when to do so again, or ``None`` while nothing wants it."""
-        every_s = [self._look_after(kept) for kept in tuple(self._kept.values())]
-        every_s += [self._look_after_left(left) for left in tuple(self._left.values())]
+        every_s = [self._safely(self._look_after, kept) for kept in tuple(self._kept.values())]
+        every_s += [
+            self._safely(self._look_after_left, left) for left in tuple(self._left.values())
+        ]
         shortest_s = min((one for one in every_s if one), default=None)
         if shortest_s is None:
             return None
         return min(max(shortest_s / LOOKS, SHORTEST_TICK_S), LONGEST_TICK_S)
+
+    def _safely(self, look_after: Callable[[T], float], one: T) -> float:
+        """What goes wrong with one keeps no other from being fed."""
+        every_s = [LOOKS * LONGEST_TICK_S]
+        with surviving(log, "dead_man_failed"):
+            every_s.append(look_after(one))
+        return every_s[-1]
 
     def _look_after(self, kept: _Kept) -> float:
         """How often it is fed; 0 where nothing is to be done."""
@@ -314,7 +334,7 @@ class DeadManControl:
             kept.instrument.actor.gate = timer.gate
         state.beat(now, is_stoppable=self._is_stoppable(kept, now))
         due = state.due(now, kept.instrument.meeting, may_be_on=may_be_on)
-        if due is not Due.NOTHING and kept.flying is None:
+        if due is not Duty.NOTHING and kept.flying is None:
             self._say(kept, due, now)
         return state.every_s
 
@@ -342,15 +362,19 @@ class DeadManControl:
             return False
         return True
 
-    def _say(self, kept: _Kept, due: Due, now: float) -> None:
+    def _say(self, kept: _Kept, due: Duty, now: float) -> None:
         instrument, timer = kept.instrument, kept.timer
         timer.state.tried(now)
         make: Callable[[], Any] = timer.asking
-        if due is Due.ARM:
+        if due is Duty.ARM:
             # Something is on, and nobody's order for that is on its way.
-            self.before(instrument)
+            try:
+                self.before(instrument)
+            except Refused as refused:
+                self._note_refused(kept, refused)
+                return
             make = timer.arming
-        elif due is Due.DISARM:
+        elif due is Duty.DISARM:
             make = timer.disarming
 
         def told(error: EdgedError | None) -> None:
@@ -369,19 +393,31 @@ class DeadManControl:
         except EdgedError as error:
             told(error)
 
-    def _has_said(self, kept: _Kept, due: Due, error: EdgedError | None) -> None:
+    def _note_refused(self, kept: _Kept, refused: Refused) -> None:
+        """What is on stays on, and is not guarded as its owner wants: that is told once."""
+        if refused.message != kept.refused:
+            kept.refused = refused.message
+            log.warning("dead_man_refused", id=kept.instrument.id, reason=refused.message)
+            self.tell(
+                "dead_man.refused",
+                f"{kept.instrument.called}: something is on, and its dead-man is not set going: "
+                f"{refused.message}",
+                kept.instrument.id,
+            )
+
+    def _has_said(self, kept: _Kept, due: Duty, error: EdgedError | None) -> None:
         instrument, state = kept.instrument, kept.timer.state
         if error is not None:
             log.warning(
                 "dead_man_unanswered", id=instrument.id, due=due.name.lower(), reason=str(error)
             )
-        elif due is Due.ARM and state.stage is Stage.ARMED:
+        elif due is Duty.ARM and state.stage is Stage.ARMED:
             self.tell(
                 "dead_man.armed",
                 f"{instrument.called}: its dead-man was set going anew.",
                 instrument.id,
             )
-        if due is Due.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
+        if due is Duty.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
             self._remove(instrument)
         self._tell_stage(kept)
 
@@ -439,7 +475,7 @@ class DeadManControl:
         except EdgedError as error:
             log.warning("dead_man_left_armed", id=kept.instrument.id, reason=str(error))
             return
-        self._has_said(kept, Due.DISARM, None)
+        self._has_said(kept, Duty.DISARM, None)
 
     # What was left by a former life
 
@@ -453,8 +489,12 @@ class DeadManControl:
         is_due = now >= left.fed_s + every_s and (left.visit is None or left.visit.done())
         # Where discovery has a line of its own, the questions on that feed it.
         if is_due and not self.pool.has_line(address_of(left.armed)):
-            left.visit = asyncio.create_task(self._visit(left), name="edged-dead-man-visit")
+            self._begin_visit(left)
         return every_s
+
+    def _begin_visit(self, left: _Left) -> asyncio.Task[None]:
+        left.visit = asyncio.create_task(self._visit(left), name="edged-dead-man-visit")
+        return left.visit
 
     async def _visit(self, left: _Left) -> None:
         now = self.clock.monotonic()

@@ -16,14 +16,22 @@ from typing import Any, Final
 
 import structlog
 
-from edged.actions.action import ENDS_WORK, Action, Purpose, RunCommand, SendScpi, StartStream
+from edged.actions.action import (
+    ENDS_WORK,
+    Action,
+    Purpose,
+    RunCommand,
+    SendProgram,
+    SendScpi,
+    StartStream,
+)
 from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
 from edged.commands.target import SendGuard, Target
 from edged.errors import EdgedError, ErrorCode, NotFound, Refused
-from edged.guards.interlocks import Reading, Verdict, Watching, WatchState, judged
+from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
 from edged.log import surviving
@@ -34,6 +42,7 @@ from edged.profiles.raw import RawPart
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.scpi.line import messages
+from edged.scpi.words import is_recalling
 from edged.store.interlocks import TripRows
 
 __all__ = ["InterlockControl", "TripUnits"]
@@ -43,6 +52,8 @@ CALLER: Final = Caller(route=Route.INTERNAL)
 LOOKS_EVERY_S: Final = 0.5
 """How soon it is seen that a tripped one guards nothing any more."""
 SHORTEST_S: Final = 0.01
+LAST_TRIP_S: Final = 2.0
+"""How long the end of the daemon waits for what a trip has begun."""
 
 IsOff = Callable[[Instrument, Collection[str]], bool]
 TripUnits = Callable[[Interlock, Sequence[Instrument], str], Awaitable[None]]
@@ -113,6 +124,8 @@ class InterlockControl:
         self._is_first_look_over = is_first_look_over
         self._all: dict[str, Watching] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # What makes safe after a trip goes on, whoever found it out.
+        self._tripping: set[asyncio.Task[None]] = set()
         # One question at a time: two that wait for one meter make each other late.
         self._reading: dict[str, asyncio.Lock] = {}
         self._woken = asyncio.Event()
@@ -136,6 +149,11 @@ class InterlockControl:
         """Watch no more."""
         self._is_started = False
         await self._end(tuple(self._tasks))
+        if self._tripping:
+            await asyncio.wait(self._tripping, timeout=LAST_TRIP_S)
+        for task in self._tripping:
+            task.cancel()
+        await asyncio.gather(*self._tripping, return_exceptions=True)
 
     async def learn(self, rules: Sequence[Interlock]) -> None:
         """These are the owner's from now on; one that is as it was goes on as it is."""
@@ -175,17 +193,22 @@ class InterlockControl:
         Raises:
             Refused: INTERLOCK, it is not as it must be, or nobody knows.
         """
-        for watching in self._about(action, target):
+        about = self._about(action, target)
+        for watching in about:
             rule, now_s = watching.rule, self._clock.monotonic()
             is_watched = watching.state is WatchState.WATCHING
             is_step = bool(action.caller.on_behalf_of)
             if not (is_step and is_watched and watching.is_fresh(now_s, rule.poll_s)):
-                async with self._reading[rule.name]:
-                    reading = await self._read(watching)
-                if reading.verdict is not Verdict.GOOD:
+                reading = await self._read_since(watching, now_s)
+                if reading.verdict is not ReadingWorth.GOOD:
                     raise _refused(target, rule, reading)
+        over = [watching for watching in about if watching.reason]
+        for watching in about:
             watching.let_through()
         self.wake()
+        if over:
+            self.changes += 1
+            self._rows.note(self._last_trips())
 
     def send_guard(self, action: Action, target: Target) -> SendGuard | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
@@ -242,7 +265,7 @@ class InterlockControl:
             return ()
         by_name = any(guarded.command for _, guarded in guards)
         sent = commands_sent(target) if by_name else frozenset[str]()
-        may_be_any = by_name and any(map(_is_unknown, target.parts))
+        may_be_any = by_name and (any(map(_is_unknown, target.parts)) or _recalls(target))
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
@@ -274,7 +297,15 @@ class InterlockControl:
 
     # Reading
 
-    async def _read(self, watching: Watching) -> Reading:
+    async def _read_since(self, watching: Watching, since_s: float) -> MeterReading:
+        """Ask the meter, unless somebody has asked it since: many wait for one answer."""
+        async with self._reading[watching.rule.name]:
+            last = watching.last
+            if last is not None and last.asked_s >= since_s:
+                return last
+            return await self._read(watching)
+
+    async def _read(self, watching: Watching) -> MeterReading:
         """Ask the meter, and trip where that says so; one that is late gave no reading."""
         rule, asked_s = watching.rule, self._clock.monotonic()
         within_s = rule.max_age_s
@@ -285,18 +316,20 @@ class InterlockControl:
                 reading = await self._asked(rule, asked_s)
         except TimeoutError:
             said = f"it did not answer within {within_s:.3g} s"
-            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+            reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         except EdgedError as error:
-            reading = Reading(verdict=Verdict.MISSING, said=error.message, asked_s=asked_s)
+            reading = MeterReading(
+                verdict=ReadingWorth.MISSING, said=error.message, asked_s=asked_s
+            )
         except Exception as bug:
             log.exception("interlock_read_failed", name=rule.name)
             said = f"edged made a mistake reading it ({type(bug).__name__})"
-            reading = Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
-        if reason := watching.take(reading):
-            await self._trip(watching, reason)
+            reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
+        if reason := watching.take(reading) or watching.overdue(self._clock.monotonic()):
+            self._trip(watching, reason)
         return reading
 
-    async def _asked(self, rule: Interlock, asked_s: float) -> Reading:
+    async def _asked(self, rule: Interlock, asked_s: float) -> MeterReading:
         meter = self._pool.get(rule.instrument)
         command = meter.profile.commands.get(rule.command) if meter.profile else None
         if command is None:
@@ -319,7 +352,7 @@ class InterlockControl:
         stale = STALE_NOTES.intersection(outcome.data.get("notes", ()))
         if stale:
             said = f"no new reading: {', '.join(stale)}"
-            return Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+            return MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         data = outcome.data["data"]
         if isinstance(data, Mapping) and not rule.column:
             data = data.get(outcome.data.get("primary", ""))
@@ -361,15 +394,15 @@ class InterlockControl:
 
     async def _look(self, watching: Watching) -> float | None:
         """One look; gives the seconds until the next, ``None`` while nothing is on."""
-        before = watching.state
-        if not self._is_on(watching):
+        before, told = watching.state, self._on(watching)
+        if not told:
             watching.rest()
             self._note(watching, before)
             # One that is about to be switched on is marked before it is: nobody wakes this again.
             return min(LOOKS_EVERY_S, watching.rule.poll_s) if self._is_marked(watching) else None
-        watching.begin()
+        watching.begin(told)
         self._note(watching, before)
-        if watching.state is WatchState.TRIPPED:
+        if watching.waits():
             return LOOKS_EVERY_S
         rule, began_s = watching.rule, self._clock.monotonic()
         if self._pool.bearers(rule.instrument) or self._is_first_look_over():
@@ -380,7 +413,8 @@ class InterlockControl:
                     await self._read(watching)
         now_s = self._clock.monotonic()
         if reason := watching.overdue(now_s):
-            await self._trip(watching, reason)
+            self._trip(watching, reason)
+        if watching.waits():
             return LOOKS_EVERY_S
         next_s = (watching.last.asked_s if watching.last else began_s) + rule.poll_s
         return min(next_s, watching.ends_s or next_s) - now_s
@@ -389,13 +423,14 @@ class InterlockControl:
         units = self._units(watching.rule.guards)
         return any(self._told_on.of(unit_of_instrument(unit).key) for unit in units)
 
-    def _is_on(self, watching: Watching) -> bool:
-        return any(self._may_be_on(unit) for unit in self._units(watching.rule.guards))
-
-    def _may_be_on(self, instrument: Instrument) -> bool:
-        """As it was last told or asked."""
-        told = self._told_on.of(unit_of_instrument(instrument).key)
-        return bool(told) and not self._is_off(instrument, told.keys())
+    def _on(self, watching: Watching) -> list[Told]:
+        """What of the guarded units may be on, as it was last told or asked."""
+        found: list[Told] = []
+        for instrument in self._units(watching.rule.guards):
+            told = self._told_on.of(unit_of_instrument(instrument).key)
+            if told and not self._is_off(instrument, told.keys()):
+                found += [(instrument.id, output, turn) for output, turn in told.items()]
+        return found
 
     def _units(self, guards: Sequence[Guarded]) -> Iterator[Instrument]:
         seen: set[str] = set()
@@ -405,24 +440,35 @@ class InterlockControl:
                     seen.add(instrument.id)
                     yield instrument
 
-    async def _trip(self, watching: Watching, reason: str) -> None:
-        rule = watching.rule
-        watching.trip(reason, self._clock.monotonic())
+    def _trip(self, watching: Watching, reason: str) -> None:
+        """It has tripped: the abort goes out, and nobody waits for that."""
+        rule, units = watching.rule, tuple(self._units(watching.rule.guards))
+        watching.trip(reason, self._clock.monotonic(), self._on(watching))
         self.changes += 1
-        units = tuple(self._units(rule.guards))
         log.warning("interlock_tripped", name=rule.name, reason=reason)
-        trips = {name: trip for name, trip in self._rows.trips.items() if name in self._all}
-        kept = self._rows.keep({**trips, rule.name: (reason, self._clock.wall_ms())})
+        self._rows.note({**self._last_trips(), rule.name: (reason, self._clock.wall_ms())})
+        task = asyncio.create_task(
+            self._make_safe(rule, units, reason), name=f"interlock {rule.name} tripped"
+        )
+        self._tripping.add(task)
+        task.add_done_callback(self._tripping.discard)
         for unit in units:
             self._tell("interlock.tripped", f"{rule.name}: {reason}", unit.id)
-        # What makes safe goes on whoever is cancelled: the write that found it out, for example.
-        made_safe = asyncio.ensure_future(self._trip_units(rule, units, reason))
-        written = asyncio.ensure_future(kept)
-        for what in await asyncio.shield(
-            asyncio.gather(made_safe, written, return_exceptions=True)
+
+    async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
+        for what in await asyncio.gather(
+            self._trip_units(rule, units, reason), self._rows.keep(), return_exceptions=True
         ):
             if isinstance(what, BaseException):
                 log.error("interlock_trip_failed", name=rule.name, reason=str(what))
+
+    def _last_trips(self) -> dict[str, tuple[str, int]]:
+        """What is kept of trips: of those that are not over."""
+        return {
+            name: trip
+            for name, trip in self._rows.trips.items()
+            if (found := self._all.get(name)) is not None and found.reason
+        }
 
     def _note(self, watching: Watching, before: WatchState) -> None:
         if watching.state is not before:
@@ -465,6 +511,11 @@ def _is_unknown(part: RawPart) -> bool:
     return not part.matches and not part.is_query and any(map(may_set, messages(part.text)))
 
 
+def _recalls(target: Target) -> bool:
+    """A command of a profile that does the same."""
+    return target.command is not None and any(map(is_recalling, target.command.scpi))
+
+
 def _holds_for_s(action: Action, target: Target) -> float:
     """How long a call could keep its line without a pause; 0 where nothing of it goes there."""
     instrument = target.instrument
@@ -472,6 +523,8 @@ def _holds_for_s(action: Action, target: Target) -> float:
         return 0.0
     patience_ms = instrument.connection.timeout_ms
     command = target.command
+    if isinstance(action, SendProgram):
+        return max(patience_ms / 1000, action.timeout_s)
     if isinstance(action, SendScpi):
         return patience_ms / 1000
     is_asked = isinstance(action, RunCommand | StartStream)
@@ -506,8 +559,8 @@ def _refusal(target: Target, rule: Interlock, why: str, remedy: str, **data: Any
     )
 
 
-def _refused(target: Target, rule: Interlock, reading: Reading) -> Refused:
-    if reading.verdict is Verdict.BAD:
+def _refused(target: Target, rule: Interlock, reading: MeterReading) -> Refused:
+    if reading.verdict is ReadingWorth.BAD:
         why = f"{rule.asked} is {reading.said}, and must be: {rule.must.text}"
         remedy = "Bring it there first, and call again; it is read anew before each such write."
     else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
 from edged.store.leases import LeaseRows
 
-__all__ = ["ALL", "EndRun", "LeaseControl"]
+__all__ = ["ALL", "EndRun", "LeaseControl", "Standing"]
 
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
@@ -37,6 +38,14 @@ EndRun = Callable[[str, bool], Awaitable[object]]
 """Ends a sweep or sequence: its id, and whether a sweep is parked and not aborted."""
 Tell = Callable[[str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
+
+
+class Standing(enum.Enum):
+    """Whose an instrument is."""
+
+    FREE = "free"
+    OWN = "own"
+    ANOTHERS = "another's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +212,16 @@ class LeaseControl:
             return None
         lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
         return None if lease is None else self._told(lease)
+
+    def standing(self, caller: Caller, instrument: Instrument) -> Standing:
+        """Whose an instrument is just now, as a caller sees it."""
+        if not self._leases.is_any:
+            return Standing.FREE
+        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
+        if lease is None:
+            return Standing.FREE
+        is_own = self._leases.is_of(lease, holder_of(caller))
+        return Standing.OWN if is_own else Standing.ANOTHERS
 
     # What keeps one
 

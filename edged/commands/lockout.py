@@ -48,7 +48,7 @@ class LockoutControl:
         self._stop_on = tuple(stop_on)
         self._is_wrapper = is_wrapper
 
-    async def set(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
+    async def set(self, name: str, *, reason: str, by: str, joins: bool = False) -> dict[str, Any]:
         """Lock an instrument out, and stop what runs there.
 
         A name or serial number that several have locks all of them out, and so does the id of one
@@ -58,6 +58,8 @@ class LockoutControl:
             name: id, alias or serial number; of an instrument that is not here, its address.
             reason: why; shown to everybody who is refused.
             by: who says so.
+            joins: what somebody else said before stands, and is told with this: who lifts it sees
+                both. Else it is replaced.
 
         Returns:
             The lockout, with ``instrument_ids`` (all that it holds for), ``is_present``,
@@ -73,7 +75,7 @@ class LockoutControl:
             unit or instrument_id: (instrument_id, unit) for instrument_id, unit in meant[::-1]
         }
         saving = [
-            asyncio.create_task(self._lockouts.lock(key, unit=unit, reason=reason, by=by))
+            asyncio.create_task(self._lock(key, unit, reason, by, joins=joins))
             for key, unit in first.values()
         ]
         # One turn of the loop: from here on it is in force, before anything is stopped.
@@ -108,6 +110,14 @@ class LockoutControl:
         held = (self._lockouts.find(lock.instrument_id, lock.unit) for lock in lifted)
         still = {lock.instrument_id: lock.to_json() for lock in held if lock is not None}
         return {**lifted[0].to_json(), "still_locked": list(still.values())}
+
+    async def _lock(self, key: str, unit: str, reason: str, by: str, *, joins: bool) -> None:
+        stands = self._lockouts.find(key, unit) if joins else None
+        if stands is not None:
+            is_told = by == stands.by or f"; {by}: " in stands.reason
+            more = "" if is_told else f"; {by}: {reason}"
+            reason, by = f"{stands.reason.rstrip('.')}{more}", stands.by
+        await self._lockouts.lock(key, unit=unit, reason=reason, by=by)
 
     async def _stop(self, instrument_ids: Names) -> tuple[Names, Names]:
         """End what runs on these; ids of what was ended, and what went wrong."""

@@ -12,6 +12,7 @@ Lives on the event loop.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -135,6 +136,14 @@ def _nothing() -> None:
     return
 
 
+HeardOn = Callable[[Instrument, str], None]
+"""The unit, and the output by the name that marks of what was told on have."""
+
+
+def _nobody_hears(_instrument: Instrument, _output: str) -> None:
+    return
+
+
 NOTHING_REMEMBERED: Final = Remembering(_nothing)
 
 
@@ -181,9 +190,15 @@ class _Question:
 
 
 class Memory:
-    """What is known of all units, by their ids."""
+    """What is known of all units, by their ids.
 
-    def __init__(self) -> None:
+    Args:
+        heard_on: told of each output of the abort that was asked for and has answered that it is
+            not off: whoever has switched it on.
+    """
+
+    def __init__(self, heard_on: HeardOn = _nobody_hears) -> None:
+        self._heard_on = heard_on
         self._units: dict[str, _Unit] = {}
         # By the id of the profile, and the command's name.
         self._questions: dict[tuple[int, str], _Question] = {}
@@ -270,8 +285,7 @@ class Memory:
         unit, profile = self._units.get(instrument.id), instrument.profile
         if unit is None or profile is None or unit.meeting != instrument.meeting:
             return False
-        told = effects_of_lines(profile.abort_lines)
-        switches = [one for one in told if one.effect is Effect.SWITCH]
+        switches = list(_switched_off(profile.abort_lines))
         if {one.key[1] for one in switches} >= set(outputs):
             switches = [one for one in switches if one.key[1] in outputs]
         known = [unit.values.get(one.key) for one in switches]
@@ -306,6 +320,14 @@ class Memory:
         key = asked(line)
         if key is not None:
             unit.values[key] = replace(known, key=key)
+            if known.effect is Effect.SWITCH:
+                self._look_whether_on(instrument, key, known.text)
+
+    def _look_whether_on(self, instrument: Instrument, key: Key, text: str) -> None:
+        lines = instrument.profile.abort_lines if instrument.profile is not None else ()
+        off = next((one for one in _switched_off(lines) if one.key == key), None)
+        if off is not None and not means_same(text, off.text):
+            self._heard_on(instrument, key[1])
 
     def _unit(self, instrument: Instrument) -> _Unit:
         unit = self._units.get(instrument.id)
@@ -343,6 +365,12 @@ class Memory:
             _make_room(self._questions)
             question = self._questions[key] = _question(profile, command)
         return question
+
+
+@functools.lru_cache(maxsize=64)
+def _switched_off(abort_lines: tuple[str, ...]) -> tuple[KnownSetting, ...]:
+    """The switches that an abort works."""
+    return tuple(one for one in effects_of_lines(abort_lines) if one.effect is Effect.SWITCH)
 
 
 def _make_room(kept: dict[Any, Any]) -> None:

@@ -23,13 +23,14 @@ from edged.actions.action import (
 from edged.actions.caller import Route
 from edged.actions.elicit import InputRequired
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
+from edged.actions.tool import Tell
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import Operation, failure_data
-from edged.commands.pending import LineJob, Pending, Running, Tell, Work, settled
+from edged.commands.pending import LineJob, Pending, Running, Work, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.rehearsal import Rehearsal, Rehearsed

@@ -12,14 +12,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edged.actions.outcome import Done, Outcome
+from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Job, Waiter
+from edged.instruments.mailbox import Hold, Job, Waiter
 
-__all__ = ["LineJob", "Pending", "Running", "Tell", "settled"]
-
-Tell = Callable[[Outcome | None], None]
-"""Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""
+__all__ = ["Hold", "LineJob", "Pending", "Running", "settled"]
 
 
 class LineJob:
@@ -48,7 +46,7 @@ Running = Done | LineJob | Work
 """What a row's ``run`` gives."""
 
 
-class Pending:
+class Pending(Underway):
     """One action under way; the ``Waiter`` of its job where it is one on a line.
 
     Args:

@@ -19,7 +19,7 @@ step of a sequence that requires a sweep) its format refuses when it is loaded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +29,7 @@ from edged.actions.action import (
     Purpose,
     RunCommand,
     RunSequence,
+    SendProgram,
     SendScpi,
     StartStream,
     StartSweep,
@@ -40,17 +41,19 @@ from edged.commands.target import ProfileChecks, Target
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Bound, Command, Scalar
+from edged.profiles.arguments import ParameterCheck
+from edged.profiles.model import Bound, Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     RawMatch,
     RawPart,
-    classify,
     identify,
+    is_always_let_pass,
     means_another_unit,
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
+from edged.scpi.line import messages
 
 __all__ = ["Policy"]
 
@@ -130,24 +133,34 @@ class Policy:
         if rules.dead_man_s is not None or instrument.timer is not None:
             _check_dead_man(instrument, action.scpi, action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
-        modes, checks = rules.raw_scpi_rules(self._raw_scpi.value), target.profile_checks
-        if RawScpi.OFF in modes:
+        profile, checks = instrument.profile, target.profile_checks
+        is_imported = profile is not None and profile.is_imported
+        modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
+        error_query = instrument.connection.errors.query
+        left = [m for m in messages(action.scpi) if not is_always_let_pass(m, error_query)]
+        if RawScpi.OFF in modes and left:
             raise _restricted(action.scpi, "raw SCPI is switched off here")
         if checks is None:
-            if RawScpi.KNOWN in modes:
+            if RawScpi.KNOWN in modes and left:
                 raise _restricted(
                     action.scpi, "only known raw SCPI may be sent, and it has no profile"
                 )
-            if RawScpi.QUERIES in modes and not classify(action.scpi).is_only_queries:
+            if RawScpi.QUERIES in modes and not all(message.is_query for message in left):
                 raise _restricted(action.scpi, "only queries may be sent raw")
             return
+        judged = {message.text for message in left}
+        is_held = isinstance(action, SendProgram)
         for part in target.parts:
-            if RawScpi.QUERIES in modes and not part.is_query:
+            if RawScpi.QUERIES in modes and not part.is_query and part.text in judged:
                 raise _restricted(part.text, "only queries may be sent raw")
-            if not part.matches and RawScpi.KNOWN in modes and not _is_common_query(part):
+            is_unknown = not part.matches and not _is_common_query(part) and part.text in judged
+            if is_unknown and RawScpi.KNOWN in modes:
                 raise _restricted(part.text, "only what the profile knows may be sent raw")
-            road = _Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes)
+            is_known = RawScpi.KNOWN in modes
+            road = _Raw(rules, part, checks, is_known=is_known)
             _check_message(road, part, part.matches)
+            if is_held and not part.is_query:
+                _check_held(part, checks)
 
     def check_values(self, action: Action, target: Target) -> Target:
         """The parameters within their limits, and what the lines that they make are besides.
@@ -217,7 +230,8 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        parts = identify(profile, action.scpi) if profile is not None else ()
+        lines = (action.scpi, *(action.inside if isinstance(action, SendProgram) else ()))
+        parts = tuple(p for line in lines for p in identify(profile, line)) if profile else ()
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
@@ -354,6 +368,60 @@ def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, 
         _check_ramped(road, matches)
     for match in matches:
         road.check_limits(match)
+
+
+def _check_held(part: RawPart, checks: ProfileChecks) -> None:
+    """A program's line within the profile's own bounds, as far as it says how much of something.
+
+    It may be one of several commands, and a value may not stand in it (the channel that was chosen
+    before): what one of them allows passes, for the instrument's own ratings tell them apart. What
+    its owner limited must hold for all, and is judged besides.
+
+    Raises:
+        Invalid: it is outside of all bounds that it may be held to.
+        Refused: RAW_SCPI_RESTRICTED, nobody can read how much it would set (``VOLT MAX``).
+    """
+    outside: Invalid | Refused | None = None
+    for match in part.matches:
+        bounded = match.holes & _amounts(match.command)
+        try:
+            if bounded & match.unknown:
+                name = match.command.name
+                raise _restricted(part.text, f"its value cannot be judged against {name}'s limits")
+            if bounded and match.is_certain:
+                _, check = checks.command(match.command.name)
+                _check_any(check, match.readings)
+        except (Invalid, Refused) as no:
+            outside = outside or no
+        else:
+            if bounded:
+                return
+    if outside is not None:
+        raise outside
+
+
+def _check_any(check: ParameterCheck, readings: Sequence[Mapping[str, Scalar]]) -> None:
+    """Raise ``Invalid`` where none of the values that it may carry is within the bounds."""
+    outside: Invalid | None = None
+    for values in readings:
+        try:
+            check.validate(values)
+        except Invalid as error:
+            outside = outside or error
+        else:
+            return
+    if outside is not None:
+        raise outside
+
+
+def _amounts(command: Command) -> frozenset[str]:
+    """The parameters that say how much of something, and how far they may go."""
+    return frozenset(
+        name
+        for name, parameter in command.parameters.items()
+        if parameter.type is ParameterType.FLOAT
+        and (parameter.min is not None or parameter.max is not None)
+    )
 
 
 def _check_ramped(road: _Typed | _Raw, matches: tuple[RawMatch, ...]) -> None:

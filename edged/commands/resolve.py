@@ -15,6 +15,7 @@ from edged.actions.action import (
     RunCommand,
     RunSequence,
     SendLines,
+    SendProgram,
     SendScpi,
     StartStream,
     StartSweep,
@@ -23,8 +24,16 @@ from edged.commands.target import Catalog, Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import ImageAnswer
-from edged.profiles.raw import RawPart, identify, split_compound
+from edged.profiles.raw import (
+    MAX_LINE,
+    MAX_MESSAGES,
+    RawPart,
+    identify,
+    is_always_let_pass,
+    split_compound,
+)
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
+from edged.scpi.line import messages
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -201,6 +210,60 @@ class Resolver:
             parts=parts,
             profile_checks=checks,
         )
+
+    def program(self, action: SendProgram) -> Target:
+        """A program's message: dangerous as the known commands in it are, what is unknown always.
+
+        A block in it is told by its length. What stands inside is looked at all the same: to an
+        instrument that knows no block there it would be lines.
+        """
+        instrument = self._pool.get(action.instrument_id)
+        checks = self._catalog.of(instrument) if instrument.profile is not None else None
+        found = tuple(messages(action.scpi))
+        _check_program(action.scpi, len(found))
+        parts = identify(checks.profile, action.scpi) if checks is not None else ()
+        error_query = instrument.connection.errors.query
+        known = parts or tuple(RawPart(text=m.text, is_query=m.is_query) for m in found)
+        others = [
+            part
+            for message, part in zip(found, known, strict=True)
+            if not is_always_let_pass(message, error_query)
+        ]
+        is_asking = all(part.is_query for part in known)
+        is_read = is_asking and all(map(_is_known_read, others))
+        if checks is not None:
+            lines = (part for line in action.inside for part in identify(checks.profile, line))
+            parts += tuple(part for part in lines if part.matches and not part.is_query)
+        return Target(
+            instrument=instrument,
+            is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
+            is_write=not is_read,
+            is_let_through=is_read or _only_reads_or_makes_safe(action.scpi, parts),
+            # Whether one question, or lines that ask nothing, are answered by more than they should
+            # is looked at once for each header; several questions may have a line each.
+            is_one_command=len(found) == 1 or not any(message.is_query for message in found),
+            lines=(action.scpi,),
+            parts=parts,
+            profile_checks=checks,
+        )
+
+
+def _check_program(text: str, count: int) -> None:
+    """Let pass what can be judged whole."""
+    bad = next((c for c in text if (ord(c) < 32 and c != "\t") or ord(c) >= 127), None)
+    if bad is not None or len(text) > MAX_LINE or count > MAX_MESSAGES:
+        what = f"the character {bad!r}" if bad is not None else f"{count} commands"
+        raise Invalid(
+            f"{text[:80]!r} was not sent: it holds {what} in {len(text)} characters, and a message "
+            f"is at most {MAX_LINE} printable ones of ASCII and {MAX_MESSAGES} commands, its "
+            "blocks apart.",
+            code=ErrorCode.BAD_SCPI,
+            remedy="Send it in several messages.",
+        )
+
+
+def _is_known_read(part: RawPart) -> bool:
+    return _is_common_read(part.text) or _is_known_harmless(part)
 
 
 def _is_dangerous(part: RawPart) -> bool:

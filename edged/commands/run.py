@@ -15,13 +15,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.actions.action import Purpose, RunCommand
+from edged.actions.action import Purpose, RunCommand, SendProgram
 from edged.actions.outcome import Done
 from edged.commands.memory import NOTHING_REMEMBERED, Remembering
 from edged.commands.pending import LineJob
 from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.send_guard import guarded
-from edged.commands.target import SendGuard
+from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import (
     Ask,
@@ -29,11 +29,12 @@ from edged.instruments.conversation import (
     Reply,
     Send,
     command_conversation,
+    program_conversation,
     raw_conversation,
 )
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
-from edged.instruments.mailbox import Job, Priority, Waiter
+from edged.instruments.mailbox import Hold, Job, Priority, Waiter
 from edged.profiles.answers import Answer, matches, parse_answer, picked
 from edged.profiles.model import (
     Command,
@@ -52,6 +53,7 @@ __all__ = [
     "GRACE_S",
     "PRIORITY",
     "CommandJob",
+    "ProgramJob",
     "RawJob",
     "armed_first",
     "at_one_meeting",
@@ -385,6 +387,81 @@ class RawJob(LineJob):
             connection=connection,
             is_known=self._is_known,
         )
+
+
+class ProgramJob(LineJob):
+    """One message of a program that knows VISA; see ``program_conversation``.
+
+    Args:
+        asks: it is answered.
+        finish, remembers: see ``RawJob``.
+    """
+
+    __slots__ = (
+        "_action",
+        "_asks",
+        "_connection",
+        "_finish",
+        "_instrument",
+        "_remembers",
+        "_target",
+        "_timeout_s",
+    )
+
+    def __init__(
+        self,
+        action: SendProgram,
+        target: Target,
+        *,
+        asks: bool,
+        finish: Callable[[Reply], Done],
+        remembers: Remembering = NOTHING_REMEMBERED,
+    ) -> None:
+        self._action = action
+        self._target = target
+        self._asks = asks
+        self._instrument = target.aimed_instrument()
+        self._connection = self._instrument.connection
+        self._timeout_s = max(action.timeout_s, self._connection.timeout_ms / 1000)
+        self._finish = finish
+        self._remembers = remembers
+
+    def submit(self, waiter: Waiter) -> Job:
+        """See ``LineJob``."""
+        self._remembers.begin()
+        hold = self._action.hold
+        return self._instrument.submit(
+            self._talk,
+            waiter,
+            priority=PRIORITY[self._action.purpose],
+            timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
+            name=self._action.scpi[:80],
+            hold=hold if isinstance(hold, Hold) else None,
+        )
+
+    def done(self, reply: Reply) -> Done:
+        """See ``LineJob``."""
+        return self._finish(reply)
+
+    def over(self) -> None:
+        """See ``LineJob``."""
+        self._remembers.over()
+
+    def _talk(self) -> Conversation[Reply]:
+        """On the line's thread."""
+        target, lines = self._target, self._target.lines
+        commands = [match.command for part in target.parts for match in part.matches[:1]]
+        conversation = program_conversation(
+            line=lines[0],
+            data=self._action.data,
+            asks=self._asks,
+            connection=self._connection,
+            timeout_s=self._timeout_s,
+            is_known=target.is_one_command,
+            returns=commands[0].returns if len(target.parts) == 1 and commands else None,
+        )
+        talk = guarded(conversation, lines, target.send_guard)
+        return armed_first(talk, target.timer, lines, target.send_guard)
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:

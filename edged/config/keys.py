@@ -40,12 +40,15 @@ __all__ = [
     "RENAMED",
     "Bus",
     "Exposure",
+    "InventoryPlace",
     "Key",
     "ListedTools",
     "LogFormat",
     "LogLevel",
+    "MetricsAccess",
     "RawScpi",
     "ToolNames",
+    "VisaServer",
 ]
 
 
@@ -65,6 +68,12 @@ class Exposure(enum.StrEnum):
     ANY = "any"
 
 
+class VisaServer(enum.StrEnum):
+    """What the VISA server speaks to programs that know VISA."""
+
+    HISLIP = "hislip"
+
+
 class ListedTools(enum.StrEnum):
     """Which dynamic tools tools/list shows: each, those marked essential, none."""
 
@@ -79,6 +88,20 @@ class BenchPage(enum.StrEnum):
     OFF = "off"
     READ = "read"
     FULL = "full"
+
+
+class InventoryPlace(enum.StrEnum):
+    """Where relay fronts keep what edges said of themselves."""
+
+    MEMORY = "memory"
+    JETSTREAM = "jetstream"
+
+
+class MetricsAccess(enum.StrEnum):
+    """Whether /metrics is served on the MCP port."""
+
+    OFF = "off"
+    READ = "read"
 
 
 class ToolNames(enum.StrEnum):
@@ -338,6 +361,24 @@ _TABLE: Final = (
         sentence="Listeners that the supervisor opens: on private addresses, on 0.0.0.0.",
     ),
     Key(
+        name="VISA_SERVER",
+        kind=list_of(choice(VisaServer)),
+        default=(),
+        sentence="Protocols in which programs that know VISA reach the guarded instruments.",
+    ),
+    Key(
+        name="HISLIP_PORT",
+        kind=PORT,
+        default=4880,
+        sentence="TCP port of the HiSLIP server, on loopback; 0 takes any free one.",
+    ),
+    Key(
+        name="EXPOSE_VISA",
+        kind=BOOL,
+        default=False,
+        sentence="Whether the supervisor opens the HiSLIP port, too, where EXPOSE says.",
+    ),
+    Key(
         name="ALLOWED_NETWORKS",
         kind=list_of(NETWORK),
         default=PRIVATE_NETWORKS,
@@ -422,6 +463,31 @@ _TABLE: Final = (
         kind=url("https", insecure="http"),
         default=None,
         sentence="Where the issuer's public keys are.",
+    ),
+    Key(
+        name="RELAY_FLEET",
+        kind=BOOL,
+        default=False,
+        sentence="Tokens for many edges (aud: fleet) that list this one are accepted over NATS.",
+    ),
+    Key(
+        name="FLEET_ALL",
+        kind=BOOL,
+        default=False,
+        sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
+    ),
+    Key(
+        name="RELAY_INVENTORY",
+        kind=choice(InventoryPlace),
+        default=InventoryPlace.MEMORY,
+        sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which outlives all "
+        "fronts.",
+    ),
+    Key(
+        name="METRICS",
+        kind=choice(MetricsAccess),
+        default=MetricsAccess.READ,
+        sentence="/metrics on the MCP port, for Prometheus, behind the endpoint's guard.",
     ),
     Key(
         name="SESSION_IDLE_SEC",

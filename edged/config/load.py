@@ -23,12 +23,15 @@ from edged.config.keys import (
     BenchPage,
     Bus,
     Exposure,
+    InventoryPlace,
     Key,
     ListedTools,
     LogFormat,
     LogLevel,
+    MetricsAccess,
     RawScpi,
     ToolNames,
+    VisaServer,
 )
 from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
@@ -41,11 +44,13 @@ __all__ = [
     "ConfigComplaint",
     "Exposure",
     "InstrumentEntry",
+    "InventoryPlace",
     "KeySetting",
     "ListedTools",
     "LoadedConfig",
     "LogFormat",
     "LogLevel",
+    "MetricsAccess",
     "RawScpi",
     "ToolNames",
     "load_config",
@@ -87,6 +92,9 @@ class Config:
     serial_ports: tuple[str, ...]
     visa_library: str
     expose: tuple[Exposure, ...]
+    visa_server: tuple[VisaServer, ...]
+    hislip_port: int
+    expose_visa: bool
     allowed_networks: tuple[IpNetwork, ...]
     allowed_hosts: tuple[str, ...]
     allowed_origins: tuple[str, ...]
@@ -101,6 +109,10 @@ class Config:
     relay_ca_file: Path | None
     relay_issuer: str | None
     relay_jwks_url: str | None
+    relay_fleet: bool
+    fleet_all: bool
+    relay_inventory: InventoryPlace
+    metrics: MetricsAccess
     session_idle_sec: int
     max_sessions: int
     waveform_memory_mb: int

@@ -53,11 +53,13 @@ class Listing:
     Attributes:
         remark: what its owner should know of the look; empty when all is well.
         is_complete: False for a look that failed: what is missing need not have gone.
+        usb_ids: vendor and product of all that hangs there, instruments or not.
     """
 
     candidates: tuple[Candidate, ...] = ()
     remark: str = ""
     is_complete: bool = True
+    usb_ids: frozenset[tuple[int, int]] = frozenset()
 
 
 class BusSource(Protocol):

@@ -108,6 +108,7 @@ def place_key(address: str) -> str:
         return address
 
 
+NoteUsb = Callable[[frozenset[tuple[int, int]]], None]
 EntryOf = Callable[[Instrument], tuple[InstrumentEntry, tuple[int, int] | None]]
 PATIENCE_S: Final = 3.0
 MORE_THAN_ONE: Final = 2
@@ -233,6 +234,7 @@ class Discovery:
         sources: buses that tell what is on them.
         look_up: what resolves the names of hosts, in a thread.
         pick_monitor: gives this machine's hot-plug monitor; none: only scans find what is new.
+        note_usb: told of what hangs on USB, instrument or not, after each look.
     """
 
     def __init__(
@@ -247,6 +249,7 @@ class Discovery:
         gone_after_s: float,
         sources: Sequence[BusSource] = (),
         pick_monitor: PickMonitor | None = None,
+        note_usb: NoteUsb | None = None,
         look_up: LookUp = look_up,
     ) -> None:
         """Take note of the addresses; nothing is asked before ``start``."""
@@ -265,6 +268,7 @@ class Discovery:
             has_trouble=self._has_trouble,
         )
         self._pick_monitor = pick_monitor
+        self._note_usb = note_usb
         self._picked: Picked | None = None
         # By canonical address, in the order in which they became known.
         self._places: dict[str, KnownAddress] = {}
@@ -447,6 +451,8 @@ class Discovery:
 
     def _take(self, source: BusSource, listing: Listing) -> None:
         """What a bus lists now, against what it listed before."""
+        if listing.usb_ids and self._note_usb is not None:
+            self._note_usb(listing.usb_ids)
         seen = {place_key(c.entry.address): c for c in listing.candidates}
         if listing.is_complete:
             for key, place in tuple(self._places.items()):

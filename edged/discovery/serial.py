@@ -50,9 +50,12 @@ class SerialSource:
         allowed = {os.path.realpath(port): port for port in self._ports}
         found: list[Candidate] = []
         unasked: list[str] = []
+        seen: set[UsbId] = set()
         for port in self._list():
             device = str(port.device)
             usb_id = _usb_id(port)
+            if usb_id is not None:
+                seen.add(usb_id)
             spelled = allowed.pop(os.path.realpath(device), None)
             if spelled is None and usb_id not in self._known:
                 if usb_id is not None:
@@ -66,7 +69,7 @@ class SerialSource:
             for real, port in allowed.items()
             if os.path.exists(real)  # noqa: PTH110 - a port's name is no path on Windows
         ]
-        return Listing(candidates=tuple(found), remark=_remark(unasked))
+        return Listing(candidates=tuple(found), remark=_remark(unasked), usb_ids=frozenset(seen))
 
     def _list(self) -> Iterable[Any]:
         if self._comports is not None:

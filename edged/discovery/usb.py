@@ -65,7 +65,8 @@ class UsbSource:
         present = {key for key, _ in instruments}
         self._serials = {key: text for key, text in self._serials.items() if key in present}
         found = tuple(self._candidate(key, device) for key, device in instruments)
-        return Listing(candidates=found)
+        ids = frozenset((device.idVendor, device.idProduct) for device in devices)
+        return Listing(candidates=found, usb_ids=ids)
 
     def _candidate(self, key: DeviceKey, device: Any) -> Candidate:
         problem = ""

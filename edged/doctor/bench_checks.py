@@ -26,6 +26,7 @@ __all__ = [
     "check_budget",
     "check_clock",
     "check_discovery",
+    "check_imported",
     "check_interlocks",
     "check_lines",
     "check_lockouts",
@@ -58,6 +59,7 @@ def check_profiles(facts: Facts) -> CheckLine:
     findings = [
         finding
         for profile in library.profiles.values()
+        if not profile.is_imported
         for finding in lint_profile(profile, library)
     ]
     if findings:
@@ -68,6 +70,21 @@ def check_profiles(facts: Facts) -> CheckLine:
             first.suggestion or "See docs/profiles.md.",
         )
     return passed(f"{count} profiles, all clean.")
+
+
+def check_imported(facts: Facts) -> CheckLine:
+    """Which profiles nobody has held against the manual; those of this bench by their units."""
+    imported = sorted(key for key, head in _library(facts).heads.items() if head.is_imported)
+    if not imported:
+        return passed("None is imported.")
+    more = len(imported) - SHOWN
+    named = ", ".join(imported[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return warn(
+        f"{len(imported)} profiles are imported and held against no manual: {named}. Raw SCPI is "
+        "judged as known by them, and whatever may put something out is dangerous.",
+        "Hold what you use against its manual (`edged profile docs KEY`), then write "
+        "status: reviewed.",
+    )
 
 
 def _library(facts: Facts) -> ProfileLibrary:
@@ -276,10 +293,11 @@ def check_interlocks(facts: Facts) -> CheckLine:
     if not rules:
         return passed("There are none.")
     for rule in rules:
-        if rule["state"] == "tripped" or rule["cools_s"]:
+        if rule["reason"]:
             return warn(
                 f"{rule['name']} has tripped: {rule['reason']}.",
-                "See to what it read; docs/guards.md says what lifts it.",
+                "See to what it read; it is told until a guarded write has met a good reading "
+                "(docs/guards.md).",
             )
     for rule in rules:
         if rule["unknown"]:
@@ -335,7 +353,7 @@ def check_wrappers(facts: Facts) -> CheckLine:
     sdk = facts.status.get("sdk", {})
     wrappers = sdk.get("wrappers", [])
     # Those that were loaded before and are about to be again are at work, not at fault.
-    bad = [one for one in wrappers if not one["is_usable"]]
+    bad = [one for one in wrappers if one["is_listed"] and not one["is_usable"]]
     complaints = [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
     complaints += sdk.get("complaints", [])
     if complaints:
@@ -353,6 +371,8 @@ def check_wrappers(facts: Facts) -> CheckLine:
 
 def _with_tools(wrapper: Mapping[str, Any]) -> str:
     """A module without MCP_TOOL_SPECS may be there to help others."""
+    if not wrapper["is_listed"]:
+        return f"{wrapper['wrapper']} (no such device was seen; SDK_SETTINGS lists its tools)"
     has_none = wrapper["state"] == "ready" and not wrapper["tools"]
     return f"{wrapper['wrapper']} " + (
         "(no tools declared)" if has_none else f"with {wrapper['tools']} tools"

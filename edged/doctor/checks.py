@@ -17,6 +17,7 @@ from edged.doctor.bench_checks import (
     check_budget,
     check_clock,
     check_discovery,
+    check_imported,
     check_interlocks,
     check_lines,
     check_lockouts,
@@ -26,6 +27,7 @@ from edged.doctor.bench_checks import (
     check_wrappers,
 )
 from edged.doctor.facts import Facts
+from edged.doctor.hislip_check import check_hislip
 from edged.doctor.machine_checks import (
     check_config,
     check_database,
@@ -33,7 +35,14 @@ from edged.doctor.machine_checks import (
     check_usb,
     check_visa,
 )
-from edged.doctor.port_checks import check_engine, check_mcp, check_reach, check_relay, check_rpc
+from edged.doctor.port_checks import (
+    check_engine,
+    check_mcp,
+    check_reach,
+    check_relay,
+    check_rpc,
+    check_telemetry,
+)
 from edged.doctor.report import CheckLine, fail
 
 __all__ = ["CHECKS", "run_checks"]
@@ -45,11 +54,13 @@ CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
         "database": check_database,
         "engine": check_engine,
         "MCP listener": check_mcp,
+        "HiSLIP listener": check_hislip,
         "RPC": check_rpc,
         "who can reach it": check_reach,
         "USB permissions": check_usb,
         "VISA backends": check_visa,
         "profiles": check_profiles,
+        "imported profiles": check_imported,
         "bench file": check_bench_file,
         "tool list": check_tool_list,
         "discovery": check_discovery,
@@ -60,6 +71,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
         "lockouts": check_lockouts,
         "interlocks": check_interlocks,
         "relay": check_relay,
+        "telemetry": check_telemetry,
         "recorded data": check_budget,
         "clock": check_clock,
     }

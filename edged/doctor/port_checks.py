@@ -17,9 +17,16 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import port_holder, reached_at, read_supervisor_file
+from edged.host import netloc_of, port_holder, reached_at, read_supervisor_file
 
-__all__ = ["check_engine", "check_mcp", "check_reach", "check_relay", "check_rpc"]
+__all__ = [
+    "check_engine",
+    "check_mcp",
+    "check_reach",
+    "check_relay",
+    "check_rpc",
+    "check_telemetry",
+]
 
 LOOPBACK: Final = "127.0.0.1"
 ANSWER_S: Final = 5.0
@@ -82,8 +89,7 @@ def check_mcp(facts: Facts) -> CheckLine:
     if page != "off":
         bound = read_supervisor_file(config.state_dir).get("addresses", ())
         host = reached_at(bound)
-        netloc = f"[{host}]" if ":" in host else host
-        shown = f" Its page is http://{netloc}:{port}/bench ({page})."
+        shown = f" Its page is http://{netloc_of(host, port)}/bench ({page})."
     return passed(f"{place} answered initialize with revision {revision}.{shown}")
 
 
@@ -261,3 +267,15 @@ def _shown(url: str | None) -> str:
 
 def _utc(epoch_ms: int) -> str:
     return f"{datetime.fromtimestamp(epoch_ms / 1000, tz=UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def check_telemetry(facts: Facts) -> CheckLine:
+    """Whether what the engine's environment asks to export is exported."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    told = facts.status.get("telemetry", {})
+    if told.get("problem"):
+        return warn(str(told["problem"]), "docs/telemetry.md says how to set it up.")
+    if not told.get("is_on"):
+        return skip("OTEL_EXPORTER_OTLP_ENDPOINT is not set: nothing is exported.")
+    return passed(f"Spans and durations go to {told['endpoint']}.")

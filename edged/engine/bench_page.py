@@ -28,17 +28,27 @@ from edged.runs.recordings.registry import RunRegistry
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
+from edged.surfaces.page import PATH
 
 if TYPE_CHECKING:
     from edged.surfaces.page.server import NotePage, PageServer
 
-__all__ = ["BenchPageDoor"]
+__all__ = ["BenchPageDoor", "own_names"]
 
-PATH: Final = "/bench"
 BELOW: Final = ("/bench/", "/bench?")
 EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
 
 log = structlog.get_logger("edged.page")
+
+
+def own_names(config: Config) -> Guard:
+    """Which Host and Origin may come in at the MCP port."""
+    return Guard.of(
+        host_name=host_name(),
+        qualified_name=qualified_host_name(),
+        allowed_hosts=config.allowed_hosts,
+        allowed_origins=config.allowed_origins,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -123,12 +133,7 @@ class BenchPageDoor:
             server = PageServer(
                 PageWorld(
                     facts=self._facts(),
-                    guard=Guard.of(
-                        host_name=host_name(),
-                        qualified_name=qualified_host_name(),
-                        allowed_hosts=self.config.allowed_hosts,
-                        allowed_origins=self.config.allowed_origins,
-                    ),
+                    guard=own_names(self.config),
                     peer=self.peer,
                     hub=self.hub,
                     latest=self.values.latest,

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,9 +27,7 @@ from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
-from edged.commands.dead_man import DeadManControl
 from edged.commands.freshness import Acquisitions
-from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
@@ -40,11 +39,14 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
+from edged.config.keys import BenchPage
 from edged.config.load import Config, ToolNames
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
+from edged.engine.guarding import Guards
+from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
@@ -53,7 +55,9 @@ from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
-from edged.engine.surfaces import McpParts, RelayRoute, RpcParts
+from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
+from edged.engine.telemetry import EngineTelemetry
+from edged.engine.visa_port import VisaPort
 from edged.host import (
     ExitStatus,
     keep_edge_id,
@@ -70,19 +74,20 @@ from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
-from edged.profiles.interlocks import Interlock, Trip
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
-from edged.supervisor.peer_header import keep_peer_secret, peer_reader
+from edged.supervisor.peer_header import keep_peer_secret
 from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
-from edged.surfaces.mcp.seams import TrustedPeer, socket_peer
+from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.rpc.server import RpcListener
+from edged.surfaces.visa.desk import VisaDesk
+from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
@@ -143,6 +148,7 @@ class Engine:
     ) -> None:
         clock = SystemClock()
         self._config = config
+        self._is_supervised = is_supervised
         self._clock = clock
         self._sim = sim
         self._log = structlog.get_logger("edged.engine")
@@ -162,7 +168,12 @@ class Engine:
         self._counts = CountedRecord(self._stores.record)
         self._values = ValueFeed(clock)
         self._counts.listener = self._values.hear
-        self._pool = InstrumentPool(clock=clock, max_block_mb=config.max_block_mb)
+        self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
+        self._pool = InstrumentPool(
+            clock=clock,
+            max_block_mb=config.max_block_mb,
+            watch_of=self._telemetry.watch_of,
+        )
         self._stores.watch(self._pool)
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
@@ -174,7 +185,7 @@ class Engine:
             self._locked_out,
             self._policy.check_again,
             self._leased,
-            lambda action, target: self._interlocks.send_guard(action, target),
+            lambda action, target: self._guards.interlocks.send_guard(action, target),
         )
         self._discovery = self._make_discovery()
         self._sdk = SdkParts(
@@ -203,7 +214,7 @@ class Engine:
         self._budgets = BudgetControl(pool=self._pool, rows=self._stores.budgets, clock=clock)
         new_id = _action_ids()
         self._acquisitions = Acquisitions()
-        self._memory = Memory()
+        self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
         self._work = self._make_work(new_id, visited)
         self._lockout = LockoutControl(
             pool=self._pool,
@@ -217,26 +228,18 @@ class Engine:
             ),
             is_wrapper=self._sdk.is_wrapper,
         )
-        self._interlocks = InterlockControl(
+        self._guards = Guards(
             pool=self._pool,
-            told_on=self._stores.told_on,
-            is_off=self._memory.is_off,
+            stores=self._stores,
+            work=self._work,
+            lockout=self._lockout,
+            budgets=self._budgets,
+            memory=self._memory,
             perform=self._perform,
             new_id=new_id,
             clock=clock,
-            rows=self._stores.trips,
-            trip=self._trip,
             tell=self._tell,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
-        )
-        self._dead_man = DeadManControl(
-            pool=self._pool,
-            rows=self._stores.armed,
-            told_on=self._stores.told_on,
-            clock=clock,
-            visit=self._work.visit,
-            fail_on=(self._work.fail_on,),
-            tell=self._tell,
             is_supervised=is_supervised,
         )
         self._heartbeat = Heartbeat(
@@ -253,6 +256,13 @@ class Engine:
             on_first_call=self._late.begin,
             keep=self._leases.keep,
         )
+        self._desk = VisaDesk(
+            self._pool,
+            permissions,
+            VisaWork(
+                begin=self._dispatcher.begin_action, leases=self._leases, clock=clock, new_id=new_id
+            ),
+        )
         self.is_restarting = False
         self._asked: asyncio.Event | None = None
         self._restart = self._make_restart(is_supervised=is_supervised)
@@ -266,11 +276,17 @@ class Engine:
             clock=clock,
             refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
         )
-        peer: TrustedPeer = socket_peer
-        if is_supervised:
-            peer = peer_reader(keep_peer_secret(config.state_dir))
-        self._page = self._make_page(permissions, new_id, peer)
-        self._mcp = self._make_mcp(permissions, new_id, peer, is_supervised=is_supervised)
+        arrivals = Arrivals.of(config.state_dir if is_supervised else None)
+        self._visa_port = VisaPort(
+            config,
+            desk=self._desk,
+            pool=self._pool,
+            leases=self._leases,
+            peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
+            clock=clock,
+        )
+        self._page = self._make_page(permissions, new_id, arrivals.peer)
+        self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -280,18 +296,18 @@ class Engine:
             Failed: the RPC port is taken, or the simulated bench did not start.
         """
         self._report_complaints()
+        parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
         self._watch.start()
         parts.callback(self._watch.stop)
         if self._sim is not None:
             await self._sim.wait_ready()
         parts.callback(self._visa.close)
-        await self._work.clean_up()
-        await self._dead_man.feed_left()
+        await asyncio.gather(self._work.clean_up(), self._guards.dead_man.feed_left())
         self._budgets.start()
         self._leases.start()
         parts.push_async_callback(self._leases.stop)
-        await self._interlocks.learn(self._profiles.knowledge.bench.interlocks)
+        await self._guards.interlocks.learn(self._profiles.knowledge.bench.interlocks)
         parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
@@ -302,10 +318,7 @@ class Engine:
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
         self._work.start(parts)
-        self._interlocks.start()
-        parts.push_async_callback(self._interlocks.stop)
-        self._dead_man.start()
-        parts.push_async_callback(self._dead_man.stop)
+        self._guards.start(parts)
         self._mcp.start_news(parts)
         self._profiles.start(self._learn)
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
@@ -315,7 +328,9 @@ class Engine:
         self._relay.start()
         parts.push_async_callback(self._relay.stop)
         parts.push_async_callback(self._page.stop)
+        parts.push_async_callback(self._desk.stop)
         await self._mcp.start(parts, bound=self._tell_again)
+        await self._visa_port.start(parts, bound=self._tell_again)
         parts.push_async_callback(self._end_work)
         await asyncio.gather(
             self._discovery.first_look(FIRST_LOOK_S), self._sdk.registry.first_look(FIRST_LOOK_S)
@@ -331,6 +346,19 @@ class Engine:
             rpc_port=self._rpc.port,
             instruments=len(self._pool.all()),
         )
+        if not self._is_supervised:
+            self._say_where()
+
+    def _say_where(self) -> None:
+        """For the person who started it: where it can be reached, last of all."""
+        base = f"http://127.0.0.1:{self._mcp.surface.port}"
+        lines = [f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc"]
+        if self._mcp.surface.port:
+            lines.append(f"MCP endpoint:  {base}{self._config.mcp_path}")
+        if self._mcp.surface.port and self._config.bench_page is not BenchPage.OFF:
+            lines.append(f"The page:      {base}/bench")
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        sys.stdout.flush()
 
     def restart_by(self, asked: asyncio.Event) -> None:
         """What to set when the engine is to end and be started again."""
@@ -344,6 +372,7 @@ class Engine:
     async def _end_work(self) -> None:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
+        self._visa_port.close_door()
         self._rpc.close_door()
         self._send_guards.close()
         await asyncio.gather(
@@ -356,7 +385,7 @@ class Engine:
             knowledge,
             before=lambda: self._catalog.keep_for(self._work.run_ids(), self._pool.known()),
         )
-        await self._interlocks.learn(knowledge.bench.interlocks)
+        await self._guards.interlocks.learn(knowledge.bench.interlocks)
         return changed
 
     async def _perform(self, action: Action) -> Outcome:
@@ -382,9 +411,7 @@ class Engine:
             self._stores.lockouts.changes,
             self._leases.changes,
             self._approvals.changes,
-            self._interlocks.changes,
-            self._budgets.changes,
-            self._dead_man.changes,
+            self._guards.changes,
             self._stores.database.health,
         )
 
@@ -403,6 +430,7 @@ class Engine:
                 self._config, knowledge.library.heads.values(), self._sim, self._clock
             ),
             pick_monitor=monitor_for(self._config),
+            note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
         )
 
     def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
@@ -451,13 +479,14 @@ class Engine:
 
     def _make_rpc(self, new_id: NewId) -> RpcListener:
         parts = self._rpc_parts()
+        self._sights = parts.sights()
         return RpcListener(
             dispatcher=self._dispatcher,
             port=self._config.rpc_port,
             token=self._config.inbound_auth_token,
             new_action_id=new_id,
             record=self._stores.record,
-            sights=parts.sights(),
+            sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
         )
@@ -495,11 +524,11 @@ class Engine:
         )
 
     def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer, *, is_supervised: bool
+        self, permissions: Permissions, new_id: NewId, arrivals: Arrivals, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
             self._config,
-            dispatcher=self._dispatcher,
+            dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
             permissions=permissions,
@@ -508,10 +537,13 @@ class Engine:
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
             new_id=new_id,
-            trusted_peer=peer,
+            arrivals=arrivals,
             neighbour=self._page,
+            metrics=self._sights.metrics,
+            desk=self._desk,
             is_supervised=is_supervised,
             clock=self._clock,
+            telemetry=self._telemetry.telemetry,
         )
 
     def _make_status(self) -> StatusReport:
@@ -528,6 +560,7 @@ class Engine:
             clock=self._clock,
             more={
                 "relay": self._relay.status,
+                "visa": self._visa_port.status,
                 "profiles": self._profiles.status,
                 **self._work.status(),
                 "set_aside": self._discovery.set_aside,
@@ -538,10 +571,9 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
-                "interlocks": self._interlocks.listed,
-                "budgets": self._budgets.listed,
-                "dead_man": self._dead_man.listed,
+                **self._guards.status(),
                 "told_on": self._stores.told_on.told,
+                "telemetry": self._telemetry.status,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )
@@ -564,27 +596,13 @@ class Engine:
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
-            "interlocks": self._interlocks.listed(),
+            "interlocks": self._guards.interlocks.listed(),
             "budgets": self._budgets.listed(),
         }
 
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id)
-
-    def _note_told(self, unit: str, instrument_id: str, outputs: frozenset[str]) -> None:
-        """Something is about to be told to put something out."""
-        self._stores.told_on.note(unit, instrument_id, outputs)
-        self._interlocks.wake()
-
-    async def _trip(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
-        """An interlock has tripped: the abort goes out before anything is written down."""
-        made_safe = asyncio.ensure_future(self._work.trip(rule, units, reason))
-        if rule.trip is Trip.LOCKOUT:
-            for unit in units:
-                by = f"the interlock {rule.name}"
-                await self._lockout.set(unit.id, reason=reason, by=by)
-        await made_safe
 
     def _recall(self) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
@@ -662,9 +680,9 @@ class Engine:
             ),
             send_guards=self._send_guards,
             approvals=self._approvals,
-            interlocks=self._interlocks,
+            interlocks=self._guards.interlocks,
             budgets=self._budgets,
-            note_told=noting_tellings(self._note_told, self._dead_man.before),
+            note_told=noting_tellings(self._guards.note_told, self._guards.dead_man.before),
         )
 
     def _rpc_parts(self) -> RpcParts:
@@ -676,6 +694,7 @@ class Engine:
             lockout=self._lockout,
             leases=self._leases,
             approvals=self._approvals,
+            interlocks=self._guards.interlocks,
             runs=self._work.runs,
             streams=self._work.streams,
             waveforms=self._work.waveforms,
@@ -687,6 +706,13 @@ class Engine:
             discovery=self._discovery,
             restart=self._restart,
             hub=self._hub,
+            here=Here(
+                pool=self._pool,
+                work=self._work,
+                state_of=self._state_of,
+                lease=self._leases.of,
+                lockouts=self._lockouts,
+            ),
             clock=self._clock,
         )
 
@@ -715,6 +741,7 @@ class Engine:
             "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
             "rpc_port": self._rpc.port,
+            "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
         }
         write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")

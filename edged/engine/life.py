@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,7 +74,7 @@ async def _visit_all(
     from edged.discovery.visit import visiting
     from edged.profiles.format.connection_facts import connection_of
     from edged.profiles.model import Connection
-    from edged.runs.left_armed import address_of, feed_left
+    from edged.runs.left_armed import address_of, feed_left, keep_fed
     from edged.runs.left_work import LeftWork, make_safe
     from edged.transports.visa import VisaLibrary
 
@@ -97,18 +97,27 @@ async def _visit_all(
         for unit in armed:
             await feed_left(unit, visit)
 
+    def all_at(address: str) -> Awaitable[None]:
+        return make_all_safe(
+            [e for e in visited.values() if e.entry.payload.get("address") == address],
+            [unit for unit in armed if address_of(unit) == address],
+        )
+
     addresses = {str(left.entry.payload.get("address")) for left in visited.values()}
     visa.load()
     try:
-        await asyncio.gather(
-            *(
-                make_all_safe(
-                    (e for e in visited.values() if e.entry.payload.get("address") == address),
-                    (unit for unit in armed if address_of(unit) == address),
-                )
-                for address in addresses | {address_of(unit) for unit in armed}
-            )
-        )
+        firsts = {
+            address: asyncio.ensure_future(all_at(address))
+            for address in addresses | {address_of(unit) for unit in armed}
+        }
+        feeding = [
+            asyncio.ensure_future(keep_fed(unit, visit, clock, firsts[address_of(unit)]))
+            for unit in armed
+        ]
+        await asyncio.gather(*firsts.values())
+        for task in feeding:
+            task.cancel()
+        await asyncio.gather(*feeding, return_exceptions=True)
     finally:
         visa.close()
     return visited

@@ -274,7 +274,7 @@ class LongWork:
             ],
         }
 
-    async def trip(self, rule: Interlock, units: Sequence[Instrument], _reason: str) -> None:
+    async def trip(self, rule: Interlock, units: Sequence[Instrument]) -> None:
         """An interlock has tripped: these are made safe, and what runs there ends."""
         reason = interlock_tripped(rule.name)
         ids = {unit.id for unit in units}

@@ -21,7 +21,7 @@ from edged.clock import Clock
 from edged.commands.audit_record import AuditRecord
 from edged.commands.operation import Operation
 from edged.config.instruments import InstrumentEntry
-from edged.config.load import Bus, Config
+from edged.config.load import Bus, Config, this_machine
 from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import pick_monitor
 from edged.discovery.lan import LanSource
@@ -174,6 +174,7 @@ class SdkParts:
             libraries=config.sdk_libraries,
             settings=config.sdk_settings,
             clock=clock,
+            shipped=this_machine().sdk_wrapper_dirs[0],
         )
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:

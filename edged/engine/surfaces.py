@@ -9,28 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import structlog
 
 from edged import __version__
 from edged.actions.caller import Caller
+from edged.auth.claims import EdgeDoor
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
 from edged.commands.record import CountedRecord
 from edged.config.load import Config
 from edged.discovery.loop import Discovery
+from edged.engine.bench_page import own_names
+from edged.engine.binding import PortBinding
+from edged.engine.here import Here
 from edged.engine.housekeeping import LoopWatch
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
+from edged.engine.neighbours import MetricsDoor
 from edged.engine.parts import Stores
-from edged.errors import EdgedError, Failed, NotFound
+from edged.errors import EdgedError, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
@@ -42,22 +47,54 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.service import relay_link
+from edged.supervisor.peer_header import keep_peer_secret, peer_reader, relayed_reader
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.caller import RelayGuard
-from edged.surfaces.mcp.seams import CallerGuard, Neighbour, ToolListing, TrustedPeer
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    Dispatcher,
+    Neighbour,
+    ReadHead,
+    ToolListing,
+    TrustedPeer,
+    carried_head,
+    socket_peer,
+)
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
+from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
 from edged.surfaces.rpc.server import Sights
-from edged.tools.dispatcher import ToolDispatcher
+from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
 
-__all__ = ["McpParts", "RelayRoute", "RpcParts"]
+__all__ = ["Arrivals", "McpParts", "RelayRoute", "RpcParts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """How a request is read that came in at the MCP port.
+
+    Attributes:
+        peer: whose a connection is.
+        read_head: what its guard judges by.
+    """
+
+    peer: TrustedPeer
+    read_head: ReadHead
+
+    @classmethod
+    def of(cls, supervised: Path | None) -> Arrivals:
+        """Believe the supervisor that works with this state directory, if there is one."""
+        if supervised is None:
+            return cls(peer=socket_peer, read_head=carried_head())
+        secret = keep_peer_secret(supervised)
+        return cls(peer=peer_reader(secret), read_head=carried_head(relayed_reader(secret)))
 
 
 class McpParts:
@@ -71,9 +108,12 @@ class McpParts:
         profiles: gives those in force.
         guard: says who a request is from.
         new_id: makes action ids.
-        trusted_peer: says whose a connection is.
-        neighbour: what else is served on the port.
+        arrivals: how its requests are read.
+        neighbour: what else is served on the port, beside the metrics.
+        metrics: gives their page and its content type.
+        desk: opens units for programs that know VISA.
         is_supervised: the supervisor listens on the same port.
+        telemetry: told of every request, where that is exported.
 
     Attributes:
         surface: the endpoint itself.
@@ -84,7 +124,7 @@ class McpParts:
         self,
         config: Config,
         *,
-        dispatcher: ToolDispatcher,
+        dispatcher: Dispatcher,
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
@@ -93,18 +133,18 @@ class McpParts:
         profiles: Callable[[], Mapping[str, Profile]],
         guard: CallerGuard,
         new_id: Callable[[], str],
-        trusted_peer: TrustedPeer,
+        arrivals: Arrivals,
         neighbour: Neighbour,
+        metrics: Callable[[], Awaitable[tuple[bytes, str]]],
+        desk: VisaDesk,
         is_supervised: bool,
         clock: Clock,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._config = config
         self._registry = registry
         self._pool = pool
         self._clock = clock
-        self._error = ""
-        self._binding: asyncio.Task[None] | None = None
-        self._log = structlog.get_logger("edged.engine")
         self.first_look = asyncio.Event()
         self._news = ResourceNews(
             pool=pool,
@@ -129,8 +169,17 @@ class McpParts:
             new_action_id=new_id,
             settings=_settings(config, is_port_shared=is_supervised),
             guard=guard,
-            trusted_peer=trusted_peer,
-            neighbour=neighbour,
+            trusted_peer=arrivals.peer,
+            read_head=arrivals.read_head,
+            neighbour=MetricsDoor(
+                neighbour,
+                access=config.metrics,
+                metrics=metrics,
+                names=own_names(config),
+                permissions=permissions,
+            ),
+            telemetry=telemetry,
+            extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,
             first_look=self.first_look,
             resources=Resources(
@@ -140,6 +189,14 @@ class McpParts:
                 news=self._news,
                 clock=clock,
             ),
+        )
+
+        self._binding = PortBinding(
+            "mcp",
+            bind=self.surface.start,
+            port=lambda: self.surface.port,
+            again_s=config.rescan_interval_sec,
+            clock=clock,
         )
 
     def start_news(self, parts: contextlib.AsyncExitStack) -> None:
@@ -156,35 +213,16 @@ class McpParts:
         if not self._config.mcp_enabled:
             return
         parts.push_async_callback(self._stop)
-        try:
-            await self.surface.start()
-        except Failed as unbound:
-            self._error = unbound.message
-            self._log.warning("mcp_not_listening", reason=unbound.message, remedy=unbound.remedy)
-            self._binding = asyncio.create_task(self._bind_later(bound), name="mcp bind")
+        await self._binding.start(bound)
 
     def close_door(self) -> None:
         """Take no more connections; new requests on open ones get 503; calls go on."""
-        if self._binding is not None:
-            self._binding.cancel()
+        self._binding.give_up()
         self.surface.close_door()
-
-    async def _bind_later(self, bound: Callable[[], None]) -> None:
-        while self._error:
-            await self._clock.sleep(self._config.rescan_interval_sec)
-            try:
-                await self.surface.start()
-            except Failed as unbound:
-                self._error = unbound.message
-            else:
-                self._error = ""
-        self._log.info("mcp_listening", port=self.surface.port)
-        bound()
 
     async def _stop(self) -> None:
         self.close_door()
-        if self._binding is not None:
-            await asyncio.gather(self._binding, return_exceptions=True)
+        await self._binding.stop()
         await self.surface.stop()
 
     def status(self) -> dict[str, Any]:
@@ -195,7 +233,7 @@ class McpParts:
             "port": self.surface.port or None,
             "path": self._config.mcp_path,
             "page": self._config.bench_page.value,
-            "error": self._error,
+            "error": self._binding.error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
             "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
@@ -232,6 +270,7 @@ class RpcParts:
 
     Attributes:
         mcp: gives the MCP surface, which is made after this.
+        here: what is told to the fleet.
     """
 
     stores: Stores
@@ -241,6 +280,7 @@ class RpcParts:
     lockout: LockoutControl
     leases: LeaseControl
     approvals: ApprovalControl
+    interlocks: InterlockControl
     runs: RunRegistry
     streams: StreamRegistry
     waveforms: WaveformRegistry
@@ -252,6 +292,7 @@ class RpcParts:
     discovery: Discovery
     restart: IdleRestart
     hub: EventHub
+    here: Here
     clock: Clock
 
     def methods(self) -> dict[str, OwnMethod]:
@@ -285,7 +326,10 @@ class RpcParts:
             }
 
         return Sights(
-            hub=self.hub, health=health, metrics=MetricsSource(self.counts, self._figures(self.hub))
+            hub=self.hub,
+            health=health,
+            metrics=MetricsSource(self.counts, self._figures(self.hub)),
+            here=self.here,
         )
 
     def _figures(self, hub: EventHub) -> tuple[MetricFigure, ...]:
@@ -301,6 +345,16 @@ class RpcParts:
                 name="lockouts",
                 help="Instruments locked out.",
                 read=lambda: len(stores.lockouts.all()),
+            ),
+            MetricFigure(
+                name="interlocks_tripped",
+                help="Interlocks that have tripped and were not cleared.",
+                read=lambda: sum(one["state"] == "tripped" for one in self.interlocks.listed()),
+            ),
+            MetricFigure(
+                name="units_told_on",
+                help="Units that were told to put something out and were not confirmed off since.",
+                read=lambda: len(stores.told_on.told()),
             ),
             MetricFigure(
                 name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count
@@ -355,6 +409,7 @@ class RpcParts:
 
 if TYPE_CHECKING:
     from edged.auth.keys import KeyBook
+    from edged.telemetry.spans import Telemetry
 
 
 LOOK_EVERY_S: Final = 1.0
@@ -399,7 +454,13 @@ class RelayRoute:
                 clock=clock,
             )
             verifier = Verifier(self._keys, issuer=config.relay_issuer, clock=clock)
-        self.guard = RelayGuard(verifier=verifier, edge_id=edge_id, refuse=refuse, clock=clock)
+        self.guard = RelayGuard(
+            verifier=verifier,
+            door=EdgeDoor(edge_id),
+            relayed=EdgeDoor(edge_id, takes_fleet=config.relay_fleet),
+            refuse=refuse,
+            clock=clock,
+        )
 
     def start(self) -> None:
         """Look from now on at how the supervisor's connection to the relay is."""

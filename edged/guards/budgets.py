@@ -14,7 +14,7 @@ from typing import Final
 from edged.profiles.budget import MOST_PER_HOUR, Budget
 from edged.sharing.leases import Moment
 
-__all__ = ["HOUR_S", "Key", "Ledger", "Left"]
+__all__ = ["HOUR_S", "Key", "Ledger", "SpentBudget"]
 
 HOUR_S: Final = 3600.0
 Key = tuple[str, str]
@@ -22,7 +22,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class SpentBudget:
     """What is kept on disk of one command.
 
     Attributes:
@@ -113,14 +113,14 @@ class Ledger:
             waits.append(times[count - budget.per_hour] + HOUR_S - now.monotonic_s)
         return max(waits)
 
-    def left(self) -> Mapping[Key, Left]:
+    def left(self) -> Mapping[Key, SpentBudget]:
         """All of it, for the disk."""
         return {
-            key: Left(tuple(account.spent), len(account.reserved))
+            key: SpentBudget(tuple(account.spent), len(account.reserved))
             for key, account in self._accounts.items()
         }
 
-    def restore(self, left: Mapping[Key, Left], now: Moment) -> None:
+    def restore(self, left: Mapping[Key, SpentBudget], now: Moment) -> None:
         """What a former life left: what it had reserved may have gone out until just now."""
         for key, kept in left.items():
             ages = sorted((_age_s(one, now) for one in kept.spent), reverse=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["LEAST_SUPERVISED_S", "DeadMan", "Due", "Stage"]
+__all__ = ["LEAST_SUPERVISED_S", "DeadMan", "Duty", "Stage"]
 
 LEAST_SUPERVISED_S: Final = 5.0
 """A supervisor needs up to three seconds to have another engine talk to the instruments."""
@@ -46,7 +46,7 @@ class Stage(enum.StrEnum):
     TRIPPED = "tripped"
 
 
-class Due(enum.Enum):
+class Duty(enum.Enum):
     """What is to be done with it now."""
 
     NOTHING = enum.auto()
@@ -118,7 +118,7 @@ class DeadMan:
         """Whether it was set going on this very connection, and has not tripped."""
         return self.stage is Stage.ARMED and self._met is not None and self._met == meeting
 
-    def due(self, now_s: float, meeting: object, *, may_be_on: bool) -> Due:
+    def due(self, now_s: float, meeting: object, *, may_be_on: bool) -> Duty:
         """What to do now.
 
         Args:
@@ -126,19 +126,19 @@ class DeadMan:
             may_be_on: an output was told to put something out, and is not known to be off.
         """
         if not self._is_healthy(now_s) or now_s < self._tried_s + self.every_s / MOST_TRIES:
-            return Due.NOTHING
+            return Duty.NOTHING
         is_time = now_s >= self.asked_s + self.every_s
         match self.stage:
             case Stage.TRIPPED:
-                return Due.ASK if is_time else Due.NOTHING
+                return Duty.ASK if is_time else Duty.NOTHING
             case Stage.OFF:
-                return Due.ARM if may_be_on else Due.NOTHING
+                return Duty.ARM if may_be_on else Duty.NOTHING
             case Stage.ARMED if not may_be_on:
-                return Due.DISARM
+                return Duty.DISARM
             case Stage.ARMED if self._met is None or self._met != meeting:
-                return Due.ARM
+                return Duty.ARM
             case Stage.ARMED:
-                return Due.ASK if is_time else Due.NOTHING
+                return Duty.ASK if is_time else Duty.NOTHING
 
     def tried(self, now_s: float) -> None:
         """What was due is on its way."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,12 +16,14 @@ from edged.errors import Invalid
 from edged.profiles.expr import Expression
 from edged.profiles.interlocks import Interlock
 
-__all__ = ["Reading", "Verdict", "WatchState", "Watching", "judged"]
+__all__ = ["MeterReading", "ReadingWorth", "Told", "WatchState", "Watching", "judged"]
 
 MOST_SHOWN: Final = 80
+Told = tuple[str, str, int]
+"""A unit, an output of it that may be on, and which telling that was."""
 
 
-class Verdict(enum.Enum):
+class ReadingWorth(enum.Enum):
     """What a reading is worth. ``MISSING``: none came, or no number."""
 
     GOOD = "good"
@@ -38,7 +40,7 @@ class WatchState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MeterReading:
     """One try to read.
 
     Attributes:
@@ -46,13 +48,13 @@ class Reading:
         asked_s: when it was asked.
     """
 
-    verdict: Verdict
+    verdict: ReadingWorth
     said: str
     asked_s: float
     value: float | None = None
 
 
-def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> Reading:
+def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> MeterReading:
     """What an answer means.
 
     Args:
@@ -62,11 +64,11 @@ def judged(rule: Interlock, data: Any, unit: str, asked_s: float) -> Reading:
     value = _value(rule, data)
     if value is None:
         said = f"no number, but {str(data)[:MOST_SHOWN]!r}"
-        return Reading(verdict=Verdict.MISSING, said=said, asked_s=asked_s)
+        return MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
     is_good = _is_true(rule.must, value)
     said = f"{value:g} {unit}".rstrip()
-    verdict = Verdict.GOOD if is_good else Verdict.BAD
-    return Reading(verdict=verdict, said=said, asked_s=asked_s, value=value)
+    verdict = ReadingWorth.GOOD if is_good else ReadingWorth.BAD
+    return MeterReading(verdict=verdict, said=said, asked_s=asked_s, value=value)
 
 
 def _value(rule: Interlock, data: Any) -> float | None:
@@ -93,46 +95,59 @@ class Watching:
     Attributes:
         rule: see there.
         last: the last reading.
-        reason: why it tripped last; empty if it has not.
+        reason: why it tripped last; empty if it has not, or a guarded write was let through since.
         tripped_s: when that was.
+        aborted: what was on when it tripped; all of it is told to go off.
     """
 
     def __init__(self, rule: Interlock) -> None:
         self.rule = rule
         self.state = WatchState.IDLE
-        self.last: Reading | None = None
+        self.last: MeterReading | None = None
         self.reason = ""
         self.tripped_s: float | None = None
+        self.aborted: frozenset[Told] = frozenset()
         # When the last good reading was asked; while watching, where there was none yet, the
         # moment from which its age counts: that of the first try.
         self._good_s: float | None = None
         self._first_try_s: float | None = None
 
-    def begin(self) -> None:
-        """A guarded output is on, or is about to be."""
+    def waits(self) -> bool:
+        """Whether it has tripped, and what is on waits for its abort."""
+        return self.state is WatchState.TRIPPED
+
+    def begin(self, told: Collection[Told]) -> None:
+        """Guarded outputs are on, or are about to be.
+
+        Where it has tripped, what was on then waits for its abort; what is told so since is watched
+        anew.
+        """
+        if self.state is WatchState.TRIPPED and not self.aborted.issuperset(told):
+            self.state = WatchState.IDLE
         if self.state is WatchState.IDLE:
             self.state, self._first_try_s = WatchState.WATCHING, None
 
     def rest(self) -> None:
         """Nothing that it guards is on."""
-        self.state, self._first_try_s = WatchState.IDLE, None
+        self.state, self._first_try_s, self.aborted = WatchState.IDLE, None, frozenset()
 
     def let_through(self) -> None:
         """A guarded write has met a good reading: what tripped it is over."""
+        self.reason = ""
         if self.state is WatchState.TRIPPED:
-            self.state, self._first_try_s = WatchState.IDLE, None
+            self.rest()
 
     def note_try(self, now_s: float) -> None:
         """The meter is about to be asked, or could not be found."""
         if self._first_try_s is None:
             self._first_try_s = now_s
 
-    def take(self, reading: Reading) -> str:
+    def take(self, reading: MeterReading) -> str:
         """What a reading comes to: why it trips, empty where it does not."""
         self.last = reading
-        if reading.verdict is Verdict.GOOD:
+        if reading.verdict is ReadingWorth.GOOD:
             self._good_s = max(reading.asked_s, self._good_s or reading.asked_s)
-        if reading.verdict is Verdict.BAD and self.state is WatchState.WATCHING:
+        if reading.verdict is ReadingWorth.BAD and self.state is WatchState.WATCHING:
             return f"{self.rule.asked} is {reading.said}, and must be: {self.rule.must.text}"
         return ""
 
@@ -142,7 +157,7 @@ class Watching:
         if ends_s is None or now_s < ends_s:
             return ""
         why = self.last.said if self.last is not None else "it was never read"
-        if self.last is not None and self.last.verdict is Verdict.GOOD:
+        if self.last is not None and self.last.verdict is ReadingWorth.GOOD:
             why = "it does not answer"
         return f"{self.rule.asked} gave no reading for {self.rule.max_age_s:g} s: {why}"
 
@@ -158,9 +173,10 @@ class Watching:
         since_s = max(self._first_try_s, self._good_s or -math.inf)
         return since_s + self.rule.poll_s + self.rule.max_age_s
 
-    def trip(self, reason: str, now_s: float) -> None:
-        """It has tripped."""
+    def trip(self, reason: str, now_s: float, told: Collection[Told]) -> None:
+        """It has tripped, and this is made safe."""
         self.state, self.reason, self.tripped_s = WatchState.TRIPPED, reason, now_s
+        self.aborted = frozenset(told)
 
     def cools_until_s(self) -> float:
         """Until when guarded writes are refused, whatever is read."""
@@ -172,5 +188,5 @@ class Watching:
 
     def is_fresh(self, now_s: float, within_s: float) -> bool:
         """Whether the last reading of all was good, and asked within that time."""
-        good = self.last is not None and self.last.verdict is Verdict.GOOD
+        good = self.last is not None and self.last.verdict is ReadingWorth.GOOD
         return good and self._good_s is not None and now_s - self._good_s <= within_s

@@ -169,6 +169,7 @@ class HttpConnection(asyncio.Protocol):
         ends_with_input: the end of input means here that the client is gone: it has a session's
             stream open.
         on_gone: called once when the connection is lost; set by who serves the present request.
+        on_closed: the same, whichever request it came by last.
         on_writable: told when the client does not read what it is sent, and when it does again.
         task: in which the present request is served, if in one.
     """
@@ -203,6 +204,7 @@ class HttpConnection(asyncio.Protocol):
         "is_half_closed",
         "keeps_alive",
         "message",
+        "on_closed",
         "on_gone",
         "on_writable",
         "peer",
@@ -257,6 +259,7 @@ class HttpConnection(asyncio.Protocol):
         self.ends_with_input = False
         self.has_begun_answer = False
         self.on_gone: Callable[[], None] | None = None
+        self.on_closed: Callable[[], None] | None = None
         self.on_writable: Callable[[bool], None] | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -282,6 +285,9 @@ class HttpConnection(asyncio.Protocol):
         on_gone, self.on_gone = self.on_gone, None
         if on_gone is not None:
             on_gone()
+        on_closed, self.on_closed = self.on_closed, None
+        if on_closed is not None:
+            on_closed()
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""

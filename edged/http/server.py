@@ -1,89 +1,25 @@
 """The HTTP server of a port: binds, accepts, counts connections, looks after them and closes them.
 
-Accepts by itself instead of leaving it to asyncio, because accepted sockets must get high
-descriptors and because who comes over the cap must hear why it is turned away.
-
-Descriptor numbers: clients get high ones, so that the low ones stay free for instruments.
-
-pyvisa-py waits with ``select()``, which cannot take a descriptor of 1,024 or above: with a thousand
-streams open, no instrument could be opened any more (measured). Removable once pyvisa-py polls.
-On Windows descriptors are handles, and there is nothing to do.
+Accepts by itself (``accepting``) instead of leaving it to asyncio, because who comes over the cap
+must hear why it is turned away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import socket
-import sys
 from collections.abc import Callable
 from typing import Final
 
-import structlog
 from aiohttp.base_protocol import BaseProtocol
 
 from edged.clock import Clock
-from edged.errors import ErrorCode, Failed
+from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
 from edged.http.connection import HttpConnection, RequestHandler
 from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
 
-__all__ = ["HttpServer", "Listener", "connection_limit", "move_high", "no_upgrade", "raise_limit"]
-
-if sys.platform != "win32":
-    import fcntl
-    import resource
-
-
-SELECT_LIMIT: Final = 1_024
-ENOUGH_DESCRIPTORS: Final = 65_536
-"""A hard limit can be a billion, and some libraries close every number up to the soft one."""
-KEPT_FOR_OTHERS: Final = 256
-"""Above 1,024: listening sockets, the store, recorded data, pipes of workers."""
-FEWEST_CONNECTIONS: Final = 64
-
-
-def raise_limit() -> None:
-    """Raise the soft limit of open files towards the hard one; a refusal leaves it as it is."""
-    if sys.platform != "win32":
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if hard == resource.RLIM_INFINITY:
-            wanted = ENOUGH_DESCRIPTORS
-        else:
-            wanted = min(hard, ENOUGH_DESCRIPTORS)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            try:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            except (OSError, ValueError):
-                return
-
-
-def connection_limit(wanted: int) -> int:
-    """How many client connections the open-file limit leaves room for, at most ``wanted``."""
-    if sys.platform != "win32":
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if soft != resource.RLIM_INFINITY:
-            room = soft - SELECT_LIMIT - KEPT_FOR_OTHERS
-            return min(wanted, max(room, FEWEST_CONNECTIONS))
-    return wanted
-
-
-def move_high(accepted: socket.socket) -> socket.socket:
-    """The same connection under a descriptor of 1,024 or above, where the platform has such.
-
-    The given socket is closed if it was moved. Where the limit leaves no high number, it stays.
-    """
-    moved = accepted
-    if sys.platform != "win32" and accepted.fileno() < SELECT_LIMIT:
-        try:
-            high = fcntl.fcntl(accepted.fileno(), fcntl.F_DUPFD_CLOEXEC, SELECT_LIMIT)
-        except OSError:
-            return accepted
-        moved = socket.socket(accepted.family, accepted.type, accepted.proto, fileno=high)
-        moved.setblocking(False)
-        accepted.close()
-    return moved
-
+__all__ = ["HttpServer", "Listener", "no_upgrade"]
 
 LOOK_EVERY_S: Final = 1.0
 """How much later than its bound a slow sender may be cut."""
@@ -208,9 +144,6 @@ class HttpServer:
             await self._is_empty.wait()
 
 
-BACKLOG: Final = 1_024
-ACCEPT_AGAIN_S: Final = 0.2
-"""After the system was out of descriptors or memory; connections wait in the backlog meanwhile."""
 MAX_TURNED_AWAY: Final = 64
 """Connections that are being told 503 at one time; beyond that they are closed without a word."""
 TURNED_AWAY_S: Final = 1.0
@@ -260,7 +193,6 @@ class Listener:
         self._slow_sender_s = slow_sender_s
         self._idle_s = idle_s
         self._clock = clock
-        self._log = structlog.get_logger(f"edged.{name}")
         self._socket: socket.socket | None = None
         self._server: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -280,9 +212,14 @@ class Listener:
         """
         raise_limit()
         self._max_connections = connection_limit(self._max_connections)
-        self._socket = self._bind()
+        self._socket = listening_socket(
+            self._host,
+            self._wanted_port,
+            name=self._name,
+            is_port_shared=self._is_port_shared,
+        )
         self.port = self._socket.getsockname()[1]
-        self._server = HttpServer(
+        self._server = server = HttpServer(
             self._handler,
             clock=self._clock,
             slow_sender_s=self._slow_sender_s,
@@ -291,9 +228,15 @@ class Listener:
         )
         self._tasks = [
             asyncio.create_task(
-                self._accept(self._socket, self._server), name=f"{self._name} accept"
+                accept_all(
+                    self._socket,
+                    lambda accepted: self._welcome(accepted, server),
+                    name=self._name,
+                    clock=self._clock,
+                ),
+                name=f"{self._name} accept",
             ),
-            asyncio.create_task(self._server.look_after(), name=f"{self._name} connections"),
+            asyncio.create_task(server.look_after(), name=f"{self._name} connections"),
         ]
 
     def close_door(self) -> None:
@@ -314,53 +257,6 @@ class Listener:
         if self._server is not None:
             await self._server.stop(CLOSE_WITHIN_S)
             self._server = None
-
-    def _bind(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            if sys.platform == "win32":
-                # There SO_REUSEADDR lets two programs listen on one port.
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-            else:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if self._is_port_shared:
-                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            listening.setblocking(False)
-            listening.bind((self._host, self._wanted_port))
-            listening.listen(BACKLOG)
-        except OSError as unbound:
-            listening.close()
-            raise self._bind_failure(unbound) from unbound
-        return listening
-
-    def _bind_failure(self, unbound: OSError) -> Failed:
-        is_taken = unbound.errno in {errno.EADDRINUSE, errno.EACCES} and self._wanted_port >= 1024
-        why = "another program holds it" if is_taken else str(unbound.strerror or unbound)
-        name = self._name.upper()
-        return Failed(
-            f"The {name} port {self._wanted_port} on {self._host} cannot be bound: {why}.",
-            code=ErrorCode.BIND_FAILED,
-            data={"host": self._host, "port": self._wanted_port},
-            remedy=f"Stop the program that holds it, or set {name}_PORT to another port.",
-        )
-
-    async def _accept(self, listening: socket.socket, server: HttpServer) -> None:
-        loop = asyncio.get_running_loop()
-        is_failing = False
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError as failed:
-                if failed.errno not in SHORTAGES:
-                    continue
-                if not is_failing:
-                    self._log.warning(f"{self._name}_accept_failed", reason=str(failed.strerror))
-                is_failing = True
-                await self._clock.sleep(ACCEPT_AGAIN_S)
-                continue
-            is_failing = False
-            await self._welcome(move_high(accepted), server)
 
     async def _welcome(self, accepted: socket.socket, server: HttpServer) -> None:
         factory: Callable[[], asyncio.Protocol] = server
@@ -410,7 +306,6 @@ class _TurnedAway(asyncio.Protocol):
             self._transport.abort()
 
 
-SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
 TURNED_AWAY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"

@@ -29,8 +29,8 @@ from edged.instruments.identify import identify, identify_otherwise
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Deadlines, Job, Mailbox, Priority, Waiter
-from edged.instruments.trace import Trace, TraceEntry
+from edged.instruments.mailbox import Deadlines, Hold, Job, Mailbox, Priority, Waiter
+from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
 from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection
 from edged.transports.address import Address
@@ -64,6 +64,7 @@ class Actor:
         is_same_unit: Callable[[str, str], bool],
         report: Callable[[Actor, LineReport], None],
         max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
+        watch_of: JobWatchOf | None = None,
     ) -> None:
         """Make a line that is not connected to anything yet.
 
@@ -71,11 +72,13 @@ class Actor:
             is_same_unit: whether two ``*IDN?`` answers come from one unit.
             report: told on the event loop when the known unit is lost, back, or another one.
             max_block_mb: a longer block is not read.
+            watch_of: who wants to be told of jobs, if anybody does.
         """
         self.address = address
         self._link = link
         self._clock = clock
         self._report_to = report
+        self._watch_of = watch_of
         self._loop = asyncio.get_running_loop()
         self._wake = link.wake
         self.tell = self._wake.teller(self._loop)
@@ -128,7 +131,7 @@ class Actor:
     @property
     def is_idle(self) -> bool:
         """The line is ready, and nobody is or waits to be served."""
-        is_free = self._serving is None and len(self._mailbox) == 0
+        is_free = self._serving is None and len(self._mailbox) == 0 and not self._mailbox.is_held
         return is_free and self.state is LineState.READY
 
     @property
@@ -237,8 +240,12 @@ class Actor:
         priority: Priority,
         timeout_s: float,
         name: str,
+        hold: Hold | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
+
+        Args:
+            hold: keeps the line once it was served.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
@@ -252,9 +259,14 @@ class Actor:
             unit=unit,
             future=waiter,
             owner=self,
+            hold=hold,
         )
         if self._is_stopping:
             raise self._closed(job)
+        if self._watch_of is not None:
+            job.watch = self._watch_of(name)
+        if hold is not None:
+            hold.on(self._mailbox)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way()
@@ -288,6 +300,8 @@ class Actor:
     def forget(self, job: Job) -> None:
         """See ``JobOwner``."""
         self._deadlines.discard(job)
+        if job.watch is not None:
+            job.watch.taken()
 
     def withdraw(self, job: Job) -> None:
         """See ``JobOwner``."""
@@ -361,8 +375,23 @@ class Actor:
         elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
             self._mailbox.put_back(job)
         else:
-            self._line.serve(job, ticket)
+            if job.hold is not None:
+                # Before its answer is told: whoever reads that ends the hold.
+                self._mailbox.hold(job.hold)
+            if job.watch is None:
+                self._line.serve(job, ticket)
+            else:
+                self._serve_watched(job, job.watch, ticket)
         self._serving = None
+
+    def _serve_watched(self, job: Job, watch: JobWatch, ticket: int) -> None:
+        watch.taken()
+        self._trace.watch = watch
+        try:
+            self._line.serve(job, ticket)
+        finally:
+            self._trace.watch = None
+            watch.over()
 
     def _heal(self) -> None:
         ticket = next(self._tickets)

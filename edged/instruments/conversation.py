@@ -51,6 +51,7 @@ __all__ = [
     "drain_errors",
     "greet",
     "lines_conversation",
+    "program_conversation",
     "raw_conversation",
     "require",
     "write_lines",
@@ -86,11 +87,15 @@ Read = Callable[[str], Any]
 class Send:
     """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own.
 
+    ``data`` of a step is what goes out where that is no text (a block is in it); ``text`` says it
+    to people, and an answer's characters are its bytes then.
+
     Made for every line, as ``Ask`` and ``Reply`` are, so they are not frozen: that costs twice.
     """
 
     text: str
     timeout_s: float | None = None
+    data: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -109,6 +114,7 @@ class Ask:
     takes_first: bool = False
     may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,7 @@ class AskBlock:
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +334,45 @@ def raw_conversation(
     return Reply(answer=answer, sent=sent, stale_errors=stale)
 
 
+def program_conversation(
+    *,
+    line: str,
+    data: bytes,
+    asks: bool,
+    connection: Connection,
+    timeout_s: float,
+    is_known: bool,
+    returns: Returns | None = None,
+) -> Conversation[Reply]:
+    """One message of a program, byte for byte; its answer is ``block``, whatever it is.
+
+    A write is followed by the check, but where that reads ``*ESR?``: the program may wait for a bit
+    of it, and reads it itself.
+
+    Args:
+        line: what it is to people.
+        timeout_s: what its answer may take.
+        is_known: see ``raw_conversation``.
+        returns: what a command that is known answers.
+    """
+    if not asks:
+        sent = yield from write_lines((line,), connection, data=data)
+        if not is_known:
+            yield ExpectMore()
+        is_read = connection.errors.kind is ErrorKind.ESR
+        stale = () if is_read else (yield from _check(connection.errors, sent, has_asked=False))
+        return Reply(sent=sent, stale_errors=stale)
+    if isinstance(returns, WaveformAnswer | ImageAnswer):
+        trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
+        block = yield AskBlock(line, trailing, timeout_s, data)
+        return Reply(block=_bytes(block), sent=(line,))
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data)
+    if not is_known:
+        yield ExpectMore()
+    text = answer if isinstance(answer, str) else ""
+    return Reply(block=text.encode("latin-1", errors="replace"), sent=(line,))
+
+
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
     return Reply(sent=(yield from write_lines(lines, connection, is_urgent=True)))
@@ -452,12 +498,17 @@ def require(name: str, needed: Precondition, connection: Connection) -> Conversa
 
 
 def write_lines(
-    lines: Sequence[str], connection: Connection, *, is_urgent: bool = False
+    lines: Sequence[str],
+    connection: Connection,
+    *,
+    is_urgent: bool = False,
+    data: bytes | None = None,
 ) -> Conversation[tuple[str, ...]]:
     """Lines that ask nothing.
 
     Args:
         is_urgent: all of them go out before what acknowledges them is waited for.
+        data: see ``Send``; of the only line.
     """
     pattern = connection.acknowledge
     is_blank = bool(pattern) and found_in("", pattern or "") is not None
@@ -468,11 +519,12 @@ def write_lines(
                 connection.timeout_ms / 1000,
                 may_be_empty=True,
                 takes_first=is_blank,
+                data=data,
                 may_repeat=found_in(line.strip(), pattern) is not None,
             )
             yield from _acknowledge(pattern, line, answer)
         else:
-            yield Send(line)
+            yield Send(line, data=data)
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
     if pattern and is_urgent:

@@ -28,9 +28,9 @@ from edged.profiles.model import (
     Completion,
     CompletionKind,
     Connection,
+    InstrumentWatchdog,
     Precondition,
     Tripped,
-    Watchdog,
 )
 from edged.profiles.raw import is_query
 from edged.scpi.answer_text import clean_text
@@ -49,7 +49,7 @@ class Words:
         limit_s: dead_man_s of the bench file.
     """
 
-    def __init__(self, watchdog: Watchdog, limit_s: float) -> None:
+    def __init__(self, watchdog: InstrumentWatchdog, limit_s: float) -> None:
         self.watchdog = watchdog
         self.limit_s = limit_s
         self.begin = _filled((*watchdog.delay, *watchdog.enable), limit_s)
@@ -94,7 +94,7 @@ def words_of(facts: Mapping[str, Any]) -> Words | None:
                                                                 "clear", "feeds")}  # fmt: skip
         least_s, most_s = told["range_s"]
         needed = told["precondition"]
-        watchdog = Watchdog(
+        watchdog = InstrumentWatchdog(
             **lines,
             range_s=(float(least_s), float(most_s)),
             step_s=float(told["step_s"]),

@@ -35,7 +35,7 @@ from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
-from edged.scpi.blocks import find_block_head, whole_length
+from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
@@ -64,6 +64,10 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+NO_TEXT: Final = b"\r\n\x00"
+"""Bytes around an answer that are none of it."""
+BYTE_FOR_BYTE: Final = "latin-1"
+"""How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
@@ -389,7 +393,8 @@ class Dialogue:
                     proves_itself=proves_itself,
                     patience_s=self._allowed_s(step, connection),
                 )
-        return self._put(step.text, connection, deadline, job, self._allowed_s(step, connection))
+        allowed_s = self._allowed_s(step, connection)
+        return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
     def _put(
         self,
@@ -398,8 +403,13 @@ class Dialogue:
         deadline: float,
         job: Job | None = None,
         allowed_s: float | None = None,
+        data: bytes | None = None,
     ) -> float:
-        data = _encoded(text, connection)
+        _refuse_unasked(text, connection)
+        if data is None:
+            data = _encoded(text, connection)
+        else:
+            data += connection.write_termination.encode("ascii")
         now = self._clock.monotonic()
         if connection.min_gap_ms:
             gap_s = self._quiet_since + connection.min_gap_ms / 1000 - now
@@ -441,7 +451,8 @@ class Dialogue:
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
-        text = self._read_line(connection, limit)
+        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
+        text = self._read_line(connection, limit, encoding)
         if ("?" in text or text == step.text) and not step.may_repeat:
             self._refuse_echo(text, step.text)
         if step.takes_first:
@@ -453,7 +464,7 @@ class Dialogue:
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(connection, until)
+                text = self._read_line(connection, until, encoding)
             except LinkTimeout:
                 break
         if text.strip():
@@ -468,18 +479,22 @@ class Dialogue:
         if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
 
-    def _read_line(self, connection: Connection, limit: float) -> str:
+    def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
         terminator = (connection.read_termination or "\n").encode("ascii")
         data: bytes | bytearray
         data = self._link.read_message(terminator, limit - self._clock.monotonic())
+        inside = 0
         if data[:1] == b"#":
             data = self._whole_block(data, terminator, limit)
+            inside = whole_length(bytes(data[:16])) or 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        text = data.decode(connection.encoding, errors="replace")
+        # What looks like a line end inside of a block is its data.
+        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else data.strip(NO_TEXT)
+        text = data.decode(encoding or connection.encoding, errors="replace")
         if "\ufffd" in text:
             self.is_suspect = True
-        return text.strip("\r\n\x00")
+        return text
 
     def _whole_block(self, data: bytes, terminator: bytes, limit: float) -> bytes | bytearray:
         """A block that was asked for as text: what looks like an end may stand inside of it."""
@@ -507,10 +522,12 @@ class Dialogue:
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        begun = b""
-        head = None
+        # ``#4`` and its four digits at once; anything else byte by byte.
+        begun = self._link.read_exactly(2, left_s())
+        head = find_block_head(begun)
         while head is None:
-            begun += self._link.read_exactly(1, left_s())
+            lacks = digits_lacking(begun) or 1
+            begun += self._link.read_exactly(lacks, left_s())
             head = find_block_head(begun)
         data: bytes | bytearray
         if head.total is None:
@@ -549,6 +566,21 @@ def _check_size(announced: int, most_mb: int) -> None:
         )
 
 
+def _refuse_unasked(text: str, connection: Connection) -> None:
+    """Raise where the name is asked for of a unit that is never asked it: here bytes leave.
+
+    Raises:
+        Invalid: BAD_SCPI.
+    """
+    if connection.never_ask_idn and _ASKS_IDN.search(text):
+        raise Invalid(
+            "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
+            code=ErrorCode.BAD_SCPI,
+            data={"scpi": text[:200]},
+            remedy="Ask what its profile has; identify says what takes the place of *IDN?.",
+        )
+
+
 def _encoded(text: str, connection: Connection) -> bytes:
     """The bytes of one line.
 
@@ -557,13 +589,6 @@ def _encoded(text: str, connection: Connection) -> bytes:
     """
     if "\n" in text or "\r" in text:
         raise Invalid("One line of SCPI cannot hold a line end.", code=ErrorCode.BAD_SCPI)
-    if connection.never_ask_idn and _ASKS_IDN.search(text):
-        raise Invalid(
-            "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
-            code=ErrorCode.BAD_SCPI,
-            data={"scpi": text[:200]},
-            remedy="Ask what its profile has; identify says what takes the place of *IDN?.",
-        )
     try:
         return (text + connection.write_termination).encode(connection.encoding)
     except UnicodeEncodeError as error:

@@ -24,7 +24,7 @@ from edged.instruments.identify import known_by_heart
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Job, Priority, Waiter
+from edged.instruments.mailbox import Hold, Job, Priority, Waiter
 from edged.instruments.registration import (
     CONNECTED,
     WITH_TOOLS,
@@ -284,17 +284,25 @@ class Instrument:
         priority: Priority,
         timeout_s: float,
         name: str,
+        hold: Hold | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
-        ``waiter`` is told on the loop, once, and not before this has returned.
+        ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
+        line once it was served.
 
         Raises:
             Failed: DISCONNECTED.
             Conflict: BUSY, too many jobs wait already.
         """
         return self._here().submit(
-            make, waiter, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
+            make,
+            waiter,
+            unit=self.number,
+            priority=priority,
+            timeout_s=timeout_s,
+            name=name,
+            hold=hold,
         )
 
     def _here(self) -> Actor:

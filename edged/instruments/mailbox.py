@@ -22,9 +22,10 @@ from typing import Any, Final, Protocol
 
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
+from edged.instruments.trace import JobWatch
 from edged.transports.link import Tokens
 
-__all__ = ["Deadlines", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
+__all__ = ["Deadlines", "Hold", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
 
 CAPACITY: Final = 256
 """Jobs that may wait on one line; more than any caller has use for, less than memory notices."""
@@ -76,6 +77,31 @@ class JobOwner(Protocol):
         ...
 
 
+class Hold:
+    """Keeps a line for whoever asked the last question on it, until its answer is read.
+
+    Others wait meanwhile as behind a line that is busy; what makes safe, and what others' safety
+    hangs on, does not. Made and ended on the loop; the line's work begins it with its job.
+    """
+
+    __slots__ = ("_mailbox", "is_over")
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._mailbox: Mailbox | None = None
+
+    def on(self, mailbox: Mailbox) -> None:
+        """The line that its job waits for."""
+        self._mailbox = mailbox
+
+    def end(self) -> None:
+        """The answer is read, nobody will, or it was kept long enough; may be said again."""
+        if not self.is_over:
+            self.is_over = True
+            if self._mailbox is not None:
+                self._mailbox.look_again()
+
+
 @dataclass(eq=False, slots=True, kw_only=True)
 class Job:
     """One uninterruptible conversation that somebody on the loop waits for.
@@ -88,6 +114,8 @@ class Job:
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
         is_trial: it only shows that it is taken; nothing is said for it.
+        watch: told of what becomes of it.
+        hold: keeps the line after it, until that ends; ``None``: nothing does.
     """
 
     make: Callable[[], Conversation[Any]]
@@ -100,6 +128,8 @@ class Job:
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
     is_trial: bool = False
+    watch: JobWatch | None = None
+    hold: Hold | None = None
 
     def deliver(self, result: object) -> None:
         """Hand the result to whoever waits, by the line's work or on the loop."""
@@ -135,6 +165,22 @@ class Mailbox:
         # One deque a priority; appends come from the loop, pops from the actor's thread.
         self._waiting: tuple[deque[Job], ...] = tuple(deque() for _ in Priority)
         self._tokens: Tokens = tokens or queue.SimpleQueue()
+        # Set by the line's work, as it begins the job that holds.
+        self._hold: Hold | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whoever asked last has the line still."""
+        return self._hold is not None and not self._hold.is_over
+
+    def hold(self, hold: Hold) -> None:
+        """From now on the line is kept, until that hold ends."""
+        self._hold = hold
+
+    def look_again(self) -> None:
+        """What waited behind a hold may be taken: tokens that came meanwhile are used up."""
+        for _ in range(len(self)):
+            self._tokens.put(None)
 
     def __len__(self) -> int:
         """Jobs that wait now."""
@@ -190,14 +236,16 @@ class Mailbox:
     def drain(self) -> list[Job]:
         """Take everything out, first come first."""
         jobs = []
-        while (job := self._pop()) is not None:
+        while (job := self._pop(passes_hold=True)) is not None:
             jobs.append(job)
         return jobs
 
-    def _pop(self) -> Job | None:
-        for jobs in self._waiting:
+    def _pop(self, *, passes_hold: bool = False) -> Job | None:
+        for priority, jobs in enumerate(self._waiting):
             if not jobs:
                 continue
+            if priority > Priority.GUARD and self.is_held and not passes_hold:
+                break
             try:
                 return jobs.popleft()
             except IndexError:

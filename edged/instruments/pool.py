@@ -36,6 +36,7 @@ from edged.instruments.identity import (
 from edged.instruments.instrument import Found, Instrument
 from edged.instruments.line import BoundInstrument, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.registration import RegistrationEvent, RegistrationState
+from edged.instruments.trace import JobWatchOf
 from edged.log import surviving
 from edged.profiles.bench_file import plain, serial_forms
 from edged.profiles.model import Connection
@@ -195,11 +196,19 @@ class InstrumentPool:
 
     Args:
         max_block_mb: MAX_BLOCK_MB.
+        watch_of: who wants to be told of jobs on its lines, if anybody does.
     """
 
-    def __init__(self, *, clock: Clock, max_block_mb: int = DEFAULT_MAX_BLOCK_MB) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        max_block_mb: int = DEFAULT_MAX_BLOCK_MB,
+        watch_of: JobWatchOf | None = None,
+    ) -> None:
         self._clock = clock
         self._max_block_mb = max_block_mb
+        self._watch_of = watch_of
         # In the order of arrival; nothing is ever taken out.
         self._instruments: dict[str, Instrument] = {}
         self._by_number: dict[int, Instrument] = {}
@@ -323,6 +332,7 @@ class InstrumentPool:
             is_same_unit=is_same_unit,
             report=self._hear,
             max_block_mb=self._max_block_mb,
+            watch_of=self._watch_of,
         )
         self._actors.append(actor)
         actor.start()

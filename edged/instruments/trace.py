@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from edged.clock import Clock
 from edged.scpi.answer_text import clean_text
 
-__all__ = ["Direction", "Trace", "TraceEntry"]
+__all__ = ["Direction", "JobWatch", "JobWatchOf", "Trace", "TraceEntry"]
 
 RING_LENGTH: Final = 1_000
 KEPT_BYTES: Final = 4 * 1024
@@ -62,8 +62,36 @@ class TraceEntry:
 Entries = deque[tuple[int, Direction, bytes | bytearray, int]]
 
 
+class JobWatch(Protocol):
+    """Who is told what becomes of one job."""
+
+    def taken(self) -> None:
+        """Its turn has come, perhaps again; or nobody waits for it any more."""
+        ...
+
+    def sent(self, size: int) -> None:
+        """So many bytes go out."""
+        ...
+
+    def received(self, size: int) -> None:
+        """So many bytes have come."""
+        ...
+
+    def over(self) -> None:
+        """It was served."""
+        ...
+
+
+JobWatchOf = Callable[[str], JobWatch | None]
+"""By the name of a job that is about to wait; ``None``: nobody wants to be told."""
+
+
 class Trace:
-    """The last ``RING_LENGTH`` exchanges of one line."""
+    """The last ``RING_LENGTH`` exchanges of one line.
+
+    Attributes:
+        watch: told of what moves, while the job that it is for is served.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -71,10 +99,16 @@ class Trace:
         self._ring: Entries = deque(maxlen=RING_LENGTH)
         # Where what moves now is noted.
         self._into = self._ring
+        self.watch: JobWatch | None = None
 
     def add(self, direction: Direction, data: bytes | bytearray) -> None:
         """Note what moved."""
         self._into.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
+        if self.watch is not None:
+            if direction is Direction.SENT:
+                self.watch.sent(len(data))
+            elif direction is Direction.RECEIVED:
+                self.watch.received(len(data))
 
     def note(self, text: str) -> None:
         """Note what happened to the line."""

@@ -167,6 +167,7 @@ class BenchOperations:
                 "model": profile.model,
                 "instrument_class": profile.instrument_class,
                 "version": profile.version,
+                "status": profile.status.value,
                 "commands": profile.command_count,
                 "sequences": profile.sequence_count,
                 "verified_on": list(self.verified_on(profile.key)),

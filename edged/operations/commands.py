@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.actions.action import Action, Check, Purpose, RunCommand, RunSequence, SendScpi
+from edged.actions.action import (
+    Action,
+    Check,
+    Purpose,
+    RunCommand,
+    RunSequence,
+    SendProgram,
+    SendScpi,
+)
 from edged.actions.outcome import Done
 from edged.actions.tool import ToolCall
 from edged.clock import Clock
@@ -17,7 +25,7 @@ from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
-from edged.commands.run import CommandJob, RawJob, at_one_meeting
+from edged.commands.run import CommandJob, ProgramJob, RawJob, at_one_meeting
 from edged.commands.static_tool import (
     ANYTHING,
     BOOLEAN,
@@ -41,6 +49,7 @@ from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
+from edged.profiles.raw import asks
 from edged.runs.sequences.registry import SequenceRegistry
 
 __all__ = ["OPERATIONS", "CommandOperations"]
@@ -254,6 +263,26 @@ class CommandOperations:
             is_known=target.is_one_command,
             guard=target.send_guard,
             timer=target.timer,
+            finish=finish,
+            remembers=remembers,
+        )
+
+    def send_program(self, action: SendProgram, target: Target, _began: float) -> Running:
+        """One message of a program that knows VISA; what it is answered is bytes."""
+        instrument = target.aimed_instrument()
+        remembers = Remembering(lambda: self.memory.begin_raw(instrument, target.parts))
+
+        def finish(reply: Reply) -> Done:
+            if remembers.writing is not None:
+                remembers.writing.done()
+            self.acquisitions.note_raw(instrument.id, instrument.profile, action.scpi)
+            data = {"block": reply.block, "stale_errors": reply.stale_errors}
+            return Done(data=data, scpi=reply.sent)
+
+        return ProgramJob(
+            action,
+            target,
+            asks=asks(instrument.profile, action.scpi),
             finish=finish,
             remembers=remembers,
         )
@@ -510,5 +539,10 @@ OPERATIONS: Final = (
             make=send_scpi,
             takes_dry_run=True,
         ),
+    ),
+    Operation(
+        action=SendProgram,
+        run=CommandOperations.send_program,
+        aim=Resolver.program,
     ),
 )

@@ -92,7 +92,9 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "is_dangerous": sorted(rules.is_dangerous),
         "requires_sweep": sorted(rules.requires_sweep),
         "expose": list(rules.expose) or ["all"],
-        "raw_scpi": sorted(rules.raw_scpi_rules(raw_scpi)),
+        "raw_scpi": sorted(
+            rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
+        ),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
         "confirm": [rule.text for rule in rules.confirm],
         "budget": {command: str(budget) for command, budget in rules.budget.items()},

@@ -3,8 +3,8 @@
 Whole profiles as a few kilobytes of bytes each, and values again when one is asked for.
 
 An engine works a handful of models and knows dozens: unpacked they take 300 KB each,
-packed a thirtieth of that. What is packed was read and judged before; unpacking it takes a
-millisecond or two and needs no file, so it cannot fail later.
+packed a thirtieth of that, and most of those stay in the file that keeps them. What is packed was
+read and judged before; unpacking it takes a millisecond or two.
 
 Profile and bench files: read, and parsed into a tree; what is wrong becomes a complaint.
 
@@ -20,7 +20,7 @@ import enum
 import io
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,10 +63,14 @@ def unpack(data: bytes) -> Any:
     return _RoomUnpickler(io.BytesIO(zlib.decompress(data))).load()
 
 
+Packed = bytes | Callable[[], bytes]
+"""A packed profile, or what fetches it from where it lies."""
+
+
 class PackedProfiles(Mapping[str, Profile]):
     """Profiles by key, each made anew when it is asked for unless it is ``kept``."""
 
-    def __init__(self, packed: Mapping[str, bytes]) -> None:
+    def __init__(self, packed: Mapping[str, Packed]) -> None:
         self._packed = packed
         self._kept: dict[str, Profile] = {}
 
@@ -74,7 +78,8 @@ class PackedProfiles(Mapping[str, Profile]):
         kept = self._kept.get(key)
         if kept is not None:
             return kept
-        profile: Profile = unpack(self._packed[key])
+        packed = self._packed[key]
+        profile: Profile = unpack(packed if isinstance(packed, bytes) else packed())
         return profile
 
     def __iter__(self) -> Iterator[str]:

@@ -6,6 +6,9 @@ what reading would give again; whatever is odd about it, the files are read inst
 state directory, which is as trusted as the database there, or beside the shipped profiles, where
 ``python -m edged.profiles.library_cache DIRECTORY`` puts it when they are installed; still only
 values that profiles are made of are taken from it.
+
+An engine works a handful of models: the others stay in the file, which is held open. Whoever writes
+it anew puts another in its place, so that what was looked at once does not change.
 """
 
 from __future__ import annotations
@@ -15,20 +18,26 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from edged.profiles.library import MAX_BYTES, PackedProfiles, ProfileLibrary, pack, unpack
+from edged.errors import ErrorCode, Failed
+from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLibrary, pack, unpack
 
 __all__ = ["load_cached_library", "warm"]
 
-FORMAT: Final = b"edged-profiles-3"
+FORMAT: Final = b"edged-profiles-5"
 PACKAGE: Final = Path(__file__).parents[1]
 WARMED: Final = ".library.cache"
 CODE: Final = ("profiles/*.py", "profiles/format/*.py", "scpi/*.py", "yaml/*.py", "patterns.py")
 """What decides how a profile is read."""
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
+LENGTH: Final = 8
+"""Bytes that say how long the index is."""
+PIECE: Final = 256 * 1024
 
 
 def load_cached_library(directories: Sequence[Path], cache: Path) -> ProfileLibrary:
@@ -66,17 +75,33 @@ def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> Prof
 
     data = _encoded(load_library(directories))
     _write(cache, key + hashlib.sha256(data).digest() + data)
-    return _decoded(data)
+    return _read(cache, key) or _decoded(data)
 
 
 def _encoded(library: ProfileLibrary) -> bytes:
-    packed = {key: pack(profile) for key, profile in library.profiles.items()}
-    return pack((library.complaints, dict(library.heads), packed))
+    """The length of the index, the index, and the profiles one behind another."""
+    bodies: dict[str, bytes] = {key: pack(profile) for key, profile in library.profiles.items()}
+    places: dict[str, tuple[int, int]] = {}
+    at = 0
+    for key, body in bodies.items():
+        places[key] = (at, len(body))
+        at += len(body)
+    index = pack((library.complaints, dict(library.heads), places))
+    return b"".join((len(index).to_bytes(LENGTH, "big"), index, *bodies.values()))
 
 
 def _decoded(data: bytes) -> ProfileLibrary:
-    complaints, heads, packed = unpack(data)
-    return ProfileLibrary(profiles=PackedProfiles(packed), complaints=complaints, known=heads)
+    """What a cache holds that could not be written."""
+    begins = LENGTH + int.from_bytes(data[:LENGTH], "big")
+    return _library(
+        data[LENGTH:begins], lambda at, length: data[begins + at : begins + at + length]
+    )
+
+
+def _library(index: bytes, packed: Callable[[int, int], Packed]) -> ProfileLibrary:
+    complaints, heads, places = unpack(index)
+    profiles = {key: packed(at, length) for key, (at, length) in places.items()}
+    return ProfileLibrary(profiles=PackedProfiles(profiles), complaints=complaints, known=heads)
 
 
 def _key(directories: Sequence[Path]) -> bytes:
@@ -124,11 +149,73 @@ def _read(cache: Path, key: bytes) -> ProfileLibrary | None:
         with cache.open("rb") as file:
             if file.read(len(key)) != key:
                 return None
-            # Profiles are unpacked when they are asked for, so whatever is damaged is found here.
-            digest, data = file.read(hashlib.sha256().digest_size), file.read(MAX_CACHE_BYTES)
-        return _decoded(data) if hashlib.sha256(data).digest() == digest else None
+            # Profiles are fetched when they are asked for, so whatever is damaged is found here.
+            digest = file.read(hashlib.sha256().digest_size)
+            length = file.read(LENGTH)
+            index = file.read(min(int.from_bytes(length, "big"), MAX_CACHE_BYTES))
+            begins = file.tell()
+            found = hashlib.sha256(length + index)
+            while piece := file.read(PIECE):
+                found.update(piece)
+            if found.digest() != digest:
+                return None
+            return _opened(cache, os.fstat(file.fileno()), index, begins)
     except Exception:  # noqa: BLE001 - a damaged pickle may raise anything; the files are read then
         return None
+
+
+if sys.platform == "win32":
+
+    def _opened(
+        cache: Path, _looked_at: os.stat_result, index: bytes, begins: int
+    ) -> ProfileLibrary | None:
+        """The library of a cache; a file that is open cannot be replaced here, so it is read."""
+        data = cache.read_bytes()[begins:]
+        return _library(index, lambda at, length: data[at : at + length])
+
+else:
+
+    def _opened(
+        cache: Path, looked_at: os.stat_result, index: bytes, begins: int
+    ) -> ProfileLibrary | None:
+        """The library of a cache, whose profiles stay in the file."""
+        shelf = _Shelf(os.open(cache, os.O_RDONLY | os.O_CLOEXEC))
+        if not os.path.samestat(looked_at, os.fstat(shelf.descriptor)):
+            return None
+        return _library(index, lambda at, length: _Shelved(shelf, begins + at, length))
+
+    class _Shelf:
+        """A cache file that is open for as long as a profile in it may be asked for."""
+
+        def __init__(self, descriptor: int) -> None:
+            self.descriptor = descriptor
+            weakref.finalize(self, os.close, descriptor)
+
+    @dataclass(frozen=True, slots=True)
+    class _Shelved:
+        """One packed profile in an open cache file."""
+
+        shelf: _Shelf
+        at: int
+        length: int
+
+        def __call__(self) -> bytes:
+            """Its bytes.
+
+            Raises:
+                Failed: STORE_FAILED, the disk does not give them.
+            """
+            try:
+                data = os.pread(self.shelf.descriptor, self.length, self.at)
+            except OSError:
+                data = b""
+            if len(data) != self.length:
+                raise Failed(
+                    "The cache of profiles cannot be read any more.",
+                    code=ErrorCode.STORE_FAILED,
+                    remedy="Look at the disk of STATE_DIR, then start edged again.",
+                )
+            return data
 
 
 def _write(cache: Path, data: bytes) -> None:

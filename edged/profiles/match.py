@@ -126,6 +126,12 @@ class Recognizable(Protocol):
     @property
     def match(self) -> Match: ...
 
+    @property
+    def is_imported(self) -> bool: ...
+
+    @property
+    def needed(self) -> str: ...
+
 
 P = TypeVar("P", bound=Recognizable)
 
@@ -153,21 +159,28 @@ def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]
         profiles: those to choose from, or their heads, in any order.
 
     Returns:
+        One that a person answers for goes before any imported one, however much that matches.
         Of several that match equally much, the one that lists ``usb_id``, else the first by key,
         with all of them in ``tied``: a tie is for the doctor to warn of.
     """
     text = clean_idn(idn)
     lengths: dict[str, int] = {}
     candidates: dict[str, P] = {}
+    # Most of a library is other makers': a look for a word spares the search, and its compiling.
+    folded = text.casefold()
     for profile in profiles:
+        if profile.needed not in folded:
+            continue
         found = found_in(text, profile.match.idn)
         if found is not None and found.group():
             lengths[profile.key] = len(found.group())
             candidates[profile.key] = profile
     if not candidates:
         return MatchResult(profile=None, reason=f'No profile matches "{text}".')
-    most = max(lengths.values())
-    best = sorted(key for key, length in lengths.items() if length == most)
+    reviewed = {key for key, profile in candidates.items() if not profile.is_imported}
+    among = reviewed or set(candidates)
+    most = max(lengths[key] for key in among)
+    best = sorted(key for key in among if lengths[key] == most)
     by_usb = [key for key in best if usb_id is not None and usb_id in candidates[key].match.usb_ids]
     if len(best) > 1 and len(by_usb) == 1:
         reason = f'"{text}" matches {" and ".join(best)}; its USB id decides for {by_usb[0]}.'

@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from edged.patterns import needed_text
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Mark, Scalar
 
@@ -37,6 +38,7 @@ __all__ = [
     "ForStep",
     "Identify",
     "ImageAnswer",
+    "InstrumentWatchdog",
     "Mark",
     "Match",
     "Parameter",
@@ -46,6 +48,7 @@ __all__ = [
     "Probe",
     "Profile",
     "ProfileHead",
+    "ProfileStatus",
     "QueryStep",
     "Returns",
     "RowStep",
@@ -58,7 +61,6 @@ __all__ = [
     "Tripped",
     "Verify",
     "WaitStep",
-    "Watchdog",
     "WaveformAnswer",
     "head_of",
     "is_sequence_dangerous",
@@ -67,6 +69,13 @@ __all__ = [
 
 ABORT_COMMAND: Final = "abort"
 """The name under which a profile's own abort list is audited; no command may have it."""
+
+
+class ProfileStatus(enum.StrEnum):
+    """Who answers for a profile: a person, or so far only a program that read it off elsewhere."""
+
+    REVIEWED = "reviewed"
+    IMPORTED = "imported"
 
 
 class ParameterType(enum.StrEnum):
@@ -563,7 +572,7 @@ class Tripped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watchdog:
+class InstrumentWatchdog:
     """The timer inside an instrument that switches its outputs off when nobody talks to it.
 
     Attributes:
@@ -594,6 +603,7 @@ class Profile:
     """One instrument model, whole.
 
     ``source_path`` is the file it came from (for messages), ``extends`` the family it belongs to.
+    Of an ``imported`` one every command that may put something out is dangerous.
     ``abort_excludes`` are the commands that put something out and are no business of ``abort``,
     with the reason of each. ``marks`` says where each entry stands:
     ``"commands.set_voltage.parameters.voltage.max"`` → the place of that key; list entries go by
@@ -608,19 +618,30 @@ class Profile:
     source: str
     match: Match
     commands: Mapping[str, Command]
+    status: ProfileStatus = ProfileStatus.REVIEWED
     connection: Connection = field(default_factory=Connection)
     abort: tuple[AbortStep, ...] = ()
     abort_excludes: Mapping[str, str] = field(default_factory=dict)
     acquisition: Acquisition | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    watchdog: Watchdog | None = None
+    watchdog: InstrumentWatchdog | None = None
     sim: str | None = None
     extends: str | None = None
     unverified: tuple[str, ...] = ()
     """Commands and sequences that nobody has tried on the real instrument."""
     source_path: str = ""
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def is_imported(self) -> bool:
+        """Nobody has held it against the manual."""
+        return self.status is ProfileStatus.IMPORTED
+
+    @property
+    def needed(self) -> str:
+        """A text without which ``match`` fits nothing (``patterns.needed_text``)."""
+        return needed_text(self.match.idn)
 
     @property
     def abort_lines(self) -> tuple[str, ...]:
@@ -630,7 +651,12 @@ class Profile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileHead:
-    """Of one profile; ``files`` are all in which a line of it stands: its own, and its family's."""
+    """Of one profile, so much that it can be found and listed.
+
+    Attributes:
+        needed: a text without which ``match`` fits nothing (``patterns.needed_text``).
+        files: all in which a line of it stands: its own, and its family's.
+    """
 
     key: str
     version: int
@@ -638,9 +664,16 @@ class ProfileHead:
     model: str
     instrument_class: str
     match: Match
+    status: ProfileStatus
+    needed: str
     command_count: int
     sequence_count: int
     files: frozenset[str]
+
+    @property
+    def is_imported(self) -> bool:
+        """Nobody has held it against the manual."""
+        return self.status is ProfileStatus.IMPORTED
 
 
 def head_of(profile: Profile) -> ProfileHead:
@@ -652,6 +685,8 @@ def head_of(profile: Profile) -> ProfileHead:
         model=profile.model,
         instrument_class=profile.instrument_class,
         match=profile.match,
+        status=profile.status,
+        needed=profile.needed,
         command_count=len(profile.commands),
         sequence_count=len(profile.sequences),
         files=frozenset({profile.source_path, *(mark.path for mark in profile.marks.values())}),

@@ -74,7 +74,7 @@ class UnitRules:
         confirm_by: the ways by which that may be answered, or ``None`` when nothing was said.
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
         dead_man_s: after so long a silence the unit switches its outputs off by itself (see
-            ``Watchdog``), or ``None`` when nothing was said.
+            ``InstrumentWatchdog``), or ``None`` when nothing was said.
         calibration_due: the day by which the unit is to be calibrated; reports of runs show it.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
@@ -127,17 +127,18 @@ class UnitRules:
             case patterns:
                 return any(fnmatchcase(name, pattern) for pattern in patterns)
 
-    def raw_scpi_rules(self, configured: str) -> frozenset[str]:
+    def raw_scpi_rules(self, configured: str, *, is_imported: bool = False) -> frozenset[str]:
         """What send_scpi must obey here: each of these modes at once ("all" leaves it free).
 
         ``known`` is among them wherever the owner set limits or forbade something: raw SCPI that
-        is no command of the profile could do just that.
+        is no command of the profile could do just that. It is, too, where nobody has held the
+        profile against the manual (``is_imported``).
         """
         modes = {configured}
         if self.raw_scpi is not None:
             modes.add(self.raw_scpi)
         named = (self.limits, self.deny, self.is_dangerous, self.requires_sweep, self.max_rate)
-        if any(named) or self.confirm or self.budget:
+        if is_imported or any(named) or self.confirm or self.budget:
             modes.add("known")
         return frozenset(modes - {"all"}) or frozenset({"all"})
 

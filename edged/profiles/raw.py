@@ -56,6 +56,7 @@ from edged.profiles.template import (
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.errors import error_question
 from edged.scpi.line import Message, classify, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
@@ -67,6 +68,7 @@ __all__ = [
     "bare_choices",
     "classify",
     "identify",
+    "is_always_let_pass",
     "is_query",
     "means_another_unit",
     "question_by_heart",
@@ -177,6 +179,7 @@ class RawMatch:
             of a raw line they must be allowed as well.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
+        holes: parameters that have their place in this very message of the command.
     """
 
     command: Command
@@ -184,6 +187,7 @@ class RawMatch:
     unitless: tuple[Mapping[str, Scalar], ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
+    holes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +220,17 @@ class RawPart:
     def is_certain(self) -> bool:
         """Whether it is known, and every value in it is."""
         return bool(self.matches) and all(match.is_certain for match in self.matches)
+
+
+ALWAYS_LET_PASS: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})
+"""Who an instrument is, how it stands, and clearing that: RAW_SCPI forbids it nobody."""
+
+
+def is_always_let_pass(message: Message, error_query: str) -> bool:
+    """Whether RAW_SCPI leaves it to everybody: one of ``ALWAYS_LET_PASS``, or the error query."""
+    if message.text.upper() in ALWAYS_LET_PASS:
+        return True
+    return error_question(message, error_query) is not None
 
 
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
@@ -414,6 +429,7 @@ def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
                 readings=_joined(known.readings, match.readings),
                 unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
+                holes=known.holes | match.holes,
             )
     return tuple(by_name.values())
 
@@ -460,7 +476,13 @@ def _judged(command: Command, spelling: _Spelling, message: Message, header: Cap
     is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
     if captures is None or is_short:
         names = frozenset(command.parameters)
-        return RawMatch(command=command, readings=({},), unknown=names, is_certain=False)
+        return RawMatch(
+            command=command,
+            readings=({},),
+            unknown=names,
+            is_certain=False,
+            holes=frozenset(spelling.holes),
+        )
     return _read(command, spelling, captures)
 
 
@@ -502,6 +524,7 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
         unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
+        holes=frozenset(spelling.holes),
     )
 
 

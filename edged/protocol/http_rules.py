@@ -59,6 +59,7 @@ __all__ = [
     "cors_headers",
     "is_json_type",
     "judge_head",
+    "judge_host",
     "judge_visit",
     "preflight",
     "rejected_message",
@@ -463,6 +464,21 @@ def judge_head(head: HttpHead, door: AccessPolicy) -> Accepted | Rejected:
     return Accepted(
         verb=verb, wants_json=wants_json, wants_sse=wants_sse, headers=joined, peer=head.peer
     )
+
+
+def judge_host(head: HttpHead, guard: Guard) -> Mapping[str, str] | Rejected:
+    """Whether a request for what any page may read may come in: by its Host alone.
+
+    Returns:
+        Its headers, as those of ``Accepted``.
+    """
+    joined = _join(head.headers)
+    if isinstance(joined, Rejected):
+        return joined
+    refusal = _judge_host(head, joined, AccessPolicy(path=head.path, guard=guard))
+    if refusal is None and CALLER_TOKEN_HEADER.lower() in joined:
+        return rejection(404, "Nothing is here on the relay route.")
+    return refusal or joined
 
 
 def judge_visit(head: HttpHead, guard: Guard) -> Mapping[str, str] | Rejected:

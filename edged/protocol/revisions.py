@@ -28,6 +28,7 @@ __all__ = [
     "SERVER_INFO_KEY",
     "SUBSCRIPTION_ID_KEY",
     "SUPPORTED_VERSIONS",
+    "VISA_METHODS",
     "Elicitation",
     "Revision",
     "legacy_revision",
@@ -43,6 +44,16 @@ SUBSCRIPTION_ID_KEY: Final = _META_PREFIX + "subscriptionId"
 SERVER_INFO_KEY: Final = _META_PREFIX + "serverInfo"
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+
+VISA_METHODS: Final = frozenset(
+    f"edged/visa.{name}"
+    for name in (
+        *("list", "open", "write", "read", "stb", "clear", "trigger"),
+        *("lock", "renew", "unlock", "close"),
+    )
+)
+VISA_TAKEN: Final = "notifications/edged/visa.taken"
+"""Ours, for programs that know VISA: where there are sessions, and in no list (docs/visa.md)."""
 
 
 class Elicitation(enum.Enum):
@@ -141,8 +152,9 @@ _V2025_03_26: Final = Revision(
             "prompts/get",
             "completion/complete",
         }
-    ),
-    notifications=frozenset({"notifications/initialized", "notifications/cancelled"}),
+    )
+    | VISA_METHODS,
+    notifications=frozenset({"notifications/initialized", "notifications/cancelled", VISA_TAKEN}),
     has_batches=True,
     server_fields=frozenset({"name", "version"}),
     tool_fields=frozenset({"name", "description", "inputSchema", "annotations"}),

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import base64
 import enum
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NewType
 
 from edged.errors import ErrorCode, Fault, Invalid
 from edged.protocol.jsonrpc import ErrorReply, Request, RpcCode
-from edged.protocol.revisions import Revision
+from edged.protocol.revisions import VISA_METHODS, Revision
 
 __all__ = [
     "MIN_ID_BYTES",
@@ -72,8 +72,9 @@ TRANSITIONS: Final[Mapping[SessionState, Mapping[SessionEvent, SessionState]]] =
     }
 )
 
-_NEEDS_SESSION: Final = frozenset({"resources/subscribe", "resources/unsubscribe"})
-"""Requests whose effect is later messages, which a lone request has no stream for."""
+_NEEDS_SESSION: Final = VISA_METHODS | {"resources/subscribe", "resources/unsubscribe"}
+"""Requests whose effect is what comes later: messages that a lone request has no stream for, or
+what is open."""
 
 _REFUSED: Final[Mapping[SessionState, frozenset[str]]] = MappingProxyType(
     {
@@ -98,12 +99,23 @@ def next_state(state: SessionState, event: SessionEvent) -> SessionState:
     return row[event]
 
 
-def admit(request: Request, *, revision: Revision, state: SessionState) -> ErrorReply | None:
+def admit(
+    request: Request,
+    *,
+    revision: Revision,
+    state: SessionState,
+    offers: Collection[str] | None = None,
+) -> ErrorReply | None:
     """Whether a request may be served here; ``None`` if so.
 
     The revision's set of methods is the version gate: a method that is not in it does not exist.
+
+    Args:
+        offers: the methods of this server; ``None``: all.
     """
-    if request.method not in revision.methods:
+    if request.method not in revision.methods or (
+        offers is not None and request.method not in offers
+    ):
         return ErrorReply(
             request_id=request.id,
             rpc_code=RpcCode.METHOD_NOT_FOUND,

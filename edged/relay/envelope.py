@@ -32,11 +32,11 @@ __all__ = [
     "End",
     "Envelope",
     "Head",
+    "Headers",
     "Open",
     "decode",
     "down_subject",
     "encode",
-    "is_edge_id",
     "up_subject",
 ]
 
@@ -74,7 +74,6 @@ ANSWER_HEADERS: Final = frozenset(
         "x-accel-buffering",
     }
 )
-EDGE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 EXCHANGE_ID: Final = re.compile(r"[0-9a-f]{8,40}")
 VERB: Final = re.compile(r"[A-Z]{1,16}")
 QUERY: Final = re.compile(r"[!-~]{0,2048}")
@@ -184,11 +183,6 @@ KINDS: Final[Mapping[str, type[Envelope]]] = {
     "end": End,
 }
 NAMES: Final = {made: name for name, made in KINDS.items()}
-
-
-def is_edge_id(text: str) -> bool:
-    """Whether it can be the id of an edge, and so a part of a subject."""
-    return EDGE_ID.fullmatch(text) is not None
 
 
 def down_subject(edge_id: str) -> str:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
 from aiohttp import web
 
-from edged.auth.claims import RETRY_AFTER, BadTokenError, NoKeysError
+from edged.auth.claims import RETRY_AFTER, BadTokenError, EdgeDoor, NoKeysError, is_edge_id
 from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
+from edged.http.connection import RequestHandler
 from edged.http.server import HttpServer
 from edged.protocol.http_rules import (
     FETCH_SITE_HEADER,
@@ -30,43 +30,19 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
-from edged.relay.envelope import (
-    CHUNK_BYTES,
-    MAX_BODY_BYTES,
-    REQUEST_HEADERS,
-    WINDOW_BYTES,
-    Alive,
-    BadEnvelopeError,
-    Body,
-    Cancel,
-    Credit,
-    Data,
-    End,
-    Envelope,
-    Head,
-    Open,
-    decode,
-    down_subject,
-    encode,
-    is_edge_id,
-    up_subject,
-)
-from edged.relay.link import NatsLink, RelayMessage
+from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS
+from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
+from edged.relay.link import NatsLink
+from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, plain_challenge
 
-__all__ = ["RelayFront"]
+__all__ = ["RelayFront", "bearer_of"]
 
-OFFLINE_S: Final = 1.5
-"""How long an edge may take to say that it has a request."""
-SILENT_S: Final = 15.0
-ALIVE_EVERY_S: Final = 4.0
-LOOK_FOR_CLIENT_S: Final = 0.25
 SLOW_SENDER_S: Final = 30.0
 IDLE_S: Final = 75.0
 BACKLOG: Final = 1_024
 CLOSE_WITHIN_S: Final = 2.0
 SMALL_BODY_BYTES: Final = 64 * 1024
 SMALL_BODY_S: Final = 2.0
-MAX_EXCHANGES: Final = 10_000
 MAX_BODIES: Final = 256 * 1024 * 1024
 
 
@@ -76,26 +52,6 @@ class _RefusedError(Exception):
         self.refused = refused
 
 
-class _BrokenError(Exception):
-    """The answer cannot be completed."""
-
-
-@dataclass(slots=True)
-class _Exchange:
-    """One request under way.
-
-    Attributes:
-        inbox: what the edge sent; bounded by the credit it has.
-        peer: the client's address.
-        is_answering: the head of the answer is out.
-    """
-
-    id: str
-    edge_id: str
-    inbox: asyncio.Queue[Envelope | None]
-    is_answering: bool = False
-
-
 class RelayFront:
     """Serves ``/mcp/<edge_id>``.
 
@@ -103,17 +59,29 @@ class RelayFront:
         link: the NATS connection.
         verifier: verifies bearer tokens.
         guard: which Host and Origin may speak to this front.
+        login: how a client finds who gives tokens, if that can be told.
         clock: for silence.
+
+    Attributes:
+        exchanges: the requests under way.
     """
 
-    def __init__(self, link: NatsLink, *, verifier: Verifier, guard: Guard, clock: Clock) -> None:
+    def __init__(
+        self,
+        link: NatsLink,
+        *,
+        verifier: Verifier,
+        guard: Guard,
+        clock: Clock,
+        login: LoginMetadata | None = None,
+    ) -> None:
         self._link = link
         self._verifier = verifier
         self._guard = guard
+        self._login = login
         self._clock = clock
-        self._id = secrets.token_hex(8)
+        self.exchanges = Exchanges(link, is_connected=lambda: link.is_connected, clock=clock)
         self._log = structlog.get_logger("edged.relay")
-        self._exchanges: dict[str, _Exchange] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._listening: asyncio.Server | None = None
         self._server: HttpServer | None = None
@@ -121,19 +89,28 @@ class RelayFront:
 
     async def start(self) -> None:
         """Begin to hear answers; the link may be opened before or after."""
-        await self._link.subscribe(up_subject("*", self._id, "*"), self._hear)
-        self._tasks.append(asyncio.create_task(self._sweep(), name="relay front sweep"))
+        await self.exchanges.start()
 
-    async def listen(self, host: str, port: int) -> int:
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        *,
+        door: Callable[[RequestHandler], RequestHandler] = lambda front: front,
+    ) -> int:
         """Take connections; gives the bound port.
+
+        Args:
+            door: takes what is not this front's, and gives it the rest.
 
         Raises:
             OSError: it cannot be bound.
         """
+        served = ApplicationHandler(
+            web.Server(self._handle, max_field_size=MAX_HEADER_BYTES, **SERVER_OPTIONS)
+        )
         self._server = HttpServer(
-            ApplicationHandler(
-                web.Server(self._handle, max_field_size=MAX_HEADER_BYTES, **SERVER_OPTIONS)
-            ),
+            door(served),
             clock=self._clock,
             slow_sender_s=SLOW_SENDER_S,
             idle_s=IDLE_S,
@@ -157,8 +134,7 @@ class RelayFront:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
-        for exchange in self._exchanges.values():
-            exchange.inbox.put_nowait(End(exchange=exchange.id, number=-1, is_whole=False))
+        await self.exchanges.stop()
         if self._server is not None:
             # A client that does not read would hold it up for a minute.
             await self._server.stop(CLOSE_WITHIN_S)
@@ -175,6 +151,8 @@ class RelayFront:
             is_well = self._link.is_connected
             return web.Response(status=200 if is_well else 503, text="ok" if is_well else "no NATS")
         try:
+            if request.raw_path.startswith(WELL_KNOWN):
+                return self._metadata(request)
             edge_id = self._edge_id(request)
             # Before the body: whoever has no token gets no memory for one.
             token = await self._token(request, edge_id)
@@ -188,6 +166,28 @@ class RelayFront:
             self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
             message = f"The relay made a mistake; its log has the details under {fault_id}."
             return _as_response(rejection(500, message, rpc_code=RpcCode.INTERNAL_ERROR))
+
+    def _metadata(self, request: web.BaseRequest) -> web.Response:
+        """Who gives tokens; any page may read it, by a name of this relay."""
+        self._judge_host(request)
+        path = request.raw_path.partition("?")[0]
+        body = self._login.document(path) if self._login is not None else None
+        if body is None:
+            raise _RefusedError(rejection(404, "Nothing is here."))
+        if request.method not in ("GET", "HEAD", "OPTIONS"):
+            refusal = rejection(405, "Only GET is served here.", headers=(("Allow", "GET, HEAD"),))
+            raise _RefusedError(refusal)
+        is_asked = request.method != "OPTIONS"
+        return web.Response(
+            status=200 if is_asked else 204,
+            body=body if is_asked else b"",
+            headers=dict(METADATA_HEADERS),
+        )
+
+    def _challenge(self, edge_id: str, *, has_token: bool) -> str:
+        if self._login is None:
+            return plain_challenge(has_token=has_token)
+        return self._login.challenge(f"/mcp/{edge_id}", has_token=has_token)
 
     def _edge_id(self, request: web.BaseRequest) -> str:
         self._judge_names(request)
@@ -203,9 +203,7 @@ class RelayFront:
     def _judge_names(self, request: web.BaseRequest) -> None:
         """Refuse a Host that is not this relay's, and pages of others."""
         headers = request.headers
-        hosts, origins = headers.getall("Host", []), headers.getall("Origin", [])
-        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
-            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        host, origins = self._judge_host(request), headers.getall("Origin", [])
         if not origins:
             return
         sites = headers.getall(FETCH_SITE_HEADER, [])
@@ -213,10 +211,16 @@ class RelayFront:
             len(origins) > 1
             or len(sites) > 1
             or not self._guard.allows_origin(
-                origins[0], host=hosts[0], fetch_site=sites[0] if sites else None
+                origins[0], host=host, fetch_site=sites[0] if sites else None
             )
         ):
             raise _RefusedError(rejection(403, "This Origin may not call this relay."))
+
+    def _judge_host(self, request: web.BaseRequest) -> str:
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or not self._guard.allows_host(hosts[0]):
+            raise _RefusedError(rejection(403, "This Host is not a name of this relay."))
+        return hosts[0]
 
     @contextlib.contextmanager
     def _room_for(self, request: web.BaseRequest) -> Iterator[int]:
@@ -227,7 +231,7 @@ class RelayFront:
         if (request.content_length or 0) > MAX_BODY_BYTES:
             raise _RefusedError(rejection(413, "The body is too large."))
         if self._bodies + size > MAX_BODIES:
-            raise _RefusedError(rejection(503, "This relay has too many requests under way."))
+            raise _RefusedError(FULL)
         self._bodies += size
         try:
             yield size
@@ -236,12 +240,9 @@ class RelayFront:
 
     async def _token(self, request: web.BaseRequest, edge_id: str) -> str:
         """The bearer token, verified for that edge."""
-        values = request.headers.getall("Authorization", [])
-        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        # What is no bearer token is judged as an empty one.
-        token = token.strip() if scheme.lower() == "bearer" else ""
+        token = bearer_of(request.headers.getall("Authorization", []))
         try:
-            await self._verifier.verify(token, edge_id=edge_id)
+            await self._verifier.verify(token, EdgeDoor(edge_id))
         except NoKeysError as unjudged:
             self._log.warning("relay_no_keys", edge_id=edge_id, reason=str(unjudged))
             raise _RefusedError(
@@ -263,7 +264,9 @@ class RelayFront:
                     "the access for a new one.",
                     rpc_code=RpcCode.NOT_AUTHENTICATED,
                     request_id=await _id_of_small(request),
-                    headers=(("WWW-Authenticate", "Bearer"),),
+                    headers=(
+                        ("WWW-Authenticate", self._challenge(edge_id, has_token=bool(token))),
+                    ),
                 )
             ) from bad
         return token
@@ -271,124 +274,46 @@ class RelayFront:
     async def _carry(
         self, request: web.BaseRequest, edge_id: str, body: bytes, token: str
     ) -> web.StreamResponse:
-        if len(self._exchanges) >= MAX_EXCHANGES:
-            raise _RefusedError(rejection(503, "This relay has too many requests under way."))
-        exchange = _Exchange(secrets.token_hex(12), edge_id, asyncio.Queue())
-        self._exchanges[exchange.id] = exchange
-        is_whole = False
-        try:
-            await self._send_request(exchange, request, body, token)
-            response = await self._answer(exchange, request, _id_of(body))
-            is_whole = True
-        except (_BrokenError, ConnectionError) as broken:
-            if not exchange.is_answering:
-                raise _RefusedError(_offline(edge_id, _id_of(body))) from broken
-            # Half an answer must not look like a whole one.
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
-        else:
-            return response
-        finally:
-            del self._exchanges[exchange.id]
-            if not is_whole:
-                await self._tell(exchange, Cancel(exchange=exchange.id, front=self._id))
-
-    async def _send_request(
-        self, exchange: _Exchange, request: web.BaseRequest, body: bytes, token: str
-    ) -> None:
-        if not self._link.is_connected:
-            raise _BrokenError
-        opened = Open(
-            exchange=exchange.id,
-            front=self._id,
+        asked = Asked(
             verb=request.method,
             query=request.raw_path.partition("?")[2],
             headers=_carried(request.headers),
             token=token,
             peer=request.remote or "",
-            length=len(body),
-            data=body[:CHUNK_BYTES],
+            body=body,
         )
-        reply = up_subject(exchange.edge_id, self._id, exchange.id)
-        await self._link.publish(down_subject(exchange.edge_id), encode(opened), reply=reply)
-        for start in range(CHUNK_BYTES, len(body), CHUNK_BYTES):
-            part = body[start : start + CHUNK_BYTES]
-            more = Body(exchange=exchange.id, front=self._id, offset=start, data=part)
-            await self._link.publish(down_subject(exchange.edge_id), encode(more))
 
-    async def _answer(
-        self, exchange: _Exchange, request: web.BaseRequest, request_id: RequestId | None
-    ) -> web.StreamResponse:
-        envelope = await self._next(exchange, request, OFFLINE_S)
-        while isinstance(envelope, Alive):
-            envelope = await self._next(exchange, request, SILENT_S)
-        if not isinstance(envelope, Head):
-            raise _RefusedError(_offline(exchange.edge_id, request_id))
-        response = web.StreamResponse(status=envelope.status, headers=dict(envelope.headers))
-        exchange.is_answering = True
-        await response.prepare(request)
-        number = owed = 0
-        while True:
-            envelope = await self._next(exchange, request, SILENT_S)
-            match envelope:
-                case Data(number=at, data=data) if at == number:
-                    number += 1
-                    await response.write(data)
-                    owed += len(data)
-                    if owed >= WINDOW_BYTES // 2:
-                        credit = Credit(exchange=exchange.id, front=self._id, size=owed)
-                        await self._tell(exchange, credit)
-                        owed = 0
-                case Alive():
-                    continue
-                case End(number=at, is_whole=True) if at == number:
-                    await response.write_eof()
-                    return response
-                case _:
-                    raise _BrokenError  # a piece was lost, or it broke off
+        def is_here() -> bool:
+            return request.transport is not None and not request.transport.is_closing()
 
-    async def _next(
-        self, exchange: _Exchange, request: web.BaseRequest, within_s: float
-    ) -> Envelope | None:
-        """What the edge says next; looks whether the client is still there meanwhile."""
-        deadline_s = self._clock.monotonic() + within_s
-        while True:
-            if not exchange.inbox.empty():
-                return exchange.inbox.get_nowait()
-            if request.transport is None or request.transport.is_closing():
-                raise ConnectionResetError
-            left_s = deadline_s - self._clock.monotonic()
-            if left_s <= 0:
-                raise _BrokenError
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, LOOK_FOR_CLIENT_S)):
-                    return await exchange.inbox.get()
-
-    async def _hear(self, message: RelayMessage) -> None:
-        _, edge_id, _, _, exchange_id = message.subject.split(".")
-        exchange = self._exchanges.get(exchange_id)
-        # Which edge may publish under which id is the NATS server's to enforce.
-        if exchange is None or exchange.edge_id != edge_id:
-            return
-        if message.is_nobody:
-            exchange.inbox.put_nowait(None)
-            return
+        response: web.StreamResponse | None = None
         try:
-            exchange.inbox.put_nowait(decode(message.data))
-        except BadEnvelopeError as bad:
-            self._log.warning("relay_message_refused", edge_id=edge_id, reason=str(bad))
-            exchange.inbox.put_nowait(None)
+            async with self.exchanges.opened(edge_id, asked, is_here=is_here) as exchange:
+                head = await exchange.head()
+                response = web.StreamResponse(status=head.status, headers=dict(head.headers))
+                await response.prepare(request)
+                async for data in exchange.pieces():
+                    await response.write(data)
+                await response.write_eof()
+                return response
+        except NoRoomError as full:
+            raise _RefusedError(FULL) from full
+        except (BrokenError, ConnectionError) as broken:
+            if response is None:
+                raise _RefusedError(_offline(edge_id, _id_of(body))) from broken
+            # Half an answer must not look like a whole one.
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
 
-    async def _tell(self, exchange: _Exchange, envelope: Envelope) -> None:
-        with contextlib.suppress(ConnectionError):
-            await self._link.publish(down_subject(exchange.edge_id), encode(envelope))
 
-    async def _sweep(self) -> None:
-        while True:
-            await self._clock.sleep(ALIVE_EVERY_S)
-            for exchange in tuple(self._exchanges.values()):
-                await self._tell(exchange, Alive(exchange=exchange.id, front=self._id))
+FULL: Final = rejection(503, "This relay has too many requests under way.")
+
+
+def bearer_of(values: Sequence[str]) -> str:
+    """The token of a request's ``Authorization``; what is no bearer token is an empty one."""
+    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else ""
 
 
 def _as_response(refused: Rejected) -> web.Response:

@@ -1,4 +1,4 @@
-"""The connection to a NATS server, which comes back by itself; the one module that imports nats."""
+"""The connection to a NATS server, which comes back by itself."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from edged.clock import Clock
+from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid
 from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
-__all__ = ["LinkSettings", "LinkState", "LinkStatus", "NatsLink", "RelayMessage"]
+__all__ = ["LinkSettings", "LinkState", "LinkStatus", "NatsLink", "RelayMessage", "link_settings"]
 
 AGAIN_S: Final = 0.5
 CONNECT_WITHIN_S: Final = 2
@@ -74,6 +75,22 @@ class LinkStatus:
     since_ms: int = 0
     last_error: str = ""
     last_error_ms: int = 0
+
+
+def link_settings(config: Config, name: str) -> LinkSettings:
+    """The NATS connection as configured.
+
+    Raises:
+        Invalid: RELAY_NATS_URL is not set.
+    """
+    if config.relay_nats_url is None:
+        raise Invalid("RELAY_NATS_URL is not set.", code=ErrorCode.BAD_CONFIG)
+    return LinkSettings(
+        url=config.relay_nats_url,
+        credentials=config.relay_credentials,
+        ca_file=config.relay_ca_file,
+        name=name,
+    )
 
 
 class NatsLink:
@@ -195,6 +212,10 @@ class NatsLink:
             await self._client.flush(CONNECT_WITHIN_S)
         except (NatsError, TimeoutError) as error:
             raise ConnectionError(str(error)) from error
+
+    def jetstream(self, within_s: float) -> Any:
+        """JetStream of the server that this is a connection to now; for ``key_store``."""
+        return self._client.jetstream(timeout=within_s)
 
     async def close(self) -> None:
         """End it."""

@@ -11,16 +11,19 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
+from edged.clock import Clock
 from edged.errors import EdgedError
 from edged.instruments.dead_man import Words, words_of
 from edged.profiles.match import parse_idn
 from edged.runs.units import unit_of_identity
 from edged.store.dead_man import ArmedUnit
 
-__all__ = ["Feeding", "address_of", "feed_left"]
+__all__ = ["Feeding", "address_of", "feed_left", "keep_fed"]
 
 VISIT_S: Final = 4.0
 """Opening, a name and a question."""
+FEEDS: Final = 6
+"""So often it is fed in its time while others are visited: after that the daemon is loaded."""
 
 
 class Feeder(Protocol):
@@ -61,3 +64,17 @@ async def feed_left(armed: ArmedUnit, visit: Feeding) -> str:
     except EdgedError as error:
         return str(error)
     return ""
+
+
+async def keep_fed(
+    armed: ArmedUnit, visit: Feeding, clock: Clock, first: asyncio.Future[None]
+) -> None:
+    """Once ``first`` has been there, feed it again and again, until this is cancelled.
+
+    So one unit that hangs, for which all wait, has no other switch off.
+    """
+    words = words_of(armed.payload)
+    await asyncio.wait([first])
+    while words is not None:
+        await clock.sleep(words.limit_s / FEEDS)
+        await feed_left(armed, visit)

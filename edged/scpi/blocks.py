@@ -15,6 +15,7 @@ from edged.errors import ErrorCode, Failed
 __all__ = [
     "BlockHead",
     "block_length",
+    "digits_lacking",
     "find_block_head",
     "parse_block",
     "whole_length",
@@ -47,6 +48,13 @@ def whole_length(data: bytes) -> int | None:
     if data[:1] != b"#" or not digits.isdigit() or len(digits) != data[1] - ord("0"):
         return None
     return 2 + len(digits) + int(digits)
+
+
+def digits_lacking(data: bytes) -> int:
+    """How many digits of its length a definite block lacks; 0 where it begins with none."""
+    if data[:1] != b"#" or not data[1:2].isdigit():
+        return 0
+    return max(0, data[1] - ord("0") + 2 - len(data))
 
 
 def find_block_head(data: bytes) -> BlockHead | None:

@@ -8,6 +8,7 @@ Whether an instrument itself said that it does not know a command. Pure.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,8 +17,17 @@ from typing import Final
 
 from edged.errors import EdgedError, ErrorCode
 from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_integer, unquoted
+from edged.scpi.line import Message
+from edged.scpi.words import match_header
 
-__all__ = ["InstrumentError", "folded", "parse_error", "says_undefined"]
+__all__ = [
+    "ErrorQuestion",
+    "InstrumentError",
+    "error_question",
+    "folded",
+    "parse_error",
+    "says_undefined",
+]
 
 
 _ESR_BITS: Final = {
@@ -58,6 +68,48 @@ class InstrumentError:
 
 
 _NO_ERROR: Final = InstrumentError(code=0, text="")
+
+
+class ErrorQuestion(enum.Enum):
+    """What of an error queue a question asks for."""
+
+    NEXT = "next"
+    NEXT_CODE = "next code"
+    ALL = "all"
+    ALL_CODES = "all codes"
+    COUNT = "count"
+
+
+_QUESTIONS: Final = (
+    (("SYSTem", "ERRor"), ErrorQuestion.NEXT),
+    (("STATus", "QUEue"), ErrorQuestion.NEXT),
+    (("SYSTem", "ERRor", "CODE"), ErrorQuestion.NEXT_CODE),
+    (("SYSTem", "ERRor", "ALL"), ErrorQuestion.ALL),
+    (("SYSTem", "ERRor", "CODE", "ALL"), ErrorQuestion.ALL_CODES),
+    (("SYSTem", "ERRor", "COUNt"), ErrorQuestion.COUNT),
+)
+"""SCPI-99 volume 2, 21.8; ``NEXT`` may be left out. ``STATus:QUEue`` is Keithley's."""
+
+
+def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
+    """What of the error queue a message asks for, in any spelling; ``None``: it does not.
+
+    Args:
+        own: the question by which this instrument's errors are asked for.
+    """
+    if not message.is_query:
+        return None
+    text = message.text.upper()
+    is_own = bool(own) and text.lstrip(":") == own.upper().lstrip(":")
+    if "ERR" not in text and "QUE" not in text:
+        # Most questions ask for something else, and every one is looked at.
+        return ErrorQuestion.NEXT if is_own else None
+    nodes = (*message.path, *message.nodes)
+    for header, asked in _QUESTIONS:
+        found = match_header(header, nodes)
+        if found is not None or match_header(header, message.nodes) is not None:
+            return asked
+    return ErrorQuestion.NEXT if is_own else None
 
 
 def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:

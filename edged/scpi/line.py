@@ -7,8 +7,9 @@ because the owner's limits are held against what this module sees.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,8 @@ _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 _PARTS: Final = re.compile(r"[;\r\n]")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
+LONGEST_KEPT: Final = 256
+"""Characters of a line whose messages are remembered for a while."""
 _AROUND_COLON: Final = re.compile(r" ?: ?")
 
 
@@ -86,8 +89,20 @@ def classify(line: str) -> LineKind:
     )
 
 
-def messages(line: str) -> Iterator[Message]:
-    """The messages of a line in order, each with the path that it may continue."""
+def messages(line: str) -> Iterable[Message]:
+    """The messages of a line in order, each with the path that it may continue.
+
+    Several judges ask about each line, and programs send the same few over and over.
+    """
+    return _kept(line) if len(line) <= LONGEST_KEPT else _messages(line)
+
+
+@functools.lru_cache(maxsize=512)
+def _kept(line: str) -> tuple[Message, ...]:
+    return tuple(_messages(line))
+
+
+def _messages(line: str) -> Iterator[Message]:
     path: tuple[str, ...] = ()
     for text in split_compound(line):
         header, arguments = _header_and_rest(text)

@@ -27,6 +27,7 @@ __all__ = [
     "is_recalling",
     "match_argument",
     "match_header",
+    "may_put_out",
     "same_word",
     "sets_level",
     "switches_on",
@@ -232,6 +233,37 @@ _LEVEL: Final = re.compile(
     re.IGNORECASE,
 )
 """A header that sets how much is put out, auxiliary outputs and relays among them."""
+
+
+_ONLY_INSIDE: Final = re.compile(
+    r"\s*:?(?:\*(?:CLS|ESE|SRE|OPC|WAI|IDN|OPT|STB|ESR)\b|DISP(?:LAY)?\d?:|FORM(?:AT)?[: ]|"
+    r"STAT(?:US)?:|SYST(?:EM)?:(?:BEEP|DATE|TIME|KLOC|ERR)|SENS(?:E)?\d?:(?!.*(?:PROT|FUNC|MODE|OUT|"
+    r"SOUR|STAT|OCOM)))",
+    re.IGNORECASE,
+)
+"""Headers of SCPI and IEEE 488.2 that work what is inside: display, formats, registers, inputs."""
+_DOING_QUERY: Final = re.compile(
+    r"(?:^|[;:\s])(?:INIT|CONF|CAL|TEST|\*TST|\*CAL|\*RCL|\*RST|RUN|TRIG)",
+    re.IGNORECASE,
+)
+"""Questions that do something first."""
+_SOURCING_QUERY: Final = re.compile(r"(?:^|[;:\s])(?:MEAS|READ)", re.IGNORECASE)
+
+
+def may_put_out(template: str, *, is_query: bool, sources: bool) -> bool:
+    """Whether a line of which nobody knows more may change what is put out.
+
+    Other than ``touches_output`` it errs to the other side: what it does not know, may.
+
+    Args:
+        is_query: it is sent for its answer.
+        sources: the instrument puts something out to measure, or may.
+    """
+    parts = [part for part in template.split(";") if part.strip()]
+    if is_query and all("?" in part.split()[0] for part in parts):
+        doing = (_DOING_QUERY, _SOURCING_QUERY) if sources else (_DOING_QUERY,)
+        return any(pattern.search(part) for part in parts for pattern in doing)
+    return not all(_ONLY_INSIDE.match(part) for part in parts)
 
 
 def why_not_on_connect(line: str) -> str:

@@ -29,7 +29,7 @@ from edged.sdk.failures import (
     unloadable,
 )
 from edged.sdk.process import Worker, WorkerDied
-from edged.sdk.specs import SpecSource, WrapperSpec, read_specs
+from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids
 from edged.sdk.wrapper import stamp_of
 
 __all__ = ["WrapperExecutor", "WrapperState"]
@@ -89,6 +89,8 @@ class WrapperExecutor:
         digest: changes with them.
         last_loss: why a worker was lost the last time.
         has_answered: a call has gone well in this life of the daemon, so a device was there.
+        usb_ids: by what its device is known on USB; empty where it does not say.
+        is_listed: its tools are in the list: its owner wants them there, or its device was seen.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class WrapperExecutor:
         make: Callable[[Callable[[], None]], Worker],
         clock: Clock,
         on_change: Callable[[], None],
+        is_listed: bool = True,
     ) -> None:
         self.stem = stem
         self.path = path
@@ -110,6 +113,8 @@ class WrapperExecutor:
         self.restarts = 0
         self.last_loss = ""
         self.has_answered = False
+        self.usb_ids: frozenset[UsbId] = frozenset()
+        self.is_listed = is_listed
         self.looked = asyncio.Event()
         self._make = make
         self._clock = clock
@@ -282,8 +287,18 @@ class WrapperExecutor:
         )
         specs = read_specs(loaded["specs"], source)
         digest = specs[0].digest if specs else ""
+        self.usb_ids = read_usb_ids(loaded.get("usb_ids"))
+        if not self.usb_ids:
+            # By nothing could it be seen.
+            self.is_listed = True
         if digest != self.digest:
             self.specs, self.digest = specs, digest
+            self._on_change()
+
+    def note_device(self) -> None:
+        """Its device is, or was, there: its tools are listed from now on."""
+        if not self.is_listed:
+            self.is_listed = True
             self._on_change()
 
     async def _serve(self, worker: Worker) -> None:
@@ -345,6 +360,7 @@ class WrapperExecutor:
             call.settle(failed)
             return
         self.has_answered = True
+        self.note_device()
         if self.state is not WrapperState.READY:
             self._enter(WrapperState.READY)
 

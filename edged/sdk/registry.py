@@ -16,7 +16,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.host import resident_bytes
 from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
-from edged.sdk.specs import PREFIX, WrapperSpec, wrapper_id
+from edged.sdk.specs import PREFIX, UsbId, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
 
 __all__ = ["WrapperRegistry"]
@@ -40,6 +40,8 @@ class WrapperRegistry:
         libraries: SDK_LIBRARIES.
         settings: SDK_SETTINGS: wrapper → name → text.
         clock: for rests.
+        shipped: of the directories, the one that nobody chose: what it holds is listed where its
+            device was seen, or SDK_SETTINGS names it.
         make_worker: makes workers; a test has its own.
     """
 
@@ -52,6 +54,7 @@ class WrapperRegistry:
         libraries: Mapping[str, Path],
         settings: Mapping[str, Mapping[str, str]],
         clock: Clock,
+        shipped: Path | None = None,
         make_worker: MakeWorker = _process,
     ) -> None:
         files = find_wrappers(directories, taken)
@@ -62,6 +65,7 @@ class WrapperRegistry:
             if stem not in files.found
         ]
         self._listeners: list[Callable[[], None]] = []
+        self._seen: frozenset[UsbId] = frozenset()
         self._log = structlog.get_logger("edged.sdk")
         common = Launch(
             stem="",
@@ -79,6 +83,7 @@ class WrapperRegistry:
                 make=_maker(make_worker, launch, OutputLog(stem, clock), clock),
                 clock=clock,
                 on_change=self._publish,
+                is_listed=path.parent != shipped or stem in settings,
             )
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -106,6 +111,16 @@ class WrapperRegistry:
     def offered(self) -> tuple[WrapperExecutor, ...]:
         """The wrappers that have tools, by name."""
         return tuple(one for one in self._shelved.values() if one.specs)
+
+    def note_seen(self, usb_ids: Collection[tuple[int, int]]) -> None:
+        """These hang on USB: the tools of their wrappers are listed from now on."""
+        self._seen |= {*usb_ids, *((vendor, None) for vendor, _ in usb_ids)}
+        self._list_seen()
+
+    def _list_seen(self) -> None:
+        for executor in self._shelved.values():
+            if not self._seen.isdisjoint(executor.usb_ids):
+                executor.note_device()
 
     def find(self, wrapper: str, spec_name: str) -> tuple[WrapperExecutor, WrapperSpec]:
         """One tool of one wrapper.
@@ -140,6 +155,8 @@ class WrapperRegistry:
         }
 
     def _publish(self) -> None:
+        # One that was loaded just now says by what its device is known.
+        self._list_seen()
         for listener in self._listeners:
             listener()
 
@@ -157,6 +174,7 @@ def _told(executor: WrapperExecutor) -> dict[str, Any]:
         "id": wrapper_id(executor.stem),
         "path": str(executor.path),
         "state": executor.state.value,
+        "is_listed": executor.is_listed,
         "is_usable": executor.state in (WrapperState.READY, WrapperState.STARTING),
         "problem": executor.problem,
         "remedy": executor.remedy,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -23,9 +24,22 @@ from edged.profiles.model import Mark, Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.yaml.tree import Node
 
-__all__ = ["ReturnType", "Returned", "SpecSource", "WrapperSpec", "read_specs", "wrapper_id"]
+__all__ = [
+    "ReturnType",
+    "Returned",
+    "SpecSource",
+    "UsbId",
+    "WrapperSpec",
+    "read_specs",
+    "read_usb_ids",
+    "wrapper_id",
+]
 
 PREFIX: Final = "sdk:"
+UsbId = tuple[int, int | None]
+"""Vendor and product; ``None``: any product of that vendor."""
+_USB_ID: Final = re.compile(r"([0-9a-fA-F]{4}):([0-9a-fA-F]{4}|\*)")
+MOST_USB_IDS: Final = 64
 MOST_SPECS: Final = 100
 DEFAULT_TIMEOUT_S: Final = 30.0
 LONGEST_TIMEOUT_S: Final = 3_600.0
@@ -164,6 +178,15 @@ def read_specs(specs: object, source: SpecSource) -> tuple[WrapperSpec, ...]:
             raise complaint(mark, f'MCP_TOOL_SPECS has the name "{spec.name}" twice.')
         found[spec.name] = spec
     return tuple(found.values())
+
+
+def read_usb_ids(told: object) -> frozenset[UsbId]:
+    """``USB_IDS`` of a wrapper (``["0416:5011", "1443:*"]``); what is none is passed over."""
+    texts = told[:MOST_USB_IDS] if isinstance(told, list | tuple) else ()
+    found = (_USB_ID.fullmatch(text) for text in texts if isinstance(text, str))
+    return frozenset(
+        (int(one[1], 16), None if one[2] == "*" else int(one[2], 16)) for one in found if one
+    )
 
 
 def _fingerprint(specs: object) -> str:

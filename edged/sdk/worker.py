@@ -39,6 +39,7 @@ from edged.sdk.wrapper import NotConnected, SdkMissing, json_ready, stamp_of
 __all__ = ["SPECS_NAME", "Loading", "main", "spec_lines", "told"]
 
 SPECS_NAME: Final = "MCP_TOOL_SPECS"
+USB_NAME: Final = "USB_IDS"
 CLASS_NAME: Final = "Wrapper"
 CHECK_NAME: Final = "check_library"
 CLOSE_NAME: Final = "close"
@@ -69,17 +70,19 @@ class Loading:
         Returns:
             ``specs`` as they stand there, ``lines`` (where each begins), ``line`` of the whole,
             ``methods`` (name → what it takes and needs, null where it does not say; null for all
-            where the import failed), ``missing`` (why its library cannot be used, or null).
+            where the import failed), ``missing`` (why its library cannot be used, or null),
+            ``usb_ids`` (``USB_IDS`` as it stands there: by what its device is known on USB).
 
         Raises:
             Exception: whatever the module raised; SyntaxError, OSError of the file.
         """
         lines, whole = spec_lines(self._source())
+        usb_ids = self._literal(USB_NAME)
         missing: Message | None = None
         try:
             self._import()
         except (ImportError, OSError, SdkMissing) as error:
-            literal = self._literal_specs()
+            literal = self._literal(SPECS_NAME)
             if literal is None:
                 raise
             return {
@@ -88,6 +91,7 @@ class Loading:
                 "line": whole,
                 "methods": None,
                 "missing": told(error, self._path),
+                "usb_ids": json_ready(usb_ids),
             }
         specs = getattr(self._module, SPECS_NAME, None)
         try:
@@ -100,6 +104,7 @@ class Loading:
             "line": whole,
             "methods": self._methods(specs),
             "missing": missing,
+            "usb_ids": json_ready(usb_ids),
         }
 
     def call(self, method: str, arguments: Mapping[str, Any]) -> Any:
@@ -170,13 +175,11 @@ class Loading:
                 found[name] = _parameters(function, is_bound=True)
         return found
 
-    def _literal_specs(self) -> object:
-        """``MCP_TOOL_SPECS`` as the source has it, or None where that is no literal."""
-        node = _specs_node(self._source())
-        if node is None:
-            return None
+    def _literal(self, name: str) -> object:
+        """What is assigned to a name as the source has it, or None where that is no literal."""
         try:
-            literal: object = ast.literal_eval(node)
+            node = _assigned(self._source(), name)
+            literal: object = None if node is None else ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             return None
         return literal
@@ -185,7 +188,7 @@ class Loading:
 def spec_lines(source: str) -> tuple[list[int], int]:
     """Where each specification begins, and where all do; 1 where that cannot be seen."""
     try:
-        node = _specs_node(source)
+        node = _assigned(source, SPECS_NAME)
     except (SyntaxError, ValueError, RecursionError):
         return [], 1
     if node is None:
@@ -213,13 +216,13 @@ def told(error: BaseException, path: Path) -> Message:
     }
 
 
-def _specs_node(source: str) -> ast.expr | None:
+def _assigned(source: str, wanted: str) -> ast.expr | None:
     for statement in ast.parse(source).body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == SPECS_NAME:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == wanted:
                 return value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if (
-                name == SPECS_NAME
+                name == wanted
             ):
                 return value
     return None

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Final
 
-from edged.guards.budgets import Key, Left
+from edged.guards.budgets import Key, SpentBudget
 from edged.sharing.leases import Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
@@ -32,15 +32,15 @@ class BudgetRows:
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
-        self.left: Mapping[Key, Left] = {}
+        self.left: Mapping[Key, SpentBudget] = {}
         self._lock = threading.Lock()
         # What has changed and is not on disk; ``None``: nothing is left of it.
-        self._changed: dict[Key, Left | None] = {}
-        self._writing: dict[Key, Left | None] = {}
+        self._changed: dict[Key, SpentBudget | None] = {}
+        self._writing: dict[Key, SpentBudget | None] = {}
         self._is_loaded = False
         database.attach(self)
 
-    def note(self, changed: Mapping[Key, Left | None]) -> None:
+    def note(self, changed: Mapping[Key, SpentBudget | None]) -> None:
         """Written with the next rows that are, and soon. Never waits; any thread may call it."""
         with self._lock:
             self._changed.update(changed)
@@ -88,16 +88,16 @@ class BudgetRows:
         self._writing = {}
 
 
-def _written(left: Left) -> str:
+def _written(left: SpentBudget) -> str:
     times = [[round(one.monotonic_s, 3), one.wall_ms] for one in left.spent]
     return json.dumps({"spent": times, "reserved": left.reserved}, separators=(",", ":"))
 
 
-def _read(text: object) -> Left | None:
+def _read(text: object) -> SpentBudget | None:
     """A row; one that somebody has spoiled is none."""
     try:
         told = json.loads(str(text))
         spent = tuple(Moment(float(mono), int(wall)) for mono, wall in told["spent"])
-        return Left(spent, int(told["reserved"]))
+        return SpentBudget(spent, int(told["reserved"]))
     except (ValueError, KeyError, TypeError):
         return None

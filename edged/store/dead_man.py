@@ -89,7 +89,8 @@ class ArmedUnits:
     def _replace(self, units: Mapping[str, ArmedUnit]) -> None:
         self._units = units
         self._must_save = True
-        self._database.nudge()
+        # One that has switched off may say so once (Delta SM15K): nobody could be told again.
+        self._database.nudge(is_soon=True)
 
     # What the store thread calls: the Book.
 

@@ -34,14 +34,18 @@ class TripRows:
         self._is_loaded = False
         database.attach(self)
 
-    async def keep(self, trips: Mapping[str, tuple[str, int]]) -> None:
-        """These are the last trips from now on, and on disk when this returns.
-
-        Raises:
-            Failed: STORE_FAILED; they are written when the database heals.
-        """
+    def note(self, trips: Mapping[str, tuple[str, int]]) -> None:
+        """These are the last trips from now on. Never raises, never waits."""
         self.trips = dict(trips)
         self._must_save = True
+        self._database.nudge(is_soon=True)
+
+    async def keep(self) -> None:
+        """All that was noted is on disk when this returns.
+
+        Raises:
+            Failed: STORE_FAILED; it is written when the database heals.
+        """
         await self._database.write(lambda _connection: None)
 
     # What the store thread calls: the Book.

@@ -42,6 +42,7 @@ def read_engine_file(state_dir: Path) -> tuple[int, Health] | None:
             rpc_port=int(facts["rpc_port"]),
             mcp_port=facts["mcp_port"],
             mcp_path=str(facts["mcp_path"]),
+            hislip_port=facts.get("hislip_port"),
         )
         return int(facts["pid"]), health
     except (OSError, ValueError, KeyError, TypeError):

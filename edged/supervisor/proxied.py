@@ -7,15 +7,27 @@ there. The engine's side is opened by the first request and lives as long as the
 
 from __future__ import annotations
 
+import abc
 import asyncio
+import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import BadFramingError, Framer
+from edged.supervisor.peer_header import PEER_HEADER
 
-__all__ = ["SOON", "ClientSide", "Switchboard", "refusal_bytes"]
+__all__ = [
+    "CarriedConnection",
+    "ClientSide",
+    "EngineSide",
+    "Refusal",
+    "Switchboard",
+    "peer_of",
+    "refusal_bytes",
+]
 
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
@@ -26,19 +38,32 @@ NO_HTTP: Final = b"\0\r\n\r\n"
 REASONS: Final = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout"}
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a client must go: HTTP's number for it, and the sentence.
+
+    Attributes:
+        is_soon_over: it may come again in a second.
+    """
+
+    status: int
+    text: str
+    is_soon_over: bool = False
+
+
 class Switchboard(Protocol):
     """What a connection needs of the proxy it belongs to."""
 
-    def opened(self, client: ClientSide, host: str, port: int) -> Rejected | None:
+    def opened(self, client: CarriedConnection, host: str, port: int) -> Refusal | None:
         """A client has come; why it must go, or ``None``."""
         ...
 
-    def closed(self, client: ClientSide) -> None:
+    def closed(self, client: CarriedConnection) -> None:
         """It is gone."""
         ...
 
-    def framer(self, host: str) -> Framer:
-        """What adds the peer's address to its requests."""
+    def peer_value(self, host: str) -> str:
+        """What tells the engine whose connection it is."""
         ...
 
     def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
@@ -53,6 +78,13 @@ class Switchboard(Protocol):
     def pulse(self) -> Pulse:
         """When the engine was heard."""
         ...
+
+
+def peer_of(transport: asyncio.BaseTransport) -> tuple[str, int]:
+    """Address and port of whoever connected; an IPv4 address as such, no zone."""
+    name = transport.get_extra_info("peername") or ("", 0)
+    host = str(name[0]).partition("%")[0]
+    return host.removeprefix("::ffff:") if "." in host else host, int(name[1])
 
 
 def refusal_bytes(refused: Rejected) -> bytes:
@@ -99,29 +131,24 @@ UNANSWERED: Final = refusal_bytes(
 )
 
 
-class ClientSide(asyncio.Protocol):
-    """The side that was connected to.
+class CarriedConnection(asyncio.Protocol):
+    """The side that was connected to, whatever is spoken on it.
 
     Args:
         board: the proxy.
 
     Attributes:
-        head_since_s: since when a request's head has been incomplete; or the connection idle.
-        asked_s: when the latest request was passed on; ``None`` when it is answered, or none was.
+        head_since_s: since when it has owed its first bytes, or the rest of a request's head.
+        asked_s: when the latest request was passed on; ``None`` when nothing waits for an answer.
     """
 
     def __init__(self, board: Switchboard) -> None:
         self._board = board
-        self._pulse = board.pulse
         self._transport: asyncio.Transport | None = None
-        self._engine: _EngineSide | None = None
+        self._engine: EngineSide | None = None
         self._connecting: asyncio.Task[bool] | None = None
-        self._framer: Framer | None = None
         self._waiting = bytearray()
         self._is_refused = False
-        self._is_spoilt = False
-        self._is_half_closed = False
-        self._answered_heads = 0
         self.head_since_s: float | None = None
         self.asked_s: float | None = None
 
@@ -132,43 +159,12 @@ class ClientSide(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
-        name = transport.get_extra_info("peername") or ("", 0)
-        host, port = str(name[0]).partition("%")[0], int(name[1])
-        host = host.removeprefix("::ffff:") if "." in host else host
+        host, port = peer_of(transport)
         refused = self._board.opened(self, host, port)
         self.head_since_s = self._board.now()
         if refused is not None:
-            self._refuse(refusal_bytes(refused))
-        self._framer = self._board.framer(host)
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the loop."""
-        if self._is_refused or self._is_spoilt or self._framer is None:
-            return
-        known = self._framer.heads
-        try:
-            passed = self._framer.feed(data)
-        except BadFramingError as bad:
-            self._take_no_more(self._framer, bad)
-            return
-        if not self._framer.is_in_head:
-            self.head_since_s = None
-        elif self.head_since_s is None:
-            self.head_since_s = self._board.now()
-        if self._framer.heads > known:
-            if self._pulse.is_silent and self._answered_heads == known:
-                self._refuse(SILENT)
-                return
-            self.asked_s = self._pulse.asked()
-        if passed:
-            self._pass_on(passed)
-
-    def eof_received(self) -> bool:
-        """Called by the loop; true keeps our half open for the answer."""
-        self._is_half_closed = True
-        if self._engine is not None:
-            self._engine.half_close()
-        return not self._is_refused and (self._engine is not None or self._connecting is not None)
+            self.turn_away(refused)
+        self.welcome(self._board.peer_value(host))
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Called by the loop."""
@@ -187,9 +183,39 @@ class ClientSide(asyncio.Protocol):
         if self._engine is not None:
             self._engine.resume_reading()
 
+    # what is spoken decides
+
+    @abc.abstractmethod
+    def welcome(self, whose: str) -> None:
+        """It is connected; ``whose`` tells the engine."""
+
+    @abc.abstractmethod
+    def turn_away(self, refused: Refusal) -> None:
+        """It must go."""
+
+    @abc.abstractmethod
+    def away(self) -> None:
+        """The engine cannot be reached."""
+
+    @abc.abstractmethod
+    def answer(self, data: bytes) -> None:
+        """Bytes from the engine."""
+
+    @abc.abstractmethod
+    def engine_ended(self) -> None:
+        """The engine will send no more."""
+
+    @abc.abstractmethod
+    def cut_slow(self) -> None:
+        """What it owes takes too long."""
+
+    @abc.abstractmethod
+    def refuse_unanswered(self) -> None:
+        """The engine is silent, and was asked something since it was last heard."""
+
     # from the engine's side
 
-    def engine_made(self, engine: _EngineSide) -> None:
+    def engine_made(self, engine: EngineSide) -> None:
         """The engine's side is open."""
         self._engine, self._connecting = engine, None
         if self._transport is None:
@@ -198,7 +224,119 @@ class ClientSide(asyncio.Protocol):
         engine.write(bytes(self._waiting))
         self._waiting.clear()
         self._transport.resume_reading()
-        if self._is_half_closed:
+
+    def pause_reading(self) -> None:
+        """The engine reads too slowly."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """It has caught up."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # for those who know what is spoken
+
+    def pass_on(self, data: bytes) -> None:
+        """To the engine, which is connected to for the first bytes."""
+        if self._engine is not None:
+            self._engine.write(data)
+            return
+        self._waiting += data
+        if self._connecting is None:
+            self._connecting = self._board.connect(lambda: EngineSide(self))
+            if self._connecting is None:
+                self.away()
+                return
+            self._connecting.add_done_callback(self._connected)
+        if len(self._waiting) >= MAX_WAITING:
+            self.pause_reading()
+
+    def refuse(self, answer: bytes) -> None:
+        """Send a last answer, and close when the client has had time to read it."""
+        self._is_refused = True
+        self.head_since_s = self.asked_s = None
+        self._waiting.clear()
+        if self._engine is not None:
+            self._engine.drop()
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.write(answer)
+        with contextlib.suppress(OSError):  # who has reset it hears nothing of its end
+            self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(LINGER_S, self.abort)
+
+    def _connected(self, task: asyncio.Task[bool]) -> None:
+        self._connecting = None
+        if (task.cancelled() or not task.result()) and not self._is_refused:
+            self.away()
+
+
+class ClientSide(CarriedConnection):
+    """A client that speaks HTTP."""
+
+    def __init__(self, board: Switchboard) -> None:
+        super().__init__(board)
+        self._pulse = board.pulse
+        self._framer: Framer | None = None
+        self._is_spoilt = False
+        self._is_half_closed = False
+        self._answered_heads = 0
+
+    def welcome(self, whose: str) -> None:
+        """See ``CarriedConnection``."""
+        self._framer = Framer(PEER_HEADER, whose)
+
+    def turn_away(self, refused: Refusal) -> None:
+        """See ``CarriedConnection``."""
+        headers = SOON if refused.is_soon_over else ()
+        self.refuse(refusal_bytes(rejection(refused.status, refused.text, headers=headers)))
+
+    def away(self) -> None:
+        """See ``CarriedConnection``."""
+        self.refuse(AWAY)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        if self._is_refused or self._is_spoilt or self._framer is None:
+            return
+        known = self._framer.heads
+        try:
+            passed = self._framer.feed(data)
+        except BadFramingError as bad:
+            self._take_no_more(self._framer, bad)
+            return
+        if not self._framer.is_in_head:
+            self.head_since_s = None
+        elif self.head_since_s is None:
+            self.head_since_s = self._board.now()
+        if self._framer.heads > known:
+            if self._pulse.is_silent and self._answered_heads == known:
+                self.refuse(SILENT)
+                return
+            self.asked_s = self._pulse.asked()
+        if passed:
+            self.pass_on(passed)
+
+    def eof_received(self) -> bool:
+        """Called by the loop; true keeps our half open for the answer."""
+        self._is_half_closed = True
+        if self._engine is not None:
+            self._engine.half_close()
+        return not self._is_refused and (self._engine is not None or self._connecting is not None)
+
+    # from the engine's side
+
+    def engine_made(self, engine: EngineSide) -> None:
+        """See ``CarriedConnection``."""
+        super().engine_made(engine)
+        if self._transport is not None and self._is_half_closed:
             engine.half_close()
 
     def answer(self, data: bytes) -> None:
@@ -221,26 +359,16 @@ class ClientSide(asyncio.Protocol):
             self._take_no_more(framer, bad)
             return
         if held:
-            self._pass_on(held)
+            self.pass_on(held)
 
     def engine_ended(self) -> None:
         """The engine will send no more."""
         if self._transport is None or self._is_refused:
             return
         if self._framer is not None and self._framer.heads > self._answered_heads:
-            self._refuse(LOST)
+            self.refuse(LOST)
         else:
             self._transport.close()
-
-    def pause_reading(self) -> None:
-        """The engine reads too slowly."""
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        """It has caught up."""
-        if self._transport is not None:
-            self._transport.resume_reading()
 
     # from the proxy
 
@@ -250,66 +378,27 @@ class ClientSide(asyncio.Protocol):
         if self._framer is not None and self._framer.is_between:
             self.abort()
         else:
-            self._refuse(refusal_bytes(rejection(408, "The request did not arrive in time.")))
+            self.refuse(refusal_bytes(rejection(408, "The request did not arrive in time.")))
 
     def refuse_unanswered(self) -> None:
         """The engine is silent, and was asked something since it was last heard."""
-        self._refuse(SILENT if self._engine is None else UNANSWERED)
-
-    def abort(self) -> None:
-        """Close now."""
-        if self._transport is not None:
-            self._transport.abort()
+        self.refuse(SILENT if self._engine is None else UNANSWERED)
 
     def _take_no_more(self, framer: Framer, bad: BadFramingError) -> None:
         """What comes from now on cannot be followed."""
         if framer.heads == 0:
-            self._refuse(refusal_bytes(rejection(bad.status, str(bad))))
+            self.refuse(refusal_bytes(rejection(bad.status, str(bad))))
             return
         # Only the engine knows where its answers end, behind which the refusal belongs.
         self._is_spoilt = True
         self.head_since_s = None
-        self._pass_on(bad.passed + NO_HTTP)
-
-    def _pass_on(self, data: bytes) -> None:
-        if self._engine is not None:
-            self._engine.write(data)
-            return
-        self._waiting += data
-        if self._connecting is None:
-            self._connecting = self._board.connect(lambda: _EngineSide(self))
-            if self._connecting is None:
-                self._refuse(AWAY)
-                return
-            self._connecting.add_done_callback(self._connected)
-        if len(self._waiting) >= MAX_WAITING:
-            self.pause_reading()
-
-    def _connected(self, task: asyncio.Task[bool]) -> None:
-        self._connecting = None
-        if (task.cancelled() or not task.result()) and not self._is_refused:
-            self._refuse(AWAY)
-
-    def _refuse(self, answer: bytes) -> None:
-        """Send a last answer, and close when the client has had time to read it."""
-        self._is_refused = True
-        self.head_since_s = self.asked_s = None
-        self._waiting.clear()
-        if self._engine is not None:
-            self._engine.drop()
-        if self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(answer)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        self._transport.resume_reading()
-        asyncio.get_running_loop().call_later(LINGER_S, self.abort)
+        self.pass_on(bad.passed + NO_HTTP)
 
 
-class _EngineSide(asyncio.Protocol):
+class EngineSide(asyncio.Protocol):
     """The side that connects to the engine."""
 
-    def __init__(self, client: ClientSide) -> None:
+    def __init__(self, client: CarriedConnection) -> None:
         self._client = client
         self._transport: asyncio.Transport | None = None
 

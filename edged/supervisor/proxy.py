@@ -1,4 +1,4 @@
-"""The MCP port on the machine's other addresses, carried to the engine's loopback port.
+"""A port of the engine on the machine's other addresses, carried to its loopback port.
 
 Two traps of sharing one port number (docs/promises.md section 2): while the engine is down a
 connection to 127.0.0.1 lands on our wildcard socket, so we connect only to an engine that is known
@@ -25,12 +25,10 @@ from edged.config.keys import Exposure
 from edged.config.kinds import IpNetwork
 from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
 from edged.http.pulse import Pulse
-from edged.protocol.http_rules import Rejected, rejection
-from edged.supervisor.http_framing import Framer
-from edged.supervisor.peer_header import PEER_HEADER, peer_value
-from edged.supervisor.proxied import SOON, ClientSide
+from edged.supervisor.peer_header import peer_value
+from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
 
-__all__ = ["PortProxy", "ProxySettings", "wanted_addresses"]
+__all__ = ["MakeSide", "PortProxy", "ProxySettings", "wanted_addresses"]
 
 BACKLOG: Final = 1_024
 LOOK_AGAIN_S: Final = 3.0
@@ -38,11 +36,14 @@ CONNECT_WITHIN_S: Final = 1.0
 MAX_CONNECTIONS: Final = 8_000
 SLOW_HEAD_S: Final = 30.0
 
-NOT_ALLOWED: Final = rejection(403, "Your network is not among ALLOWED_NETWORKS of this edge.")
-FULL: Final = rejection(503, "Too many connections are open; close some and try again.")
-OURSELVES: Final = rejection(
-    503, "The engine is not running; it is being started again.", headers=SOON
+NOT_ALLOWED: Final = Refusal(403, "Your network is not among ALLOWED_NETWORKS of this edge.")
+FULL: Final = Refusal(503, "Too many connections are open; close some and try again.")
+OURSELVES: Final = Refusal(
+    503, "The engine is not running; it is being started again.", is_soon_over=True
 )
+
+MakeSide = Callable[[Switchboard], asyncio.Protocol]
+"""Makes a ``CarriedConnection`` of one accepted connection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +89,7 @@ class PortProxy:
         pulse: when it was heard.
         changed: is told the addresses that are bound, after each change.
         clock: for limits.
+        make_side: what is spoken on the port: HTTP unless said otherwise.
         addresses: lists this machine's addresses.
         is_loopback: tells which of them are not to be bound.
     """
@@ -100,9 +102,11 @@ class PortProxy:
         pulse: Pulse,
         changed: Callable[[tuple[str, ...]], None],
         clock: Clock,
+        make_side: MakeSide = ClientSide,
         addresses: Callable[[], Iterable[str]] = machine_addresses,
         is_loopback: Callable[[str], bool] = is_loopback,
     ) -> None:
+        self._make_side = make_side
         self._settings = settings
         self._engine_port = engine_port
         self.pulse = pulse
@@ -113,7 +117,7 @@ class PortProxy:
         self._is_loopback = is_loopback
         self._log = structlog.get_logger("edged.proxy")
         self._servers: dict[str, asyncio.Server] = {}
-        self._clients: set[ClientSide] = set()
+        self._clients: set[CarriedConnection] = set()
         self._own_ports: set[int] = set()
         self._connecting: set[asyncio.Task[bool]] = set()
         self._complained: set[str] = set()
@@ -183,12 +187,12 @@ class PortProxy:
         for client in tuple(self._asked_since(heard_s)):
             client.refuse_unanswered()
 
-    def _asked_since(self, heard_s: float) -> Iterator[ClientSide]:
+    def _asked_since(self, heard_s: float) -> Iterator[CarriedConnection]:
         return (c for c in self._clients if c.asked_s is not None and c.asked_s > heard_s)
 
     # for its connections: see ``proxied.Switchboard``
 
-    def opened(self, client: ClientSide, host: str, port: int) -> Rejected | None:
+    def opened(self, client: CarriedConnection, host: str, port: int) -> Refusal | None:
         """See ``Switchboard``."""
         self._clients.add(client)
         if host == LOOPBACK and port in self._own_ports:
@@ -197,13 +201,13 @@ class PortProxy:
             return FULL
         return None if self._is_allowed(host) else NOT_ALLOWED
 
-    def closed(self, client: ClientSide) -> None:
+    def closed(self, client: CarriedConnection) -> None:
         """See ``Switchboard``."""
         self._clients.discard(client)
 
-    def framer(self, host: str) -> Framer:
+    def peer_value(self, host: str) -> str:
         """See ``Switchboard``."""
-        return Framer(PEER_HEADER, peer_value(self._settings.peer_secret, host))
+        return peer_value(self._settings.peer_secret, host)
 
     def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
         """See ``Switchboard``."""
@@ -255,7 +259,7 @@ class PortProxy:
             return
         self._complained.discard(address)
         self._servers[address] = await asyncio.get_running_loop().create_server(
-            lambda: ClientSide(self), sock=listening, backlog=BACKLOG
+            lambda: self._make_side(self), sock=listening, backlog=BACKLOG
         )
         self._log.info("proxy_listening", address=address, port=self.port)
 

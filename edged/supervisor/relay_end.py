@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -12,8 +12,8 @@ from edged.errors import Invalid
 from edged.host import keep_edge_id
 from edged.http.pulse import Pulse
 from edged.relay.carrier import Carrier, EngineAddress
-from edged.relay.link import LinkStatus, NatsLink
-from edged.relay.program import link_settings
+from edged.relay.link import LinkStatus, NatsLink, link_settings
+from edged.supervisor.announcer import Announcer
 from edged.supervisor.watchdog import Health
 
 __all__ = ["RelayEnd"]
@@ -29,6 +29,7 @@ class RelayEnd:
         health: where the engine listens; ``None`` while it is away.
         pulse: when it was heard.
         peer_header: the header that names a client's address.
+        listening: the addresses by which others reach this edge.
         clock: for pauses.
         changed: is called when ``status`` has.
     """
@@ -40,6 +41,7 @@ class RelayEnd:
         health: Callable[[], Health | None],
         pulse: Pulse,
         peer_header: Callable[[str], tuple[str, str]],
+        listening: Callable[[], Sequence[str]],
         clock: Clock,
         changed: Callable[[], None],
     ) -> None:
@@ -57,6 +59,15 @@ class RelayEnd:
             clock=clock,
         )
 
+        self._announcer = Announcer(
+            self._link,
+            config,
+            edge_id=edge_id,
+            health=health,
+            listening=listening,
+            clock=clock,
+        )
+
     def status(self) -> LinkStatus:
         """How the connection to the relay is."""
         return self._link.status
@@ -69,8 +80,9 @@ class RelayEnd:
                 await self._link.open()
             except Invalid as error:
                 structlog.get_logger("edged.relay").error("relay_off", reason=str(error))
-            while True:
-                await self._clock.sleep(FOREVER_S)
+                while True:
+                    await self._clock.sleep(FOREVER_S)
+            await self._announcer.run()
         finally:
             await self._carrier.stop()
             await self._link.close()

@@ -18,14 +18,22 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from edged.clock import Clock, SystemClock
+from edged.config.keys import VisaServer
 from edged.config.load import Config
 from edged.errors import EdgedError, Invalid
 from edged.host import SUPERVISOR_FILE, ExitStatus, write_atomically
 from edged.http.pulse import Pulse
 from edged.service import Notifier, StateLock, say_alive, stop_requested
+from edged.supervisor.carried import CarriedSide
+from edged.supervisor.carried_port import CarriedPort
 from edged.supervisor.engine_child import EngineChild
-from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, peer_value
-from edged.supervisor.proxy import PortProxy, ProxySettings
+from edged.supervisor.peer_header import (
+    PEER_HEADER,
+    keep_peer_secret,
+    relayed_value,
+)
+from edged.supervisor.proxied import ClientSide
+from edged.supervisor.proxy import MakeSide, PortProxy, ProxySettings
 from edged.supervisor.watchdog import Health, Watchdog
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ LONGEST_BACKOFF_S: Final = 30.0
 LONGEST_WHEN_READY_S: Final = 1.0
 TAKEN_BACKOFF_S: Final = 2.0
 PART_AGAIN_S: Final = 1.0
-LOOK_FOR_MCP_S: Final = 1.0
+LOOK_FOR_PORTS_S: Final = 1.0
 LAST_WORDS_S: Final = 1.0
 CAN_BEGIN_ANEW: Final = sys.platform == "linux"
 """Elsewhere a process cannot become another program: the engine alone is begun anew."""
@@ -116,36 +124,62 @@ class Supervisor:
         self._secret = keep_peer_secret(config.state_dir)
         self._health: Health | None = None
         self._pulse = Pulse(clock)
-        self._proxy = PortProxy(
-            ProxySettings(
-                expose=config.expose,
-                allowed_networks=config.allowed_networks,
-                peer_secret=self._secret,
-                is_port_shared=is_port_shared,
-            ),
-            engine_port=self.engine_port,
-            pulse=self._pulse,
-            changed=lambda _addresses: self._tell(),
-            clock=clock,
+        settings = ProxySettings(
+            expose=config.expose,
+            allowed_networks=config.allowed_networks,
+            peer_secret=self._secret,
+            is_port_shared=is_port_shared,
         )
-        self._proxying: asyncio.Task[None] | None = None
+        self._mcp = self._make_door(
+            "mcp", "MCP_PORT", config.mcp_port, settings, lambda health: health.mcp_port
+        )
+        self._doors = [self._mcp]
+        if VisaServer.HISLIP in config.visa_server and config.expose_visa:
+            hislip = self._make_door(
+                "hislip",
+                "HISLIP_PORT",
+                config.hislip_port,
+                settings,
+                lambda health: health.hislip_port,
+                CarriedSide,
+            )
+            self._doors.append(hislip)
         self._got_ready = False
         self._relay: RelayEnd | None = None
         # Of engines that have ended, their last words not all passed on yet.
         self._outputs: set[asyncio.Task[None]] = set()
         self.restarts = 0
 
-    def engine_port(self) -> int | None:
-        """The engine's MCP port on loopback while it is known to listen."""
-        return self._health.mcp_port if self._health is not None else None
+    def _make_door(
+        self,
+        name: str,
+        key: str,
+        configured: int,
+        settings: ProxySettings,
+        port_of: Callable[[Health], int | None],
+        make_side: MakeSide = ClientSide,
+    ) -> CarriedPort:
+        def engine_port() -> int | None:
+            return port_of(self._health) if self._health is not None else None
+
+        proxy = PortProxy(
+            settings,
+            engine_port=engine_port,
+            pulse=self._pulse,
+            changed=lambda _addresses: self._tell(),
+            clock=self._clock,
+            make_side=make_side,
+        )
+        return CarriedPort(name=name, key=key, configured=configured, port_of=port_of, proxy=proxy)
 
     async def run(self, asked: asyncio.Event) -> int:
         """Supervise until ``asked`` is set."""
         tasks: list[asyncio.Task[Any]] = [
             asyncio.create_task(say_alive(self._notifier, self._clock), name="supervisor watchdog")
         ]
-        if self._config.mcp_enabled and self._config.mcp_port:
-            self._open(self._config.mcp_port)
+        for door in self._doors:
+            if door.configured and (door is not self._mcp or self._config.mcp_enabled):
+                self._open(door, door.configured)
         if self._config.relay_nats_url is not None:
             carrying = self._kept("relay carrier", self._carry_relayed)
             tasks.append(asyncio.create_task(carrying, name="relay carrier"))
@@ -161,15 +195,16 @@ class Supervisor:
             return status
         finally:
             tasks += [keeping, stopping]
-            if self._proxying is not None:
-                tasks.append(self._proxying)
+            tasks += [door.carrying for door in self._doors if door.carrying is not None]
             for task in tasks:
                 task.cancel()
             # Now, and not when the engine has ended, which a disk may keep from it.
-            self._proxy.close_door()
+            for door in self._doors:
+                door.proxy.close_door()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._pass_last_words_on()
-            await self._proxy.stop()
+            for door in self._doors:
+                await door.proxy.stop()
             self._pulse.stop()
             (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
 
@@ -251,7 +286,7 @@ class Supervisor:
                 self._engine_is_ready(ready.result())
                 watchdog = Watchdog(ready.result(), pulse=self._pulse, clock=self._clock)
                 hung = asyncio.create_task(watchdog.until_hung(), name="engine watchdog")
-                bound = asyncio.create_task(self._until_bound(child, watchdog), name="engine MCP")
+                bound = asyncio.create_task(self._until_bound(child, watchdog), name="engine ports")
                 await asyncio.wait({ended, hung}, return_when=asyncio.FIRST_COMPLETED)
                 if ended.done():
                     return
@@ -266,11 +301,11 @@ class Supervisor:
                     await asyncio.gather(task, return_exceptions=True)
 
     async def _until_bound(self, child: EngineChild, watchdog: Watchdog) -> None:
-        """An MCP port that was taken at the engine's start is bound later; its file tells."""
-        while not watchdog.health.mcp_port:
-            await self._clock.sleep(LOOK_FOR_MCP_S)
+        """A port that was taken at the engine's start is bound later; its file tells."""
+        while any(door.port_of(watchdog.health) is None for door in self._doors):
+            await self._clock.sleep(LOOK_FOR_PORTS_S)
             health = await child.ready()
-            if health.mcp_port:
+            if health != watchdog.health:
                 watchdog.health = health
                 self._engine_is_ready(health)
 
@@ -284,16 +319,19 @@ class Supervisor:
         self._health = health
         self._pulse.heard()
         self._got_ready = True
-        if health.mcp_port and self._proxying is None:
-            self._open(health.mcp_port)
-            # A port that the system chose is kept over restarts, so that clients find it again.
-            self._engine_arguments += ["--set", f"MCP_PORT={health.mcp_port}"]
+        for door in self._doors:
+            port = door.port_of(health)
+            if port and door.carrying is None:
+                self._open(door, port)
+                # A port that the system chose is kept over restarts, so that clients find it again.
+                self._engine_arguments += ["--set", f"{door.key}={port}"]
         self._notifier.ready(f"engine is running, MCP port {health.mcp_port}")
         self._log.info("engine_ready", mcp_port=health.mcp_port, rpc_port=health.rpc_port)
 
-    def _open(self, port: int) -> None:
-        proxying = self._kept("port proxy", lambda: self._proxy.run(port))
-        self._proxying = asyncio.create_task(proxying, name="port proxy")
+    def _open(self, door: CarriedPort, port: int) -> None:
+        name = f"{door.name} proxy"
+        carrying = self._kept(name, lambda: door.proxy.run(port))
+        door.carrying = asyncio.create_task(carrying, name=name)
 
     async def _kept(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run a part for ever: one that fails is told of and begun again, and fells no other."""
@@ -308,8 +346,8 @@ class Supervisor:
         """Leave in STATE_DIR where the proxy listens and how the relay is, for all who ask."""
         facts = {
             "pid": os.getpid(),
-            "port": self._proxy.port,
-            "addresses": self._proxy.listening,
+            **self._mcp.told(),
+            **{door.name: door.told() for door in self._doors if door is not self._mcp},
             "relay": asdict(self._relay.status()) if self._relay is not None else None,
         }
         try:
@@ -326,7 +364,8 @@ class Supervisor:
             self._config,
             health=lambda: self._health,
             pulse=self._pulse,
-            peer_header=lambda peer: (PEER_HEADER, peer_value(self._secret, peer)),
+            peer_header=lambda peer: (PEER_HEADER, relayed_value(self._secret, peer)),
+            listening=lambda: self._mcp.proxy.listening,
             clock=self._clock,
             changed=self._tell,
         )

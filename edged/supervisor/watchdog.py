@@ -42,11 +42,13 @@ class Health:
 
     Attributes:
         mcp_port: ``None`` while the MCP listener is off, or could not be bound.
+        hislip_port: the same of the HiSLIP server.
     """
 
     rpc_port: int
     mcp_port: int | None
     mcp_path: str
+    hislip_port: int | None = None
 
 
 def look_at_rpc(port: int) -> bytes:

@@ -10,10 +10,10 @@ from typing import Any, Final, NoReturn
 from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import DRY_RUN, LEASE, Tool, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, Tell, Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
-from edged.commands.pending import Pending, Tell, settled
+from edged.commands.pending import Pending, settled
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
@@ -77,7 +77,19 @@ class ToolDispatcher:
 
         if LEASE in call.arguments:
             call = _presenting(call)
-        call_over = self._keep(call.caller)
+        if DRY_RUN in call.arguments and tool.takes_dry_run:
+            return self._kept(call.caller, partial(self._rehearse, tool, call), tell)
+        return self.begin_action(_action(tool, call), tell)
+
+    def begin_action(self, action: Action, tell: Tell) -> Outcome | Pending:
+        """The same of what no tool asks for: a line of a program that knows VISA."""
+        return self._kept(action.caller, partial(self._path.begin, action), tell)
+
+    def _kept(
+        self, caller: Caller, begin: Callable[[Tell], Outcome | Pending], tell: Tell
+    ) -> Outcome | Pending:
+        """Begin it; it is counted, and what its caller holds is kept, while it lasts."""
+        call_over = self._keep(caller)
 
         def over(outcome: Outcome | None) -> None:
             self.in_flight -= 1
@@ -85,10 +97,7 @@ class ToolDispatcher:
                 call_over()
             tell(outcome)
 
-        if DRY_RUN in call.arguments and tool.takes_dry_run:
-            begun = self._rehearse(tool, call, over)
-        else:
-            begun = self._path.begin(_action(tool, call), over)
+        begun = begin(over)
         if isinstance(begun, Pending):
             self.in_flight += 1
         elif call_over is not None:

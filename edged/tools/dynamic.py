@@ -42,6 +42,11 @@ __all__ = [
 
 NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 MOST_SERIAL: Final = 32
+UNREVIEWED: Final = (
+    "Imported: read off another program's source and held against no manual by anybody; ask a "
+    "person where it matters."
+)
+"""What every tool of an imported profile says."""
 
 
 def annotations_of(*, is_query: bool, is_dangerous: bool) -> ToolAnnotations:
@@ -149,7 +154,7 @@ def _sequence_tool(
     return Tool(
         name=sequence_tool_name(key, suffix, sequence.name),
         plain_name=sequence_tool_name(key, "", sequence.name),
-        description=f"{text}{danger} {_whose(instrument)}",
+        description=" ".join([f"{text}{danger}", *_unreviewed(instrument), _whose(instrument)]),
         input_schema=check.schema,
         annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
         check=fits_json,
@@ -172,8 +177,13 @@ def _command_description(instrument: Instrument, command: Command) -> str:
         )
     unit = getattr(command.returns, "unit", "") if command.returns else ""
     parts += cautions(is_dangerous=command.is_dangerous, is_safe=command.is_safe, unit=unit)
-    parts.append(_whose(instrument))
+    parts += [*_unreviewed(instrument), _whose(instrument)]
     return " ".join(parts)
+
+
+def _unreviewed(instrument: Instrument) -> list[str]:
+    profile = instrument.profile
+    return [UNREVIEWED] if profile is not None and profile.is_imported else []
 
 
 def _whose(instrument: Instrument) -> str:

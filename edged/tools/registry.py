@@ -81,6 +81,8 @@ class ToolRegistry:
         self._loose_spelling: tuple[str, ...] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
+        # Of wrappers whose device nobody has seen: they can be called, and are not listed.
+        self._absent: tuple[Tool, ...] = ()
         self._listeners: list[Callable[[], None]] = []
         self.generation = 0
         self._rebuild()
@@ -230,8 +232,9 @@ class ToolRegistry:
         for instrument in present:
             self._note(instrument)
         tools = list(self._static)
+        absent: list[Tool] = []
         wrappers = tuple(self._wrappers())
-        if self._pool.all() or wrappers:
+        if self._pool.all() or any(wrapper.is_listed for wrapper in wrappers):
             tools.extend(self._bench)
         for instrument in sorted(present, key=_listing_order):
             tools.extend(self._tools_of(instrument, self._namer.suffix(instrument.id)))
@@ -239,12 +242,15 @@ class ToolRegistry:
         for wrapper in wrappers:
             # A profile of that name that came later: two tools under one name help nobody.
             if wrapper.stem not in taken:
-                tools.extend(self._tools_of_wrapper(wrapper))
+                its = tools if wrapper.is_listed else absent
+                its.extend(self._tools_of_wrapper(wrapper))
         if self._is_strict:
             tools = self._in_strict_spelling(tools)
+            absent = self._in_strict_spelling(absent)
+        was_absent, self._absent = self._absent, tuple(absent)
         before = self._tools
         self._tools = tuple(tools)
-        if self._tools == before:
+        if self._tools == before and self._absent == was_absent:
             return False
         self._remember(before)
         self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
@@ -254,7 +260,7 @@ class ToolRegistry:
 
     def _unlisted(self) -> tuple[Tool, ...]:
         """What can be called though it is not listed now."""
-        return tuple(tool for tool in self._bench if tool.answers_alone)
+        return (*self._absent, *(tool for tool in self._bench if tool.answers_alone))
 
     def unlisted_names(self) -> tuple[str, ...]:
         """The same by name; empty while they are listed."""

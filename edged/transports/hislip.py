@@ -12,11 +12,27 @@ marks its answers by no such id is found out, and then used as one of a transpor
 from __future__ import annotations
 
 import contextlib
-import struct
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 
 from edged.clock import Clock
+from edged.protocol.hislip import (
+    ANY_MESSAGE_ID,
+    DATA_TYPES,
+    DEFAULT_PORT,
+    FIRST_MESSAGE_ID,
+    HEADER,
+    LARGEST_MESSAGE,
+    MAX_CONTROL_BYTES,
+    SIZE,
+    VERSION_1_0,
+    Header,
+    HislipFatal,
+    MessageType,
+    message,
+    next_message_id,
+    read_header,
+)
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
@@ -30,35 +46,12 @@ from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel, hi
 
 __all__ = ["HislipLink"]
 
-HEADER: Final = struct.Struct("!2sBBIQ")
-INITIALIZE: Final = 0
-INITIALIZE_RESPONSE: Final = 1
-FATAL_ERROR: Final = 2
-ERROR: Final = 3
-DATA: Final = 6
-DATA_END: Final = 7
-CLEAR_COMPLETE: Final = 8
-CLEAR_ACKNOWLEDGE: Final = 9
-MAX_SIZE: Final = 15
-MAX_SIZE_RESPONSE: Final = 16
-ASYNC_INITIALIZE: Final = 17
-ASYNC_INITIALIZE_RESPONSE: Final = 18
-ASYNC_CLEAR: Final = 19
-ASYNC_STATUS_QUERY: Final = 21
-ASYNC_STATUS_RESPONSE: Final = 22
-ASYNC_CLEAR_ACKNOWLEDGE: Final = 23
-
-VERSION_1_0: Final = 0x0100
 VENDOR: Final = int.from_bytes(b"ED", "big")
-DEFAULT_PORT: Final = 4880
 SYNCHRONIZED: Final = 0
 """What is asked for at a clear: the mode in which one question has one answer."""
 PREFERS_OVERLAP: Final = 1
-FIRST_MESSAGE_ID: Final = 0xFFFF_FF00
 NO_MESSAGE_ID: Final = FIRST_MESSAGE_ID - 2
 """Of the message before the first."""
-ANY_MESSAGE_ID: Final = 0xFFFF_FFFF
-OUR_LARGEST_BYTES: Final = 1024 * 1024
 MOST_DOUBTS: Final = 2
 """Questions in a row for which nothing but a repeated old id came: ids mean nothing here."""
 HELD_BACK_S: Final = 2.0
@@ -69,20 +62,8 @@ SMALLEST_LARGEST_BYTES: Final = 256
 """What a server says it takes at most is believed down to here."""
 MOST_BYTES: Final = 32 * MAX_MESSAGE_BYTES
 """Of one message of data, and of data that are held back."""
-MAX_CONTROL_BYTES: Final = 64 * 1024
-"""Payload of a message that carries no answer: an error text."""
 CLEAR_WITHIN_S: Final = 0.3
 """A device that does not acknowledge a clear by then is quicker reopened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The 16 bytes in front of every message; ``parameter`` is the message id of data."""
-
-    kind: int
-    control: int
-    parameter: int
-    length: int
 
 
 class HislipLink(MessageLinkBase):
@@ -102,7 +83,7 @@ class HislipLink(MessageLinkBase):
         # None while closed.
         self._sync_channel: TcpChannel | None = None
         self._async_channel: TcpChannel | None = None
-        self._server_takes = OUR_LARGEST_BYTES
+        self._server_takes = LARGEST_MESSAGE
         self._next_id = FIRST_MESSAGE_ID
         self._last_id = NO_MESSAGE_ID
         # The header that has been read and whose payload has not, all of it.
@@ -131,9 +112,13 @@ class HislipLink(MessageLinkBase):
         try:
             self._sync_channel = self._connect(deadline)
             parameter = VERSION_1_0 << 16 | VENDOR
-            answer = self._handshake(self._sync, INITIALIZE, parameter, deadline, self._sub_address)
+            answer = self._handshake(
+                self._sync, MessageType.INITIALIZE, parameter, deadline, self._sub_address
+            )
             self._async_channel = self._connect(deadline)
-            self._handshake(self._async, ASYNC_INITIALIZE, answer.parameter & 0xFFFF, deadline)
+            self._handshake(
+                self._async, MessageType.ASYNC_INITIALIZE, answer.parameter & 0xFFFF, deadline
+            )
             self._agree_on_size(deadline)
             if answer.control & PREFERS_OVERLAP and not self.clear(CLEAR_WITHIN_S):
                 raise LinkLost("the instrument does not leave HiSLIP's overlapped mode")
@@ -151,11 +136,11 @@ class HislipLink(MessageLinkBase):
         largest = self._server_takes - HEADER.size
         pieces = [data[start : start + largest] for start in range(0, len(data), largest)] or [b""]
         for number, piece in enumerate(pieces, 1):
-            kind = DATA_END if number == len(pieces) else DATA
-            header = HEADER.pack(b"HS", kind, has_read_all, self._next_id, len(piece))
+            kind = MessageType.DATA_END if number == len(pieces) else MessageType.DATA
+            framed = message(kind, has_read_all, self._next_id, piece)
             self._last_id = self._next_id
-            self._next_id = (self._next_id + 2) & 0xFFFF_FFFF
-            self._sync.send(header + piece, deadline)
+            self._next_id = next_message_id(self._next_id)
+            self._sync.send(framed, deadline)
 
     def pending(self) -> bytes:
         """See ``Link``. What belongs to an earlier question is dropped by its message id."""
@@ -181,11 +166,13 @@ class HislipLink(MessageLinkBase):
         try:
             asynchronous = self._async
             asynchronous.drain()
-            asynchronous.send(HEADER.pack(b"HS", ASYNC_CLEAR, 0, 0, 0), deadline)
-            self._skip_to(asynchronous, {ASYNC_CLEAR_ACKNOWLEDGE}, deadline)
+            asynchronous.send(message(MessageType.ASYNC_DEVICE_CLEAR), deadline)
+            self._skip_to(asynchronous, {MessageType.ASYNC_DEVICE_CLEAR_ACKNOWLEDGE}, deadline)
             synchronous = self._sync
-            synchronous.send(HEADER.pack(b"HS", CLEAR_COMPLETE, SYNCHRONIZED, 0, 0), deadline)
-            acknowledged = self._skip_to(synchronous, {CLEAR_ACKNOWLEDGE}, deadline)
+            synchronous.send(message(MessageType.DEVICE_CLEAR_COMPLETE, SYNCHRONIZED), deadline)
+            acknowledged = self._skip_to(
+                synchronous, {MessageType.DEVICE_CLEAR_ACKNOWLEDGE}, deadline
+            )
         except (LinkLost, LinkTimeout, LinkGarbled):
             return False
         if acknowledged.control & PREFERS_OVERLAP:
@@ -208,13 +195,13 @@ class HislipLink(MessageLinkBase):
 
     def _agree_on_size(self, deadline: float) -> None:
         channel = self._async
-        payload = struct.pack("!Q", OUR_LARGEST_BYTES)
-        channel.send(HEADER.pack(b"HS", MAX_SIZE, 0, 0, len(payload)) + payload, deadline)
-        answer = self._skip_to(channel, {MAX_SIZE_RESPONSE}, deadline)
+        payload = SIZE.pack(LARGEST_MESSAGE)
+        channel.send(message(MessageType.ASYNC_MAXIMUM_MESSAGE_SIZE, payload=payload), deadline)
+        answer = self._skip_to(channel, {MessageType.ASYNC_MAXIMUM_MESSAGE_SIZE_RESPONSE}, deadline)
         if answer.length != len(payload):
             raise LinkGarbled("the server names no message size")
-        (takes,) = struct.unpack("!Q", channel.take(answer.length, deadline))
-        self._server_takes = max(SMALLEST_LARGEST_BYTES, min(takes, OUR_LARGEST_BYTES))
+        (takes,) = SIZE.unpack(channel.take(answer.length, deadline))
+        self._server_takes = max(SMALLEST_LARGEST_BYTES, min(takes, LARGEST_MESSAGE))
 
     def _more(self, deadline: float) -> None:
         """Add the next message of this answer to it; others are dropped.
@@ -224,7 +211,7 @@ class HislipLink(MessageLinkBase):
         """
         try:
             header, payload = self._message(deadline)
-            while header.parameter == ANY_MESSAGE_ID and header.kind == DATA:
+            while header.parameter == ANY_MESSAGE_ID and header.kind == MessageType.DATA:
                 self._held += payload
                 if len(self._held) > MOST_BYTES:
                     raise LinkGarbled(f"{len(self._held)} bytes came without an end")
@@ -233,10 +220,10 @@ class HislipLink(MessageLinkBase):
         except LinkTimeout:
             self._doubt()
             raise
-        if header.kind not in {DATA, DATA_END}:
+        if header.kind not in DATA_TYPES:
             _judge(header, payload)
             return
-        has_end = header.kind == DATA_END
+        has_end = header.kind == MessageType.DATA_END
         if header.parameter == self._last_id or self._is_ours(header.parameter, has_end=has_end):
             self._answer.add(self._held + payload if self._held else payload, has_end=has_end)
             self._has_read_all = has_end
@@ -252,7 +239,7 @@ class HislipLink(MessageLinkBase):
         """The next message, whole; at a time limit nothing of it is lost."""
         stream = self._sync
         header = self._header = self._header or _header(stream.take(HEADER.size, deadline))
-        if header.length > (MOST_BYTES if header.kind in {DATA, DATA_END} else MAX_CONTROL_BYTES):
+        if header.length > (MOST_BYTES if header.kind in DATA_TYPES else MAX_CONTROL_BYTES):
             raise LinkGarbled(f"a message announces {header.length} bytes")
         payload = stream.take(header.length, deadline)
         self._header = None
@@ -284,11 +271,13 @@ class HislipLink(MessageLinkBase):
         # Answers to queries that were cut short, service requests.
         channel.drain()
         has_read_all, self._has_read_all = int(self._has_read_all), False
-        query = HEADER.pack(b"HS", ASYNC_STATUS_QUERY, has_read_all, self._last_id, 0)
+        query = message(MessageType.ASYNC_STATUS_QUERY, has_read_all, self._last_id)
         channel.send(query, deadline)
-        answer = self._skip_to(channel, {ASYNC_STATUS_RESPONSE, ERROR}, deadline)
+        answer = self._skip_to(
+            channel, {MessageType.ASYNC_STATUS_RESPONSE, MessageType.ERROR}, deadline
+        )
         channel.take(answer.length, deadline)
-        if answer.kind != ASYNC_STATUS_RESPONSE:
+        if answer.kind != MessageType.ASYNC_STATUS_RESPONSE:
             return None
         if self._marks:
             return answer.control
@@ -297,7 +286,9 @@ class HislipLink(MessageLinkBase):
         has_come = self._sync.buffer or self._header
         return answer.control | (MESSAGE_AVAILABLE if has_come else 0)
 
-    def _skip_to(self, stream: SocketStream, kinds: set[int], deadline: float) -> Header:
+    def _skip_to(
+        self, stream: SocketStream, kinds: Collection[MessageType], deadline: float
+    ) -> Header:
         """The next message of these kinds; those before it, and a half-read one, are dropped."""
         while True:
             header = self._header if stream is self._sync else None
@@ -322,10 +313,13 @@ class HislipLink(MessageLinkBase):
     def _handshake(
         self, stream: SocketStream, kind: int, parameter: int, deadline: float, payload: bytes = b""
     ) -> Header:
-        stream.send(HEADER.pack(b"HS", kind, 0, parameter, len(payload)) + payload, deadline)
+        stream.send(message(kind, 0, parameter, payload), deadline)
         answer = _header(stream.take(HEADER.size, deadline))
         text = stream.take(min(answer.length, MAX_CONTROL_BYTES), deadline)
-        if answer.kind not in {INITIALIZE_RESPONSE, ASYNC_INITIALIZE_RESPONSE}:
+        if answer.kind not in {
+            MessageType.INITIALIZE_RESPONSE,
+            MessageType.ASYNC_INITIALIZE_RESPONSE,
+        }:
             _judge(answer, text)
             raise LinkLost("the instrument refused the session")
         return answer
@@ -351,18 +345,18 @@ def _taken_apart(address: str) -> tuple[str, bytes]:
 
 
 def _header(data: bytes) -> Header:
-    prologue, kind, control, parameter, length = HEADER.unpack(data)
-    if prologue != b"HS":
-        raise LinkGarbled("what came is no HiSLIP")
-    return Header(kind, control, parameter, length)
+    try:
+        return read_header(data)
+    except HislipFatal as bad:
+        raise LinkGarbled(bad.text) from None
 
 
 def _judge(header: Header, payload: bytes) -> None:
     """Raise what a message that is no data means, if it is an error."""
     text = payload[:200].decode("ascii", errors="replace")
-    if header.kind == FATAL_ERROR:
+    if header.kind == MessageType.FATAL_ERROR:
         why = hislip_error(header.control, text, is_fatal=True)
         raise LinkLost(f"the instrument ended the session: {why}")
-    if header.kind == ERROR:
+    if header.kind == MessageType.ERROR:
         why = hislip_error(header.control, text, is_fatal=False)
         raise LinkGarbled(f"the instrument reports an error: {why}")

@@ -9,8 +9,8 @@ from typing import Any
 
 from edged.actions.action import Action, Check, Progress
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
-from edged.actions.tool import Tool, ToolAnnotations, ToolCall
-from edged.commands.pending import Pending, Tell
+from edged.actions.tool import Tell, Tool, ToolAnnotations, ToolCall
+from edged.commands.pending import Pending
 from edged.errors import EdgedError, ErrorCode, NotFound
 
 Behaviour = Callable[[ToolCall], Coroutine[Any, Any, Any]]

@@ -31,8 +31,17 @@ SPECS: list[dict[str, Any]] = [
 ]
 
 
-def loaded(specs: object = SPECS, missing: object = None) -> dict[str, Any]:
-    return {"loaded": {"specs": specs, "lines": [], "line": 1, "methods": None, "missing": missing}}
+def loaded(specs: object = SPECS, missing: object = None, usb_ids: object = None) -> dict[str, Any]:
+    return {
+        "loaded": {
+            "specs": specs,
+            "lines": [],
+            "line": 1,
+            "methods": None,
+            "missing": missing,
+            "usb_ids": usb_ids,
+        }
+    }
 
 
 class FakeWorker:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-HEADER = struct.Struct("!2sBBIQ")
-INITIALIZE, FATAL_ERROR, ERROR, DATA, DATA_END = 0, 2, 3, 6, 7
-ASYNC_INITIALIZE, MAX_SIZE, ASYNC_CLEAR, CLEAR_COMPLETE, STATUS_QUERY = 17, 15, 19, 8, 21
+from edged.protocol.hislip import HEADER, SIZE, HislipMessage, MessageType, message, read_header
 
 
 @dataclass(frozen=True)
@@ -20,7 +17,7 @@ class Said:
 
     payload: bytes
     message_id: int
-    kind: int = DATA_END
+    kind: int = MessageType.DATA_END
     control: int = 0
 
 
@@ -44,41 +41,38 @@ class HislipServer:
     def serve(self, peer: socket.socket) -> None:
         with peer, contextlib.suppress(OSError, EOFError):
             while True:
-                kind, _control, parameter, payload = _received(peer)
-                for said in self._replies(kind, parameter, payload):
-                    head = HEADER.pack(
-                        b"HS", said.kind, said.control, said.message_id, len(said.payload)
-                    )
-                    peer.sendall(head + said.payload)
+                for said in self._replies(_received(peer)):
+                    framed = message(said.kind, said.control, said.message_id, said.payload)
+                    peer.sendall(framed)
 
-    def _replies(self, kind: int, parameter: int, payload: bytes) -> list[Said]:
-        match kind:
-            case _ if kind == INITIALIZE:
+    def _replies(self, received: HislipMessage) -> list[Said]:
+        match received.kind:
+            case MessageType.INITIALIZE:
                 self.sessions += 1
                 overlap = int(self.stays_overlapped)
                 greeting = Said(b"", 0x0100 << 16 | self.sessions, kind=1, control=overlap)
                 return [self.refusal or greeting]
-            case _ if kind == ASYNC_INITIALIZE:
+            case MessageType.ASYNC_INITIALIZE:
                 return [Said(b"", 0, kind=18)]
-            case _ if kind == MAX_SIZE:
-                return [Said(struct.pack("!Q", 1 << 20), 0, kind=16)]
-            case _ if kind == ASYNC_CLEAR:
+            case MessageType.ASYNC_MAXIMUM_MESSAGE_SIZE:
+                return [Said(SIZE.pack(1 << 20), 0, kind=16)]
+            case MessageType.ASYNC_DEVICE_CLEAR:
                 self.clears += 1
                 return [Said(b"", 0, kind=23)]
-            case _ if kind == STATUS_QUERY:
+            case MessageType.ASYNC_STATUS_QUERY:
                 return [Said(b"", 0, kind=22, control=self.status_byte)]
-            case _ if kind == CLEAR_COMPLETE:
+            case MessageType.DEVICE_CLEAR_COMPLETE:
                 return [Said(b"", 0, kind=9, control=int(self.stays_overlapped))]
-            case _ if kind == DATA_END:
-                line = payload.decode().strip()
-                self.heard.append((parameter, line))
-                return self.answer(parameter, line)
-        return [Said(b"", 0, kind=ERROR, control=1)]
+            case MessageType.DATA_END:
+                line = received.payload.decode().strip()
+                self.heard.append((received.parameter, line))
+                return self.answer(received.parameter, line)
+        return [Said(b"", 0, kind=MessageType.ERROR, control=1)]
 
 
-def _received(peer: socket.socket) -> tuple[int, int, int, bytes]:
-    _, kind, control, parameter, length = HEADER.unpack(_exactly(peer, HEADER.size))
-    return kind, control, parameter, _exactly(peer, length)
+def _received(peer: socket.socket) -> HislipMessage:
+    header = read_header(_exactly(peer, HEADER.size))
+    return HislipMessage(*header[:3], _exactly(peer, header.length))
 
 
 def _exactly(peer: socket.socket, count: int) -> bytes:

@@ -180,7 +180,7 @@ class McpClient:
                 "clientInfo": dict(self.client_info),
             },
         )
-        self.session_id = answer.headers["mcp-session-id"]
+        self.session_id = answer.headers.get("mcp-session-id", "")
         if version != "2025-03-26":
             self.version = version
         await self.notify("notifications/initialized")

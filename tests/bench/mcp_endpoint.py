@@ -10,7 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.clock import Clock, SystemClock
-from edged.surfaces.mcp.seams import CallerGuard, ResourceSource, TrustedPeer, socket_peer
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    ReadHead,
+    ResourceSource,
+    TrustedPeer,
+    socket_peer,
+)
 from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Connection, McpClient
@@ -55,6 +61,7 @@ async def running_endpoint(
     tools: FakeTools | None = None,
     clock: Clock | None = None,
     trusted_peer: TrustedPeer = socket_peer,
+    read_head: ReadHead | None = None,
     **settings: Any,
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
@@ -67,6 +74,7 @@ async def running_endpoint(
         settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
         guard=guard,
         trusted_peer=trusted_peer,
+        read_head=read_head,
         instrument_id_of={"psu1": "USB0::1"}.get,
         first_look=first_look,
         resources=resources,

@@ -45,6 +45,24 @@ authorization {
   ]
 }
 """
+# As USERS, for fronts with RELAY_INVENTORY: jetstream.
+JETSTREAM_USERS = """
+jetstream { store_dir: jetstream }
+authorization {
+  users = [
+    { user: front, password: $FRONT_PASSWORD
+      permissions: {
+        publish: ["edged.*.down", "$KV.edged_fleet.*",
+                  "$JS.API.STREAM.INFO.KV_edged_fleet", "$JS.API.STREAM.CREATE.KV_edged_fleet",
+                  "$JS.API.CONSUMER.CREATE.KV_edged_fleet",
+                  "$JS.API.CONSUMER.CREATE.KV_edged_fleet.>",
+                  "$JS.API.CONSUMER.INFO.KV_edged_fleet.*", "$JS.FC.KV_edged_fleet.>"]
+        subscribe: ["edged.*.up.>", "_INBOX.>"] } }
+    { user: edge-1, password: $EDGE_1_PASSWORD
+      permissions: { publish: "edged.edge-1.up.>", subscribe: "edged.edge-1.down" } }
+  ]
+}
+"""
 PASSWORDS = {"FRONT_PASSWORD": "f-pw", "EDGE_1_PASSWORD": "e1-pw", "EDGE_2_PASSWORD": "e2-pw"}
 NKEYS = {
     "FRONT_NKEY": NatsKey("U", "front").public,

@@ -35,7 +35,8 @@ from edged.sim.wires.vxi11 import Vxi11Wire
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 
 USB: Final = "usb"
-TRANSPORTS: Final = (*(kind.value for kind in WireKind), USB)
+# USBTMC needs a kernel that plays a USB device; here a bus is simulated in its place.
+TRANSPORTS: Final = (*(kind.value for kind in WireKind if kind is not WireKind.USBTMC), USB)
 UNIT: Final = 1_000_000
 """Questions of one unit; its number stands before theirs."""
 DEVICES: Final = "NUMBERED_DEVICES"
@@ -305,6 +306,8 @@ def _wire_of(station: Station, kind: WireKind, adapter: SimulatedAdapter | None)
             return SerialWire(station)  # type: ignore[arg-type]
         case WireKind.PROLOGIX:
             return PrologixWire(station, adapter or SimulatedAdapter())  # type: ignore[arg-type]
+        case WireKind.USBTMC:
+            raise ValueError(kind)
 
 
 class Visit:

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from edged.sim.wires.prologix import SimulatedAdapter
@@ -438,8 +439,9 @@ async def numbered_engine(
     profiles: Sequence[str],
     *,
     adapters: Iterable[SimulatedAdapter] = (),
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[Bench]:
-    """An engine on all of these units, each by its transport."""
+    """An engine on all of these units, each by its transport; ``more`` is configured besides."""
     folder = directory / "profiles"
     folder.mkdir()
     for key in profiles:
@@ -456,6 +458,7 @@ async def numbered_engine(
             ],
             "PROFILE_DIRS": [str(folder)],
             "MAX_SESSIONS": 10,
+            **more,
         }
         engine = running_engine(
             directory,

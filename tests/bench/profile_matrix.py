@@ -44,11 +44,33 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
+    "keysight_e3646a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3647a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3648a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
+    "keysight_e3649a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_34465a": {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
     "keithley_2400": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2401": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2410": {
+        "measure": (":OUTP ON",),
+        "measure_resistance": (":OUTP ON",),
+        "measure_series": (":OUTP ON",),
+    },
+    "keithley_2420": {
         "measure": (":OUTP ON",),
         "measure_resistance": (":OUTP ON",),
         "measure_series": (":OUTP ON",),

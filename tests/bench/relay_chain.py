@@ -6,18 +6,19 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
-from tests.bench.nats_server import NatsServer, running_nats
+from tests.bench.nats_server import USERS, NatsServer, running_nats
 
 EDGE = "edge-1"
 READY_WITHIN_S = 20.0
@@ -50,14 +51,39 @@ class Chain:
         )
         return done.stdout.strip()
 
-    def post(self, token: str, method: str, front: int = 0, **params: Any) -> tuple[int, Any]:
+    def fleet_token(self, *tools: str, edges: str = EDGE, danger: bool = False) -> str:
+        directory = self.directory / "issuer"
+        return fleet_token(directory, self.issuer_url, *tools, edges=edges, danger=danger)
+
+    def fleet_url(self, front: int = 0) -> str:
+        return f"http://127.0.0.1:{self.front_ports[front]}/mcp"
+
+    def fleet(self, token: str, front: int = 0) -> list[dict[str, Any]]:
+        """The edges of GET /fleet."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.front_ports[front]}/fleet",
+            headers={"Accept": "application/json", "Authorization": f"Bearer {token}"},
+        )
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            edges: list[dict[str, Any]] = json.load(reply)["edges"]
+            return edges
+
+    def ask_fleet(self, token: str, name: str, front: int = 0, /, **arguments: Any) -> Any:
+        """The whole answer of a tool of the fleet."""
+        params = {"name": name, "arguments": arguments}
+        return self.post(token, "tools/call", url=self.fleet_url(front), **params)[1]
+
+    def post(
+        self, token: str, method: str, front: int = 0, url: str = "", **params: Any
+    ) -> tuple[int, Any]:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
         request = urllib.request.Request(
-            self.url(front),
+            url or self.url(front),
             body.encode(),
             {
                 "Content-Type": "application/json",
                 "Accept": "application/json, text/event-stream",
+                "MCP-Protocol-Version": "2025-11-25",
                 "Authorization": f"Bearer {token}",
             },
         )
@@ -81,6 +107,25 @@ class Chain:
 
     def engine_pid(self) -> int:
         return int(json.loads((self.state_dir / "engine.json").read_text())["pid"])
+
+
+def fleet_token(directory: Path, issuer: str, *tools: str, edges: str, danger: bool = False) -> str:
+    """A token for these edges, by the issuer whose key lies there."""
+    words = ["mint", "--sub", "ada", "--fleet", edges, "--issuer", issuer]
+    words += ["--tools", ",".join(tools), "--directory", str(directory)]
+    words += ["--danger"] if danger else []
+    done = subprocess.run(
+        [*EDGED, "dev-issuer", *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def a_port() -> int:
+    """A port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> float:
@@ -131,11 +176,23 @@ def running_chain(
     *,
     fronts: int = 2,
     edge_arguments: tuple[str, ...] = ("--sim",),
+    users: str = USERS,
+    front_settings: Mapping[str, Any] = {},
+    edge_settings: Mapping[str, Any] = {},
+    front_port: int = 0,
+    issuer_options: tuple[str, ...] = (),
 ) -> Iterator[Chain]:
-    """Everything started; the first call through it has been answered."""
+    """Everything started; the first call through it has been answered.
+
+    Args:
+        front_port: of the only front, where its own URL has to be known.
+    """
     with contextlib.ExitStack() as stack:
-        nats = stack.enter_context(running_nats(directory / "nats", ports(), is_guarded=True))
+        nats = stack.enter_context(
+            running_nats(directory / "nats", ports(), is_guarded=True, users=users)
+        )
         serve = ("dev-issuer", "serve", "--port", "0", "--directory", str(directory / "issuer"))
+        serve += issuer_options
         told = stack.enter_context(process(directory / "issuer.log", *serve, reads_line=True))
         chain = Chain(directory, nats, told["issuer"])
         common = {
@@ -146,10 +203,10 @@ def running_chain(
         }
         front_config = _write(
             directory / "front.yaml",
-            {**common, "RELAY_CREDENTIALS": str(nats.credentials("front"))},
+            {**common, "RELAY_CREDENTIALS": str(nats.credentials("front")), **front_settings},
         )
         for number in range(fronts):
-            words = ("relay", "--config", str(front_config), "--port", "0")
+            words = ("relay", "--config", str(front_config), "--port", str(front_port))
             log = directory / f"front{number}.log"
             ready = stack.enter_context(process(log, *words, reads_line=True))
             chain.front_ports.append(ready["port"])
@@ -164,6 +221,7 @@ def running_chain(
                 "STATE_DIR": str(chain.state_dir),
                 "BENCH_FILE": str(directory / "bench.yaml"),
                 "EXPOSE": [],
+                **edge_settings,
             },
         )
         words = ("supervisor", "--config", str(edge_config), "--", *edge_arguments)

@@ -88,3 +88,10 @@ class Asked:
         size = int(answer[2:11])
         assert answer[11 + size :] == b"\n"
         return answer[11 : 11 + size]
+
+
+def told(unit: Asked, *messages: str, gap_s: float = 0.15) -> None:
+    """Messages that cause no error, so slowly that even a hasty one loses none of them."""
+    for message in messages:
+        unit.tell(message)
+        unit.bench.wait(gap_s)

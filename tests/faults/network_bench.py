@@ -6,13 +6,16 @@ JSON object. The bench machine has 10.77.0.1 (private) and 203.0.113.1 (not); th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -95,7 +98,11 @@ def engine_pid(state: Path) -> int:
     return int(json.loads((state / "engine.json").read_text())["pid"])
 
 
-def main(directory: Path) -> dict[str, Any]:
+@contextlib.contextmanager
+def two_machines(
+    directory: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[Client, subprocess.Popen[bytes], Path]]:
+    """A client, a supervisor on the bench machine, and its state directory."""
     state = directory / "state"
     ip("link", "set", "lo", "up")
     client = Client()
@@ -113,14 +120,20 @@ def main(directory: Path) -> dict[str, Any]:
         stdout=log,
         stderr=log,
         cwd=REPOSITORY,
+        env={**os.environ, **environment},
     )
     try:
-        return watch(client, supervisor, state)
+        yield client, supervisor, state
     finally:
         supervisor.send_signal(signal.SIGTERM)
         supervisor.wait(10)
         client.process.kill()
         client.process.wait()
+
+
+def main(directory: Path) -> dict[str, Any]:
+    with two_machines(directory) as (client, supervisor, state):
+        return watch(client, supervisor, state)
 
 
 def watch(client: Client, supervisor: subprocess.Popen[bytes], state: Path) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,16 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench.relay_chain import Chain, running_chain, wait_for
+from tests.bench.relay_chain import Chain, a_port, running_chain, wait_for
 from tests.bench.sdk_session import sdk_session
 from tests.promises import promise
-
-
-def a_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -200,6 +201,85 @@ def test_what_makes_safe_has_none(tmp_path: Path) -> None:
         for _ in range(3):
             done(engine, "output_off")
             assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+
+
+@promise("budget.every-road")
+def test_no_other_name_or_line_is_a_way_around_it(tmp_path: Path) -> None:
+    with bench(tmp_path, {"output_on": {"per_hour": 1}}) as engine:
+        done(engine, "output_on")
+        listed = engine.tool("list_instruments")["result"]
+        (unit,) = [one for one in listed if one["alias"] == "psu1"]
+        answer = engine.tool(
+            "execute_command", instrument_id=unit["id"], command_name="output_on",
+            parameters={"channel": 1},
+        )  # fmt: skip
+        refusal(answer)
+        began = engine.sim("log", instrument="psu1", limit=10_000)["last"]
+        for line in (":SOUR1:VOLT 1;:OUTP CH1,ON", ":OUTPut:STATe CH1,ON", "*RCL 1", "*SAV 1"):
+            answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
+            assert answer["is_error"] or answer["result"]["error"], (line, answer)
+        entries = engine.sim("log", instrument="psu1", since=began, limit=10_000)["entries"]
+        assert [e["text"] for e in entries if e["direction"] == "in" and "?" not in e["text"]] == []
+
+
+@promise("budget.runs")
+def test_each_step_of_a_sweep_counts_and_the_next_sweep_is_refused_whole(tmp_path: Path) -> None:
+    with bench(tmp_path, {"set_voltage": {"per_hour": 30}}) as engine:
+        done(engine, "set_voltage", voltage=0)
+        sweep = {
+            "instrument_id": "psu1", "command_name": "set_voltage", "parameters": {"channel": 1},
+            "target_value": 1, "sweep_rate": 1,
+        }  # fmt: skip
+        assert "error" not in engine.tool("start_sweep", **sweep)
+        until(lambda: not engine.tool("get_status")["result"]["sweeps"])
+        (told,) = engine.tool("get_status")["result"]["budgets"]
+        before = sent_voltages(engine)
+        assert 3 < told["spent"] == before
+        refusal(engine.tool("start_sweep", **{**sweep, "target_value": 9}))
+        assert sent_voltages(engine) == before
+
+
+@promise("budget.runs")
+def test_a_step_that_meets_one_that_others_used_up_ends_its_run_with_its_finally(
+    tmp_path: Path,
+) -> None:
+    curve = {
+        "instrument_id": "psu1", "sequence_name": "iv_curve",
+        "parameters": {"channel": 1, "stop": 1, "points": 9, "settle_ms": 300},
+    }  # fmt: skip
+    with (
+        bench(tmp_path, {"set_voltage": {"per_hour": 12}}) as engine,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        running = pool.submit(engine.tool, "execute_sequence", **curve)
+        until(lambda: engine.tool("get_status")["result"]["sequences"])
+        for _ in range(5):
+            call(engine, "set_voltage", voltage=0.5)
+        answer = running.result(30)
+        assert answer["error"]["code"] == "step_failed", answer
+        assert "in the last hour" in str(answer)
+        assert not engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"]
+        assert engine.tool("get_status")["result"]["budgets"][0]["spent"] == 12
+
+
+@promise("budget.survives")
+def test_what_was_on_its_way_to_a_line_that_hangs_counts_after_kill_9(tmp_path: Path) -> None:
+    with bench(tmp_path, {"output_on": {"per_hour": 1}}) as engine, ThreadPoolExecutor(1) as pool:
+        engine.sim("fault", instrument="psu1", kind="freeze")
+        waits = pool.submit(call, engine, "output_on")
+        until(lambda: engine.tool("get_status")["result"]["budgets"][0]["spent"] == 1)
+        until(lambda: '"output_on"' in json.dumps(engine.rpc("audit.list", limit=50)["rows"]))
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+        assert waits.exception(30) is not None
+    with running_engine(tmp_path) as engine:
+        assert refusal(call(engine, "output_on"))["data"]["spent"] == 1
+
+
+def sent_voltages(engine: EngineProcess) -> int:
+    entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
+    text = "".join(e["text"] for e in entries if e["direction"] == "in")
+    return len(re.findall(r"VOLT [0-9]", text))
 
 
 @promise("budget.bench-file")

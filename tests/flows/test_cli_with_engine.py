@@ -297,7 +297,7 @@ def test_a_stop_that_is_to_last_asks_for_no_words(engine: EngineProcess) -> None
         edged(engine.state_dir, "lockout", one["instrument_id"], "--clear")
 
 
-@pytest.mark.parametrize("client", ["claude", "cursor", "vscode", "json"])
+@pytest.mark.parametrize("client", ["claude", "cursor", "vscode", "json", "pyvisa"])
 def test_connect_prints_an_address_at_which_the_engine_answers(
     engine: EngineProcess, client: str
 ) -> None:

@@ -37,7 +37,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("tutorial.md", 10), ("expose.md", 2), ("troubleshoot.md", 3), ("relay.md", 1)],
+    [
+        ("tutorial.md", 10),
+        ("expose.md", 2),
+        ("troubleshoot.md", 3),
+        ("relay.md", 1),
+        ("hislip.md", 2),
+    ],
 )
 def test_every_command_of_a_page_does_what_the_page_says(
     engine: EngineProcess,

@@ -25,6 +25,7 @@ EDGED = (sys.executable, "-m", "edged")
 BY_ITSELF = {"engine", "supervisor", "relay", "sim", "config", "version", "expose", "profile"} | {
     "dev-issuer",
     "connect",
+    "probe",
 }
 OF_THE_CALL = {"seq", "time_ms", "action_id", "parent_id", "duration_ms", "prev", "hash"}
 OF_THE_TRANSPORT = {"route", "session", "remote", "subject", "client"}

@@ -4,6 +4,7 @@ The tests are not asynchronous: first aid comes before the engine's loop.
 """
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,15 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.engine.life import first_aid
+from edged.instruments.dead_man import Words
 from edged.profiles.format.connection_facts import connection_facts
+from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
 from edged.runs.left_work import LeftWork
+from edged.runs.units import unit_of_identity
+from edged.store.dead_man import ArmedUnit
 from edged.store.journal import JournalEntry, JournalKind, read_left
+from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.store_bench import running_store
 from tests.promises import promise
@@ -27,14 +33,16 @@ def bench() -> Iterator[SimBench]:
         yield running
 
 
-def leave(bench: SimBench, path: Path, *, unit: str = "", **payload: Any) -> None:
+def leave(
+    bench: SimBench, path: Path, *, name: str = "psu1", unit: str = "", **payload: Any
+) -> None:
     """What a sweep of the first channel has in the journal."""
-    address = bench.address("psu1")
+    address = bench.address(name)
     entry = JournalEntry(
-        id="sweep-1",
+        id=f"sweep-{name}",
         kind=JournalKind.SWEEP,
         instrument_id=address,
-        unit=unit or f"RIGOL TECHNOLOGIES|DP832A|{bench.serial('psu1')}",
+        unit=unit or f"RIGOL TECHNOLOGIES|DP832A|{bench.serial(name)}",
         payload={"address": address, "abort": [":OUTP CH1,OFF"], **payload},
     )
 
@@ -58,8 +66,8 @@ def test_what_a_sweep_left_is_made_safe_and_its_row_stays_for_the_store(
     leave(bench, tmp_path / "edged.db", connection=connection_facts(Connection()))
     found = aid(tmp_path)
     assert bench.received("psu1", since=mark) == ["*IDN?", ":OUTP CH1,OFF"]
-    assert not found["sweep-1"].needs_attention
-    assert [entry.id for entry in read_left(tmp_path / "edged.db")] == ["sweep-1"]
+    assert not found["sweep-psu1"].needs_attention
+    assert [entry.id for entry in read_left(tmp_path / "edged.db")] == ["sweep-psu1"]
 
 
 def test_another_unit_at_that_address_gets_its_name_asked_and_no_more(
@@ -70,7 +78,7 @@ def test_another_unit_at_that_address_gets_its_name_asked_and_no_more(
     leave(bench, tmp_path / "edged.db", unit="RIGOL TECHNOLOGIES|DP832A|OTHER", connection=facts)
     found = aid(tmp_path)
     assert bench.received("psu1", since=mark) == ["*IDN?"]
-    assert "another unit" in found["sweep-1"].reason
+    assert "another unit" in found["sweep-psu1"].reason
 
 
 def test_a_row_that_does_not_say_how_to_speak_is_left_to_the_daemon(
@@ -90,3 +98,47 @@ def test_without_a_database_that_can_be_read_nothing_is_done(
         (tmp_path / "edged.db").write_bytes(content)
     assert aid(tmp_path) == {}
     assert list(tmp_path.iterdir()) == ([] if content is None else [tmp_path / "edged.db"])
+
+
+@promise("crash.first-aid")
+def test_what_was_left_at_two_addresses_is_made_safe_at_both(tmp_path: Path) -> None:
+    with running_bench("--instruments", "psu1,psu2=rigol_dp832") as both:
+        for name in ("psu1", "psu2"):
+            facts = connection_facts(Connection())
+            leave(both, tmp_path / "edged.db", name=name, connection=facts)
+        aid(tmp_path)
+        for name in ("psu1", "psu2"):
+            assert ":OUTP CH1,OFF" in both.received(name)
+
+
+@promise("dead-man.restart")
+def test_while_a_unit_that_hangs_is_visited_the_others_are_fed_again(tmp_path: Path) -> None:
+    with running_bench("--instruments", "psu1=keysight_n6700,psu2=keysight_n6700") as both:
+        profile = shipped_library().profiles["keysight_n6700"]
+        assert profile.watchdog is not None
+        left = [
+            ArmedUnit(
+                instrument_id=both.address(name),
+                unit=unit_of_identity(parse_idn(both.ask(name, "*IDN?")), name).key,
+                payload={
+                    "address": both.address(name),
+                    "connection": connection_facts(profile.connection),
+                    **Words(profile.watchdog, 3.0).facts(),
+                },
+            )
+            for name in ("psu1", "psu2")
+        ]
+
+        async def write() -> None:
+            async with running_store(tmp_path / "edged.db") as store:
+                for unit in left:
+                    store.armed.note(unit)
+
+        asyncio.run(write())
+        both.fault("psu2", "freeze")
+        mark = both.mark()
+        aid(tmp_path)
+        times = [e["t"] for e in both.log("psu1", mark) if e["direction"] == "in"]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+        assert len(times) > 3
+        assert max(gaps) < 1.0

@@ -7,7 +7,9 @@ and types.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +128,36 @@ def test_an_analog_discovery_refuses_what_it_cannot(engine: EngineProcess) -> No
     assert "FDwfAnalogInChannelEnableSet failed with error 17" in refusal(
         engine, f"{DIGILENT}__read_voltage", channel=3
     )
+
+
+@promise("sdk.absent")
+def test_tools_of_devices_that_nobody_has_are_not_listed_and_answer_when_called(
+    tmp_path: Path,
+) -> None:
+    config = {"SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")]}
+    with running_engine(tmp_path, config=config) as engine:
+        listed = [tool["name"] for tool in engine.rpc("tools/list")["tools"]]
+        assert "rigol_dp832__set_voltage" in listed
+        assert [name for name in listed if name.startswith((KORAD, DIGILENT))] == []
+        called = engine.tool(f"{KORAD}__identify")
+        assert called["is_error"] is True
+        assert "USB (0416:5011)" in called["error"]["message"]
+        sdk = engine.tool("get_status")["result"]["sdk"]
+        assert [one["is_listed"] for one in sdk["wrappers"]] == [False, False]
+
+
+@promise("sdk.absent")
+def test_an_owner_who_names_a_wrapper_or_has_one_of_his_own_has_its_tools_listed(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    shutil.copy(REPOSITORY / "sdk_wrappers" / f"{DIGILENT}.py", own / "scope.py")
+    config = {
+        "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers"), str(own)],
+        "SDK_SETTINGS": {KORAD: {}},
+    }
+    with running_engine(tmp_path, sim=False, config=config) as engine:
+        listed = {tool["name"].partition("__")[0] for tool in engine.rpc("tools/list")["tools"]}
+        assert listed >= {KORAD, "scope", "bench"}
+        assert DIGILENT not in listed

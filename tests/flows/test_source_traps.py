@@ -11,7 +11,7 @@ import pytest
 from edged.profiles.loading import load_library
 from edged.profiles.model import ForStep, RowStep, Step
 from tests.bench.engine_process import REPOSITORY, running_engine
-from tests.bench.profile_matrix import MatrixBench, instruments_flag, switches
+from tests.bench.profile_matrix import SIMULATED, MatrixBench, instruments_flag, switches
 from tests.promises import promise
 
 
@@ -29,9 +29,11 @@ def fresh_instruments(bench: MatrixBench) -> None:
 
 
 TRAPPED = (
+    "keithley_2231a_30_3",
     "keithley_2400",
     "keithley_2450",
     "keysight_e36312a",
+    "keysight_e3634a",
     "rigol_dl3021",
     "rs_hmp4040",
     "yokogawa_gs200",
@@ -132,10 +134,18 @@ def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
     [
         ("keithley_2400", 0.15, [False, False, True, True]),
         ("keithley_2450", 0.002, [False, False, False, True]),
+        ("keithley_2231a_30_3", 0.15, [False, False, True, True]),
+        ("keithley_2410", 0.002, [False, False, False, True]),
         ("keysight_e36312a", 0.15, [False, False, True, True]),
+        ("keysight_e36313a", 0.15, [False, False, True, True]),
+        ("keysight_e3631a", 0.15, [False, False, True, True]),
+        ("keysight_e3634a", 0.15, [False, False, True, True]),
+        ("keysight_e3649a", 0.15, [False, False, True, True]),
         ("rigol_dp832", 0.15, [False, False, True, True]),
+        ("rs_hmp2030", 0.15, [False, False, True, True]),
         ("rs_hmp4040", 0.15, [False, False, True, True]),
         ("rs_nge103b", 0.15, [False, False, True, True]),
+        ("siglent_spd1168x", 0.15, [False, False, True, True]),
         ("siglent_spd3303x", 0.15, [False, False, True, True]),
         ("yokogawa_gs200", 0.0025, [False, False, False, True]),
     ],
@@ -144,7 +154,7 @@ def test_a_curve_tells_at_which_points_its_current_was_limited(
     bench: MatrixBench, key: str, limit: float, limited: list[bool]
 ) -> None:
     channel: dict[str, int | float] = {}
-    if not key.startswith(("keithley", "yokogawa")):
+    if "channel" in SIMULATED[key].sequences["iv_curve"].parameters:
         channel["channel"] = 1
     arguments = {"start": 0, "stop": 3, "points": 4, "settle_ms": 100, "current_limit": limit}
     answer = bench.run_sequence(key, "iv_curve", {**channel, **arguments})
@@ -316,6 +326,58 @@ def test_a_safe_command_of_the_e36312a_clears_a_trip_with_the_output_off(
     value(bench.call(key, "clear_protection", channel=1))
     assert value(bench.call(key, "is_ovp_tripped", channel=1)) is False
     assert bench.state(key)["ch1"]["is_on"] is False
+
+
+def test_stopping_all_proves_by_its_own_register_that_each_channel_of_a_2231a_is_off(
+    bench: MatrixBench,
+) -> None:
+    key = "keithley_2231a_30_3"
+    value(bench.call(key, "channel_on", channel=2))
+    value(bench.call(key, "get_voltage", channel=1))
+    stopped = bench.engine.tool("bench__stop_all")["result"]
+    told = next(one for one in stopped["instruments"] if one["alias"] == key)
+    asked = {answer["query"]: answer["answer"] for answer in told["confirmed"]}
+    assert asked == {f"STAT:OPER:INST:ISUM{n}:COND?": "0" for n in (1, 2, 3)}
+    assert not any(switches(bench.state(key)))
+
+
+def test_a_command_of_the_e3634a_clears_a_trip_with_the_output_off(bench: MatrixBench) -> None:
+    key = "keysight_e3634a"
+    value(bench.call(key, "set_voltage", voltage=5))
+    value(bench.call(key, "set_ovp_level", level=2))
+    value(bench.call(key, "output_on"))
+    for _ in range(50):
+        if value(bench.call(key, "is_ovp_tripped")):
+            break
+    assert value(bench.call(key, "get_output")) is True
+    value(bench.call(key, "clear_ovp"))
+    assert value(bench.call(key, "is_ovp_tripped")) is False
+    assert bench.state(key)["ch1"]["is_on"] is False
+    assert value(bench.call(key, "get_output")) is False
+
+
+@pytest.mark.parametrize(
+    ("key", "command", "arguments"),
+    [
+        ("keithley_2401", "set_voltage", {"voltage": 21.1}),
+        ("keithley_2410", "source_voltage", {"voltage": 30, "current_limit": 0.03}),
+        ("keithley_2420", "source_voltage", {"voltage": 30, "current_limit": 1.1}),
+        ("keysight_e3631a", "set_voltage", {"channel": 3, "voltage": 1}),
+        (
+            "keysight_e3634a",
+            "set_range_voltage_and_current",
+            {"range": "low", "voltage": 26, "current": 1},
+        ),
+        ("rs_hmp2030", "set_voltage_and_current", {"channel": 1, "voltage": 32, "current": 3}),
+        ("siglent_sdl1020x", "set_power", {"power": 201}),
+    ],
+)
+def test_a_sister_refuses_what_only_its_relatives_can(
+    bench: MatrixBench, key: str, command: str, arguments: dict[str, int | float | str]
+) -> None:
+    since = bench.mark()
+    assert bench.call(key, command, **arguments)["is_error"]
+    assert bench.received(key, since) == []
 
 
 def test_high_voltages_and_outputs_are_marked_for_clients(bench: MatrixBench) -> None:

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.patterns import MAX_SEARCHED, compiled, found_in, why_slow, without_restarts
+from edged.patterns import (
+    MAX_SEARCHED,
+    compiled,
+    found_in,
+    needed_text,
+    why_slow,
+    without_restarts,
+)
 from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]
@@ -181,3 +188,33 @@ def test_a_pattern_sees_the_beginning_of_a_long_answer_alone() -> None:
     assert found_in("1" * (MAX_SEARCHED - 1) + "x", "([0-9]+)x") is not None
     assert found_in("1" * MAX_SEARCHED + "x", "([0-9]+)x") is None
     assert seconds("([0-9]+)x", digits) <= LIMIT_S
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        (r"rigol technologies,dp832a?\b", "rigol technologies,dp832"),
+        (r"(?:keysight|agilent) technologies,\s*34461a\b", " technologies,"),
+        (r"(?:abc)+d?", "abc"),
+        (r"a|b", ""),
+        (r"(?:abc)?x", "x"),
+        (r"ABC[def]", "abc"),
+        (r"(?=abc)", ""),
+    ],
+)
+def test_a_text_that_every_match_holds_is_known_beforehand(pattern: str, needed: str) -> None:
+    assert needed_text(pattern) == needed
+
+
+@settings(max_examples=500)
+@given(
+    pattern=st.text("abAK1(|)?:+*[]^$.,\\{}2s", max_size=12),
+    text=st.text("abABkK1, \u212a\u017f\u0130sS", max_size=12),
+)
+def test_what_a_pattern_finds_holds_its_needed_text(pattern: str, text: str) -> None:
+    try:
+        found = re.search(pattern, text, re.IGNORECASE)
+        needed = needed_text(pattern)
+    except (re.error, OverflowError, FutureWarning):
+        return
+    assert found is None or needed in text.casefold()

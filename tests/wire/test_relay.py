@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from edged.auth.claims import Door, EdgeDoor
 from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Guard
-from edged.relay import front as front_module
+from edged.relay import exchanges as exchanges_module
 from edged.relay.carrier import Carrier, EngineAddress
 from edged.relay.envelope import Data, Head, encode, up_subject
 from edged.relay.front import RelayFront
@@ -86,7 +87,10 @@ class Bench:
 
     async def edge(self, edge_id: str = EDGE) -> tuple[Endpoint, Carrier]:
         guard = RelayGuard(
-            verifier=verifier(self.issuer), edge_id=edge_id, refuse=lambda *_: None, clock=CLOCK
+            verifier=verifier(self.issuer),
+            door=EdgeDoor(edge_id),
+            refuse=lambda *_: None,
+            clock=CLOCK,
         )
         endpoint = await self.stack.enter_async_context(running_endpoint(guard=guard))
         link = await self.link(edge_id)
@@ -222,7 +226,7 @@ async def test_a_hostile_relay_gets_nothing_past_the_edge(bench: Bench, tmp_path
     endpoint, _ = await bench.edge()
 
     class Fooled:
-        async def verify(self, text: str, *, edge_id: str) -> None:
+        async def verify(self, text: str, door: Door) -> None:
             """Lets everything through, as a hostile front would."""
 
     hostile = RelayFront(
@@ -487,7 +491,7 @@ async def test_a_client_that_does_not_read_stops_the_edge_s_reading(bench: Bench
 async def test_with_users_and_tls_one_edge_neither_hears_nor_speaks_for_another(
     tmp_path: Path, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(front_module, "OFFLINE_S", 0.5)
+    monkeypatch.setattr(exchanges_module, "OFFLINE_S", 0.5)
     async with running(tmp_path, free_port(), is_guarded=True) as bench:
         await bench.front()
         await bench.edge()

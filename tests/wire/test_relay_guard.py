@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from edged.actions.caller import Caller, Route
+from edged.auth.claims import EdgeDoor
 from edged.auth.keys import JwksError, KeyBook
 from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
@@ -61,7 +62,7 @@ class Relayed:
         book = KeyBook(self.keys, url="u", state_dir=None, clock=clock)
         self.guard = RelayGuard(
             verifier=Verifier(book, issuer=ISSUER, clock=clock),
-            edge_id=EDGE,
+            door=EdgeDoor(EDGE),
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
             clock=clock,
         )
@@ -233,7 +234,7 @@ async def test_without_an_issuer_no_token_is_accepted() -> None:
     audit: list[str] = []
     guard = RelayGuard(
         verifier=None,
-        edge_id=EDGE,
+        door=EdgeDoor(EDGE),
         refuse=lambda _caller, _tool, error: audit.append(str(error)),
         clock=SystemClock(),
     )
@@ -277,7 +278,7 @@ async def test_a_flood_of_refusals_is_counted_and_does_not_fill_the_audit(
     audit: list[str] = []
     guard = RelayGuard(
         verifier=None,
-        edge_id=EDGE,
+        door=EdgeDoor(EDGE),
         refuse=lambda _caller, _tool, error: audit.append(error.message),
         clock=driven_clock,
     )

@@ -114,7 +114,9 @@ def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcLi
         token=token,
         new_action_id=lambda: "a1",
         record=dispatcher,
-        sights=Sights(hub=dispatcher.hub, health=lambda: {"status": "ok"}, metrics=no_metrics),
+        sights=Sights(
+            hub=dispatcher.hub, health=lambda: {"status": "ok"}, metrics=no_metrics, here=dict
+        ),
         clock=SystemClock(),
         own=dispatcher.own,
     )

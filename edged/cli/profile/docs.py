@@ -1,6 +1,7 @@
-"""``edged profile docs``: a Markdown page for each profile.
+"""``edged profile docs``: a Markdown page for each profile, to be held against its manual.
 
-One page goes to standard output; ``--output DIR`` writes ``KEY.md`` for each into a directory.
+Pages go to standard output; ``--output DIR`` writes ``KEY.md`` for each into a directory, and
+``index.md``, which lists them by class and maker with what was verified, on what and by whom.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from edged.cli.profile.library import choose
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json, write_text
 from edged.host import ExitStatus
+from edged.profiles.authoring.checking import checking_section, library_lines, trial_lines
 from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.authoring.verification import FOLDER, Trial, load_reports
 
@@ -32,7 +34,9 @@ def run(arguments: Sequence[str]) -> int:
     chosen = choose(options.what, config)
     reports = load_reports(config.state_dir / FOLDER)
     pages = {
-        profile.key: profile_markdown(profile) + _tried(reports.get(profile.key, ()))
+        profile.key: profile_markdown(profile)
+        + checking_section(profile)
+        + _tried(reports.get(profile.key, ()))
         for profile in chosen.profiles
     }
     if options.json:
@@ -42,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         for key, page in pages.items():
             write_text(options.output / f"{key}.md", page)
+        index = "\n".join(["# Profiles", *library_lines(chosen.profiles, reports)]) + "\n"
+        write_text(options.output / "index.md", index)
         print(f"{len(pages)} pages in {options.output}")
     for complaint in chosen.complaints:
         print(f"edged: {complaint.sentence}", file=sys.stderr)
@@ -52,14 +58,4 @@ def _tried(trials: Sequence[Trial]) -> str:
     """On which units it was tried; nothing where it was on none."""
     if not trials:
         return ""
-    lines = [
-        f"- {trial.on}, {_where(trial)}: {trial.passed} queries answered, {trial.failed} failed"
-        for trial in trials
-    ]
-    return "\n## Tried on\n\n" + "\n".join(lines) + "\n"
-
-
-def _where(trial: Trial) -> str:
-    if trial.is_simulated:
-        return "its simulation"
-    return f"{trial.model} {trial.serial} (firmware {trial.firmware})".strip()
+    return "\n## Tried on\n\n" + "\n".join(trial_lines(trials)) + "\n"

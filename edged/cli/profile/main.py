@@ -1,4 +1,4 @@
-"""``edged profile lint | new | test | docs | schema``: write instrument profiles, and try them."""
+"""``edged profile lint | new | import | test | docs | schema``: write profiles, and try them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ VERBS: Final[Mapping[str, ProfileVerb]] = MappingProxyType(
         "lint": ProfileVerb("edged.cli.profile.lint", "what should be mended, as file:line:column"),
         "new": ProfileVerb(
             "edged.cli.profile.new", "draft a profile from what an instrument tells"
+        ),
+        "import": ProfileVerb(
+            "edged.cli.profile.importing", "drafts of profiles from drivers for PyMeasure"
         ),
         "test": ProfileVerb(
             "edged.cli.profile.test", "ask every question of a profile, and report"

@@ -13,6 +13,7 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from typing import Any, Final
 from edged import __version__
 from edged.cli.profile.borrowing import Borrowed, borrowed, entry_for, errand_settings
 from edged.cli.profile.library import find_one
-from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.options import add_config_options, load, this_user
 from edged.cli.shared.output import print_json, print_table, write_text
 from edged.clock import SystemClock
 from edged.config.load import LoadedConfig
@@ -55,12 +56,13 @@ def run(arguments: Sequence[str]) -> int:
     where.add_argument("--address", help="VISA address; alias, where a running engine has it")
     where.add_argument("--sim", action="store_true", help="the profile's own simulation")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where the report goes")
+    parser.add_argument("--by", default=this_user(), metavar="NAME", help="who tries it (you)")
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
     loaded = load(options)
     profile, directories = find_one(options.profile, loaded.config)
-    trial = _trial(options, loaded, profile, directories)
+    trial = replace(_trial(options, loaded, profile, directories), by=options.by)
     path = options.report or loaded.config.state_dir / FOLDER / report_name(trial)
     if options.json:
         print_json(trial.as_json())

@@ -294,7 +294,19 @@ def lint_profile(profile: Profile, library: ProfileLibrary) -> tuple[Finding, ..
         library: the profiles that stand beside it; it may be among them.
     """
     place = LintPlace(profile)
-    found = [finding for rule in RULES for finding in rule(profile, library, place)]
+    found = [
+        replace(finding, severity="warning")
+        if profile.is_imported and rule in OF_A_REVIEW
+        else finding
+        for rule in RULES
+        for finding in rule(profile, library, place)
+    ]
+    if profile.is_imported:
+        message = "The profile is imported: nobody has held it against the manual."
+        remedy = (
+            "When you have, write status: reviewed; what is a warning until then must be mended."
+        )
+        found.append(place.warning("status", message, remedy))
     return tuple(sorted(found, key=lambda f: (f.path, f.line, f.column, f.message)))
 
 
@@ -307,7 +319,12 @@ def _lint_examples(
         return
     if not profile.match.examples:
         yield place.error("match", "There is no example of an *IDN? answer.", "Add match.examples.")
-    others = [p for key, p in library.profiles.items() if key != profile.key]
+    # An imported one never goes before a reviewed one, so that it takes nothing from it.
+    others = [
+        other
+        for key, other in library.profiles.items()
+        if key != profile.key and (profile.is_imported or not other.is_imported)
+    ]
     for index, example in enumerate(profile.match.examples):
         path = f"match.examples.{index}"
         if found_in(example, profile.match.idn) is None:
@@ -552,3 +569,5 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_names,
     _lint_manners,
 )
+OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, lint_abort})
+"""What only the manual or the real instrument tells; of an imported profile a second look."""

@@ -34,6 +34,7 @@ class Trial:
         on: the day, ISO 8601.
         digest: of the files that the profile was read from, as ``digest_of`` gives it.
         passed, refused, failed, skipped: how many commands were.
+        by: who says so.
         results: one entry a command: command, arguments, verdict, answer, ms.
     """
 
@@ -51,6 +52,7 @@ class Trial:
     refused: int
     failed: int
     skipped: int
+    by: str = ""
     results: tuple[Mapping[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -61,8 +63,12 @@ class Trial:
 
     def told(self, *, is_current: bool) -> dict[str, Any]:
         """Its entry under ``verified_on``."""
-        names = ("on", "model", "serial", "firmware", "is_simulated", "passed", "refused", "failed")
-        return {**{name: getattr(self, name) for name in names}, "is_current": is_current}
+        names = ("on", "by", "model", "serial", "firmware", "is_simulated")
+        counts = ("passed", "refused", "failed")
+        return {
+            **{name: getattr(self, name) for name in (*names, *counts)},
+            "is_current": is_current,
+        }
 
 
 def digest_of(head: ProfileHead) -> str:
@@ -132,4 +138,5 @@ def _trial(told: Mapping[str, Any]) -> Trial:
         refused=int(told["refused"]),
         failed=int(told["failed"]),
         skipped=int(told["skipped"]),
+        by=str(told.get("by", ""))[:200],
     )

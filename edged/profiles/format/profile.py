@@ -54,18 +54,23 @@ from edged.profiles.model import (
     Mark,
     Match,
     Profile,
+    ProfileStatus,
     Scalar,
     Sequence,
     Setting,
+    WaveformAnswer,
 )
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
+from edged.scpi.words import may_put_out
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
+SOURCING: Final = frozenset({"smu", "source_meter", "calibrator", "lcr_meter", "other"})
+"""Classes that put something out to measure, or may."""
 
 
 def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
@@ -137,6 +142,10 @@ PROFILE: Final = Table(
         is_required=True),
     Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
         is_required=True),
+    Key("status", choice(ProfileStatus),
+        "`imported`: read off another program's source and held against no manual; whatever may "
+        "put something out is dangerous, raw SCPI is judged as `known`, and a reviewed profile "
+        "goes before it."),
     Key("match", _section(MATCH),
         "Which instruments it fits; needed but for `identify` and `never_ask_idn`.", is_own=True),
     Key("identify", IDENTIFY.link,
@@ -192,6 +201,10 @@ def read_profile(root: Node, path: str) -> Profile:
     broken = frozenset(_names(fields, "commands")) - set(commands)
     with gathering.part():
         _check_readbacks(fields.node, commands, broken)
+    if found.get("status") is ProfileStatus.IMPORTED:
+        # One whose class cannot be read counts as one that may put something out.
+        sources = found.get("instrument_class", "other") in SOURCING
+        commands = {name: _as_imported(one, sources) for name, one in commands.items()}
     sequences = _read_sequences(fields, commands, broken, gathering)
     found["settings"] = _read_settings(fields, commands, broken, gathering)
     names = (*commands, *broken)
@@ -298,6 +311,19 @@ def _read_sequences(
             if not _mentions(entry, broken):
                 found[name] = read_sequence(name, key, entry, commands)
     return found
+
+
+def _as_imported(command: Command, sources: bool) -> Command:
+    """Dangerous where it may put something out: nobody has looked up that it does not.
+
+    A safe command stays safe: it is never refused, so that whatever happens can be ended.
+    """
+    setup = command.returns.setup if isinstance(command.returns, WaveformAnswer) else ()
+    asked = [may_put_out(line, is_query=command.is_query, sources=sources) for line in command.scpi]
+    told = [may_put_out(line, is_query=False, sources=sources) for line in setup]
+    if command.is_safe or not any((*asked, *told)):
+        return command
+    return replace(command, is_dangerous=True)
 
 
 def _check_readbacks(

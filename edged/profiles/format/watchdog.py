@@ -23,7 +23,7 @@ from edged.profiles.format.tables import (
     is_word,
     reference,
 )
-from edged.profiles.model import Tripped, Watchdog
+from edged.profiles.model import InstrumentWatchdog, Tripped
 from edged.scpi.words import is_recalling, works_switch
 from edged.yaml.tree import Node
 
@@ -112,7 +112,7 @@ TRIPPED: Final = Table(
 )  # fmt: skip
 WATCHDOG: Final = Table(
     "watchdog",
-    Watchdog,
+    InstrumentWatchdog,
     "A timer in the instrument that switches its outputs off by itself when nobody talks to it; "
     "`dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
     Key("enable", _SENT, "What sets it going, with `{s}` or `{ms}` where that sets its time too.",
@@ -137,13 +137,13 @@ WATCHDOG: Final = Table(
 )  # fmt: skip
 
 
-def _watchdog(_fields: Fields, key: str, node: Node, _names: Collection[str]) -> Watchdog:
+def _watchdog(_fields: Fields, key: str, node: Node, _names: Collection[str]) -> InstrumentWatchdog:
     inner = WATCHDOG.fields(node, key)
     found = WATCHDOG.values(inner)
     if not any(_TIME.search(line) for name in _TIMED for line in found.get(name, ())):
         message = f"{key}: neither enable nor delay holds {{s}} or {{ms}}: nothing sets its time."
         raise complaint(inner.mark, message)
-    return Watchdog(**found)
+    return InstrumentWatchdog(**found)
 
 
 WATCHDOG_KIND: Final = WATCHDOG.link._replace(read=_watchdog)

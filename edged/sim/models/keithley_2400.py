@@ -13,8 +13,6 @@ from __future__ import annotations
 from typing import Final
 
 from edged.sim.models.families.keithley_smu import (
-    HIGHEST_A,
-    HIGHEST_V,
     LONGEST_DELAY_S,
     OFF_STATES,
     OVER_RANGE,
@@ -71,8 +69,12 @@ class Smu2400(KeithleySmu):
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
         super().reset(now)
-        self.source_range = {name: steps[-1] for name, steps in RANGES.items()}
-        self.sense_ranges = {"VOLT": RANGES["VOLT"][-1], "CURR": RANGES["CURR"][2], "RES": 2.1e5}
+        self.source_range = {name: steps[-1] for name, steps in self.ranges.items()}
+        self.sense_ranges = {
+            "VOLT": self.ranges["VOLT"][-1],
+            "CURR": self.ranges["CURR"][2],
+            "RES": 2.1e5,
+        }
         self.is_sense_auto = {"VOLT": True, "CURR": True, "RES": True}
         self.functions = {"CURR"}
         self.is_concurrent = True
@@ -111,7 +113,7 @@ def set_mode(_unit: Smu2400, call: SimCall) -> None:
 
 def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:CURR:PROT``."""
-    amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=105e-6, unit="A")
+    amps = call.number(0, lowest=-unit.highest_a, highest=unit.highest_a, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
     unit.output.amps_limit = abs(amps)
     unit.output.apply(call.now)
@@ -119,7 +121,7 @@ def set_amps_limit(unit: Smu2400, call: SimCall) -> None:
 
 def set_volts_limit(unit: Smu2400, call: SimCall) -> None:
     """``:SENS:VOLT:PROT``."""
-    volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=21.0, unit="V")
+    volts = call.number(0, lowest=-unit.highest_v, highest=unit.highest_v, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
     unit.output.volts_limit = abs(volts)
     unit.output.apply(call.now)
@@ -151,7 +153,7 @@ def set_nplc(unit: Smu2400, call: SimCall) -> None:
 
 def set_sense_range(unit: Smu2400, call: SimCall, function: str) -> None:
     """``:SENS:CURR:RANG``: not beyond compliance."""
-    steps = RANGES[function]
+    steps = unit.ranges[function]
     highest = steps[-1] * OVER_RANGE
     asked = abs(call.number(0, lowest=-highest, highest=highest, default=steps[-1]))
     unit.sense_ranges[function] = nearest_at_least(asked / OVER_RANGE, steps)

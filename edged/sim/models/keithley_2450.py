@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from edged.sim.models.families.keithley_smu import (
-    HIGHEST_A,
-    HIGHEST_V,
     LONGEST_DELAY_S,
     OFF_STATES,
     OVER_RANGE,
@@ -94,8 +92,8 @@ class Smu2450(KeithleySmu):
         self.reads_back = {"VOLT": True, "CURR": True}
         self.sensed = "CURR"
         self.sense = {
-            "VOLT": Sense(highest=HIGHEST_V, range=RANGES["VOLT"][-1]),
-            "CURR": Sense(highest=HIGHEST_A, range=RANGES["CURR"][-1]),
+            "VOLT": Sense(highest=self.highest_v, range=RANGES["VOLT"][-1]),
+            "CURR": Sense(highest=self.highest_a, range=RANGES["CURR"][-1]),
             "RES": Sense(highest=RANGES["RES"][-1], range=RANGES["RES"][-1]),
         }
         self.count = 1
@@ -119,7 +117,7 @@ class Smu2450(KeithleySmu):
 
 def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:VOLT:ILIM``."""
-    amps = call.number(0, lowest=1e-9, highest=HIGHEST_A, default=105e-6, unit="A")
+    amps = call.number(0, lowest=1e-9, highest=unit.highest_a, default=105e-6, unit="A")
     unit.check_envelope(unit.output.volts, amps)
     unit.output.amps_limit = amps
     unit.output.apply(call.now)
@@ -127,7 +125,7 @@ def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
 
 def set_volts_limit(unit: Smu2450, call: SimCall) -> None:
     """``:SOUR:CURR:VLIM``."""
-    volts = call.number(0, lowest=0.02, highest=HIGHEST_V, default=21.0, unit="V")
+    volts = call.number(0, lowest=0.02, highest=unit.highest_v, default=21.0, unit="V")
     unit.check_envelope(volts, unit.output.amps)
     unit.output.volts_limit = volts
     unit.output.apply(call.now)

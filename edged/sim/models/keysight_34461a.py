@@ -279,6 +279,7 @@ VOCABULARY: Final = Vocabulary(
         ":INITiate[:IMMediate]": initiate,
         ":FETCh?": fetch,
         ":ABORt": abort,
+        "*OPT?": lambda _u, _c: "0",
         "*TRG": trigger,
         ":SAMPle:COUNt": set_samples,
         ":SAMPle:COUNt?": lambda u, _c: f"{u.samples:+d}",
@@ -290,6 +291,7 @@ VOCABULARY: Final = Vocabulary(
         ":DISPlay:TEXT:CLEar": lambda _u, _c: None,
         ":SYSTem:BEEPer[:IMMediate]": lambda _u, _c: None,
         ":SYSTem:VERSion?": lambda _u, _c: "+1994.0",
+        ":SYSTem:LFRequency?": lambda _u, _c: "+50",
     }
 )
 

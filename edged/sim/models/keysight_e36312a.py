@@ -8,15 +8,13 @@ that profiles/keysight_e36312a.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.models.families.supply import Supply, SupplyChannel
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
 
-RATINGS: Final = {1: (6.0, 5.0), 2: (25.0, 1.0), 3: (25.0, 1.0)}
-"""Volts and amperes of each channel."""
 OVER_VOLTAGE: Final = 1.1
 """Highest protection level, of the rated voltage."""
 
@@ -59,13 +57,19 @@ class Channel(SupplyChannel):
 
 
 class E36312a(Supply[Channel]):
-    """The state of one unit."""
+    """The state of one unit; ``ratings`` are volts and amperes of each channel."""
+
+    ratings: ClassVar[Mapping[int, tuple[float, float]]] = {
+        1: (6.0, 5.0),
+        2: (25.0, 1.0),
+        3: (25.0, 1.0),
+    }
 
     def __init__(self, unit: SimUnit) -> None:
         super().__init__(
             {
                 number: Channel(volts=volts, amps=amps, **Channel.wires(unit, number))
-                for number, (volts, amps) in RATINGS.items()
+                for number, (volts, amps) in self.ratings.items()
             }
         )
 

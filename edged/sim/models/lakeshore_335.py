@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
@@ -23,7 +23,6 @@ RISE_K: Final = (0.0, 10.0, 100.0, 400.0)
 NOISE_K: Final = 0.002
 KELVIN_AT_ZERO_C: Final = 273.15
 CLOSED_LOOP: Final = 1
-INPUTS: Final = ("A", "B")
 HIGHEST_K: Final = 1000.0
 
 
@@ -68,19 +67,23 @@ class Loop:
 
 
 class Model335:
-    """The state of one unit."""
+    """The state of one unit; each of its outputs warms the stage of one of its inputs."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("A", "B")
+    highest_ranges: ClassVar[tuple[int, ...]] = (3, 3)
+    """The highest range of each output."""
 
     def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
-        self.loops = {1: Loop(), 2: Loop(input=2)}
+        self.loops = {number: Loop(input=number) for number in range(1, len(self.inputs) + 1)}
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``: the settings; a stage keeps its temperature."""
         for number, loop in self.loops.items():
             self.loops[number] = Loop(input=number, kelvin=loop.kelvin, seen=loop.seen)
-        self.limits = dict.fromkeys(INPUTS, 0.0)
-        self.names = {name: f"Input {name}" for name in INPUTS}
+        self.limits = dict.fromkeys(self.inputs, 0.0)
+        self.names = {name: f"Input {name}" for name in self.inputs}
         self.mode = 1
 
     def describe(self, now: float) -> Mapping[str, Any]:
@@ -96,10 +99,14 @@ class Model335:
             for number, loop in self.loops.items()
         }
 
+    def named(self, call: SimCall) -> str:
+        """The input that the first argument names."""
+        return call.choice(0, {name: name for name in self.inputs})
+
     def kelvin(self, call: SimCall) -> float:
         """What the sensor of the named input feels; above its limit all heaters go off."""
-        name = call.choice(0, {name: name for name in INPUTS})
-        loop = self.loops[INPUTS.index(name) + 1].advance(call.now)
+        name = self.named(call)
+        loop = self.loops[self.inputs.index(name) + 1].advance(call.now)
         if self.limits[name] and loop.kelvin > self.limits[name]:
             for each in self.loops.values():
                 each.heater = 0
@@ -107,7 +114,7 @@ class Model335:
 
     def loop(self, call: SimCall) -> Loop:
         """The output that the first argument names."""
-        return self.loops[call.whole(0, lowest=1, highest=2)].advance(call.now)
+        return self.loops[call.whole(0, lowest=1, highest=len(self.loops))].advance(call.now)
 
 
 def _number(value: float, digits: int = 3) -> str:
@@ -140,7 +147,9 @@ def ramp_state(unit: Model335, call: SimCall) -> str:
 
 def set_heater(unit: Model335, call: SimCall) -> None:
     """``RANGE 1,2``."""
-    unit.loop(call).heater = call.whole(1, lowest=0, highest=3)
+    loop = unit.loop(call)
+    most = unit.highest_ranges[call.whole(0, lowest=1, highest=len(unit.loops)) - 1]
+    loop.heater = call.whole(1, lowest=0, highest=most)
 
 
 def set_gains(unit: Model335, call: SimCall) -> None:
@@ -160,7 +169,7 @@ def set_mode(unit: Model335, call: SimCall) -> None:
     """``OUTMODE 1,1,1,0``: mode, input, on at power-up."""
     loop = unit.loop(call)
     mode = call.whole(1, lowest=0, highest=5)
-    loop.input = call.whole(2, lowest=0, highest=2)
+    loop.input = call.whole(2, lowest=0, highest=len(unit.inputs))
     loop.powers_up = bool(call.whole(3, lowest=0, highest=1))
     loop.mode = mode
 
@@ -173,23 +182,22 @@ def mode(unit: Model335, call: SimCall) -> str:
 
 def set_limit(unit: Model335, call: SimCall) -> None:
     """``TLIMIT A,350``: 0 is none."""
-    name = call.choice(0, {name: name for name in INPUTS})
-    unit.limits[name] = call.number(1, lowest=0.0, highest=HIGHEST_K)
+    unit.limits[unit.named(call)] = call.number(1, lowest=0.0, highest=HIGHEST_K)
 
 
 def limit(unit: Model335, call: SimCall) -> str:
     """``TLIMIT? A``."""
-    return _number(unit.limits[call.choice(0, {name: name for name in INPUTS})], 1)
+    return _number(unit.limits[unit.named(call)], 1)
 
 
 def set_name(unit: Model335, call: SimCall) -> None:
     """``INNAME A,"stage"``: fifteen characters."""
-    unit.names[call.choice(0, {name: name for name in INPUTS})] = call.text(1)[:15]
+    unit.names[unit.named(call)] = call.text(1)[:15]
 
 
 def name(unit: Model335, call: SimCall) -> str:
     """``INNAME? A``: padded with blanks."""
-    return f"{unit.names[call.choice(0, {name: name for name in INPUTS})]:<15}"
+    return f"{unit.names[unit.named(call)]:<15}"
 
 
 def reading_status(unit: Model335, call: SimCall) -> str:

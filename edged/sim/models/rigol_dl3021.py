@@ -8,75 +8,31 @@ profiles/rigol_dl3021.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from edged.sim.physics import SinkKind
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
+from edged.sim.models.families.load import ElectronicLoad, set_load_level, switch_input
+from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary, flag
 
-HIGHEST_V: Final = 150.0
-HIGHEST_A: Final = 40.0
-HIGHEST_W: Final = 200.0
-LOWEST_OHM: Final = 2.0
-HIGHEST_OHM: Final = 15_000.0
-LOW_RANGE_A: Final = 4.0
-NOISE_V: Final = 0.0005
-NOISE_A: Final = 0.0001
 IDLE_A: Final = 0.000067
 """What the meter shows with the input off."""
 MODES: Final = {"CURRent": "CC", "VOLTage": "CV", "RESistance": "CR", "POWer": "CP"}
-KINDS: Final[Mapping[str, SinkKind]] = {
-    "CC": SinkKind.CURRENT,
-    "CV": SinkKind.VOLTAGE,
-    "CR": SinkKind.RESISTANCE,
-    "CP": SinkKind.POWER,
-}
 
 
-class Dl3021:
+class Dl3021(ElectronicLoad):
     """The state of one unit."""
 
-    def __init__(self, unit: SimUnit) -> None:
-        self.node, self.sink = unit.world.connect_sink(unit.name)
-        self.reset(0.0)
+    highest_v: ClassVar[float] = 150.0
+    highest_a: ClassVar[float] = 40.0
+    highest_w: ClassVar[float] = 200.0
+    lowest_ohm: ClassVar[float] = 2.0
+    highest_ohm: ClassVar[float] = 15_000.0
+    low_range_a: ClassVar[float] = 4.0
 
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
-        self.node.advance(now)
-        self.sink.is_on = False
-        self.mode = "CC"
-        self.levels = {"CC": 0.0, "CV": HIGHEST_V, "CR": HIGHEST_OHM, "CP": 0.0}
-        self.range_a = HIGHEST_A
-        self.slew = {"rise": 0.5, "fall": 0.5}
-        self.von = 0.0
-        self.has_sense = False
+        super().reset(now)
         self.transient_mode = "CONT"
         self.transient = {"a": 0.0, "b": 0.0, "hertz": 1000.0}
-        self.is_on = False
-
-    def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
-        volts, amps = self.wires(now)
-        return {
-            "is_on": self.is_on,
-            "mode": self.mode,
-            **{f"level_{mode.lower()}": level for mode, level in self.levels.items()},
-            "volts": volts,
-            "amps": amps,
-        }
-
-    def wires(self, now: float) -> tuple[float, float]:
-        """Volts across the load's terminals, and what it takes."""
-        self.apply(now)
-        volts = max(0.0, self.node.advance(now).volts)
-        return volts, self.sink.amps(volts)
-
-    def apply(self, now: float) -> None:
-        """Hand what is set to the wires."""
-        self.node.advance(now)
-        self.sink.kind = KINDS[self.mode]
-        self.sink.value = self.levels[self.mode]
-        self.sink.is_on = self.is_on and self.node.volts >= self.von
 
 
 def set_mode(unit: Dl3021, call: SimCall) -> None:
@@ -85,22 +41,10 @@ def set_mode(unit: Dl3021, call: SimCall) -> None:
     unit.apply(call.now)
 
 
-def _set_level(unit: Dl3021, call: SimCall, mode: str, lowest: float, highest: float) -> None:
-    unit.levels[mode] = call.number(0, lowest=lowest, highest=highest)
-    unit.apply(call.now)
-
-
-def set_amps(unit: Dl3021, call: SimCall) -> None:
-    """``:SOUR:CURR:LEV:IMM``: bounded by the range."""
-    _set_level(unit, call, "CC", 0.0, unit.range_a)
-
-
 def set_range(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:RANG 4``; a level beyond the new range is taken down to it."""
-    asked = call.number(0, lowest=0.0, highest=HIGHEST_A, default=HIGHEST_A)
-    unit.range_a = LOW_RANGE_A if asked <= LOW_RANGE_A else HIGHEST_A
-    unit.levels["CC"] = min(unit.levels["CC"], unit.range_a)
-    unit.apply(call.now)
+    most = unit.highest_a
+    unit.choose_range(call.number(0, lowest=0.0, highest=most, default=most), call.now)
 
 
 def set_slew(unit: Dl3021, call: SimCall, *edges: str) -> None:
@@ -112,21 +56,15 @@ def set_slew(unit: Dl3021, call: SimCall, *edges: str) -> None:
 
 def set_von(unit: Dl3021, call: SimCall) -> None:
     """``:SOUR:CURR:VON``."""
-    unit.von = call.number(0, lowest=0.0, highest=HIGHEST_V, unit="V")
-    unit.apply(call.now)
-
-
-def switch(unit: Dl3021, call: SimCall) -> None:
-    """``:SOUR:INP:STAT ON``."""
-    unit.is_on = call.boolean(0)
+    unit.von = call.number(0, lowest=0.0, highest=unit.highest_v, unit="V")
     unit.apply(call.now)
 
 
 def measure(unit: Dl3021, call: SimCall) -> str:
     """The four ``:MEAS`` questions; a second line while the input is off."""
-    volts, amps = unit.wires(call.now)
-    volts = max(0.0, volts + call.random.gauss(0.0, NOISE_V))
-    amps = max(0.0, amps + call.random.gauss(0.0, NOISE_A)) if unit.is_on else IDLE_A
+    volts, amps = unit.read(call)
+    if not unit.is_on:
+        amps = IDLE_A
     word = call.header.upper()
     value = volts
     if "CURR" in word:
@@ -161,15 +99,10 @@ def set_transient_rate(unit: Dl3021, call: SimCall) -> None:
 
 
 def _level_words() -> dict[str, Any]:
-    bounds = {
-        "VOLTage": ("CV", 0.0, HIGHEST_V),
-        "RESistance": ("CR", LOWEST_OHM, HIGHEST_OHM),
-        "POWer": ("CP", 0.0, HIGHEST_W),
-    }
     words: dict[str, Any] = {}
-    for word, (mode, lowest, highest) in bounds.items():
+    for word, mode in MODES.items():
         header = f"[:SOURce]:{word}[:LEVel][:IMMediate]"
-        words[header] = lambda u, c, m=mode, lo=lowest, hi=highest: _set_level(u, c, m, lo, hi)
+        words[header] = lambda u, c, m=mode: set_load_level(u, c, m)
         words[f"{header}?"] = lambda u, _c, m=mode: f"{u.levels[m]:.6f}"
     return words
 
@@ -178,8 +111,6 @@ VOCABULARY: Final = Vocabulary(
     {
         "[:SOURce]:FUNCtion": set_mode,
         "[:SOURce]:FUNCtion?": lambda u, _c: u.mode,
-        "[:SOURce]:CURRent[:LEVel][:IMMediate]": set_amps,
-        "[:SOURce]:CURRent[:LEVel][:IMMediate]?": lambda u, _c: f"{u.levels['CC']:.6f}",
         **_level_words(),
         "[:SOURce]:CURRent:RANGe": set_range,
         "[:SOURce]:CURRent:RANGe?": lambda u, _c: f"{u.range_a:.6f}",
@@ -199,7 +130,7 @@ VOCABULARY: Final = Vocabulary(
         "[:SOURce]:CURRent:TRANsient:BLEVel?": lambda u, _c: f"{u.transient['b']:.6f}",
         "[:SOURce]:CURRent:TRANsient:FREQuency": set_transient_rate,
         "[:SOURce]:CURRent:TRANsient:FREQuency?": lambda u, _c: f"{u.transient['hertz']:.6f}",
-        "[:SOURce]:INPut[:STATe]": switch,
+        "[:SOURce]:INPut[:STATe]": switch_input,
         "[:SOURce]:INPut[:STATe]?": lambda u, _c: flag(u.is_on),
         "[:SOURce]:SENSe[:STATe]": set_sense,
         "[:SOURce]:SENSe[:STATe]?": lambda u, _c: flag(u.has_sense),

@@ -128,7 +128,7 @@ VOCABULARY: Final = Vocabulary(
         ":MEASure[:SCALar][:VOLTage][:DC]?": lambda u, c: f"{u.channel.display(c)[0]:.3f}",
         ":MEASure[:SCALar]:CURRent[:DC]?": lambda u, c: f"{u.channel.display(c)[1]:.4f}",
         ":STATus:QUEStionable:INSTrument:ISUMmary<n>:CONDition?": lambda u, c: str(
-            u.channels[c.suffix(highest=4)].regulation(c.now)
+            u.channels[c.suffix(highest=u.count)].regulation(c.now)
         ),
         ":SYSTem:MIX": lambda _u, _c: None,
         ":SYSTem:RWLock": lambda _u, _c: None,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Claims, Route
-from edged.auth.claims import BadTokenError, NoKeysError
+from edged.auth.claims import BadTokenError, Door, NoKeysError
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Refused
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
@@ -31,8 +31,8 @@ Refuse = Callable[[Caller, str, EdgedError], None]
 class TokenVerifier(Protocol):
     """Verifies tokens."""
 
-    async def verify(self, text: str, *, edge_id: str) -> Claims:
-        """What the token says.
+    async def verify(self, text: str, door: Door) -> Claims:
+        """What the token says, if it is meant for that door.
 
         Raises:
             BadTokenError: why not.
@@ -45,7 +45,8 @@ class RelayGuard:
 
     Args:
         verifier: verifies tokens; ``None`` where no issuer is configured: no token is accepted.
-        edge_id: this edge.
+        door: what tokens are taken here.
+        relayed: what is taken of what came over NATS, where that is more.
         refuse: takes note of what is refused.
         clock: for how many refusals are noted one by one.
     """
@@ -54,12 +55,14 @@ class RelayGuard:
         self,
         *,
         verifier: TokenVerifier | None,
-        edge_id: str,
+        door: Door,
         refuse: Refuse,
         clock: Clock,
+        relayed: Door | None = None,
     ) -> None:
         self._verifier = verifier
-        self._edge_id = edge_id
+        self._door = door
+        self._relayed = relayed or door
         self._refuse = refuse
         self._clock = clock
         self._direct = DirectGuard()
@@ -72,7 +75,7 @@ class RelayGuard:
         if not head.tokens:
             return await self._direct.guard(head)
         try:
-            claims = await self._claims(head.tokens)
+            claims = await self._claims(head)
         except BadTokenError as bad:
             self._note(head.remote, await head.asked(), str(bad))
             # Not `from bad`: nothing of it may travel with what the caller sees.
@@ -100,12 +103,15 @@ class RelayGuard:
         error = Refused(reason, code=ErrorCode.NOT_AUTHENTICATED)
         self._refuse(caller, asked[:MAX_ASKED_CHARS], error)
 
-    async def _claims(self, tokens: tuple[str, ...]) -> Claims:
+    async def _claims(self, head: CallerHead) -> Claims:
+        tokens = head.tokens
         if len(tokens) != 1:
             raise BadTokenError(f"There are {len(tokens)} tokens.")
         if self._verifier is None:
             raise BadTokenError("No issuer is configured (RELAY_ISSUER, RELAY_JWKS_URL).")
-        return await self._verifier.verify(tokens[0].strip(), edge_id=self._edge_id)
+        return await self._verifier.verify(
+            tokens[0].strip(), self._relayed if head.is_relayed else self._door
+        )
 
 
 def _not_now() -> Failed:

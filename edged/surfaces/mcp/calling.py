@@ -16,8 +16,8 @@ from typing import Any
 import structlog
 
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError
 from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
 from edged.protocol.recognition import disagreement
@@ -38,6 +38,7 @@ from edged.surfaces.mcp.methods import (
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.telemetry.conventions import OperationFacts
 
 __all__ = ["Serving"]
 
@@ -56,6 +57,11 @@ class Serving:
 
     def __init__(self, *, parts: Parts, keep_alives: KeepAlives, clock: Clock) -> None:
         self._parts = parts
+        more = parts.extension
+        self._methods = METHODS if more is None else {**METHODS, **more.methods}
+        self._notifications = (
+            NOTIFICATIONS if more is None else {**NOTIFICATIONS, **more.notifications}
+        )
         self._log = structlog.get_logger("edged.mcp")
         self._running: set[PendingCall] = set()
         self._settled = asyncio.Event()
@@ -76,7 +82,7 @@ class Serving:
                 post.session.answered(post.message)
             for notification in exchange.notifications:
                 if notification.method in post.revision.notifications:
-                    NOTIFICATIONS[notification.method](post.session, notification)
+                    self._notifications[notification.method](post.session, notification)
             post.carry_out(exchange.begin())
             post.calls = tuple(
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
@@ -128,13 +134,18 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            return METHODS[call.request.method](self._parts, call)
+            method = self._methods[call.request.method]
+            if self._parts.telemetry is None:
+                return method(self._parts, call)
+            call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))
+            with call.span.current():
+                return method(self._parts, call)
         except Exception as error:  # noqa: BLE001 - one call must not take others along
             return self._error_reply(error, call)
 
-    def _wait(self, call: PendingCall, found: Pending | Coroutine[Any, Any, bytes]) -> None:
+    def _wait(self, call: PendingCall, found: Underway | Coroutine[Any, Any, bytes]) -> None:
         self._enlist(call)
-        if isinstance(found, Pending):
+        if isinstance(found, Underway):
             call.go_on(found)
         elif self._must_wait_for_look(call):
             call.run(found, self._looked)
@@ -193,6 +204,8 @@ class Serving:
         self._running.add(call)
 
     def _settle(self, call: PendingCall, answer: Answer) -> None:
+        if call.span is not None:
+            call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)
         if call not in self._running:
             return
@@ -207,7 +220,12 @@ class Serving:
         """Why a request may not be served here; ``None`` if it may."""
         request, post = call.request, call.post
         session, revision = post.session, post.revision
-        refusal = admit(request, revision=revision, state=_state_of(session, revision))
+        refusal = admit(
+            request,
+            revision=revision,
+            state=_state_of(session, revision),
+            offers=self._parts.offers,
+        )
         if refusal is not None:
             return refusal
         if session is not None and request.method in ENDABLE and call not in self._running:
@@ -275,6 +293,23 @@ def _state_of(session: Session | None, revision: Revision) -> SessionState:
     if session is not None:
         return session.state
     return SessionState.ONE_SHOT if revision.has_handshake else SessionState.STATELESS
+
+
+def _facts_of(parts: Parts, call: PendingCall) -> OperationFacts:
+    request, post = call.request, call.post
+    name, uri = request.params.get("name"), request.params.get("uri")
+    tool = find_tool(parts.registry, name) if request.method == "tools/call" else None
+    return OperationFacts(
+        method=request.method,
+        tool=tool.name if tool is not None else "",
+        request_id=request.id,
+        protocol_version=post.revision.version,
+        # The id itself is its client's secret.
+        session_id=post.session.label if post.session is not None else "",
+        resource_uri=uri if isinstance(uri, str) else "",
+        client=post.caller.remote,
+        carrier=request.params.get("_meta"),
+    )
 
 
 def _end_answer(call: PendingCall) -> ErrorReply | None:

@@ -22,7 +22,6 @@ from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
 from edged.protocol.http_rules import (
-    CALLER_TOKEN_HEADER,
     SSE_HEADERS,
     Accepted,
     AccessPolicy,
@@ -43,6 +42,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
+from edged.protocol.server_card import ServerCard
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.news import NewsFeed
@@ -61,7 +61,14 @@ from edged.surfaces.mcp.request import (
     judge_expectation,
     unguarded,
 )
-from edged.surfaces.mcp.seams import CallerGuard, CallerHead, Choice, Neighbour, TrustedPeer
+from edged.surfaces.mcp.seams import (
+    CallerGuard,
+    CallerHead,
+    Choice,
+    Neighbour,
+    ReadHead,
+    TrustedPeer,
+)
 from edged.surfaces.mcp.sessions import (
     SessionRegistry,
 )
@@ -76,13 +83,17 @@ class Endpoint:
         door: what is let in at all.
         guard: says who a request is from.
         trusted_peer: says which address to name in the audit.
+        read_head: reads what the guard judges by.
         board: the sessions.
         serving: serves the messages of a POST.
         news: serves GET streams.
         clock: for dates and times of streams.
         default_choice: what tools/list shows to a client that does not choose.
         bodies: reads bodies within their bounds.
+        card: tells what this endpoint is to who has not connected yet.
         neighbour: what else is served on this port, if anything.
+        keeps_sessions: false: there is nothing to GET or DELETE.
+        challenge: tells who is not authenticated where tokens are given (WWW-Authenticate).
     """
 
     def __init__(
@@ -91,23 +102,31 @@ class Endpoint:
         door: AccessPolicy,
         guard: CallerGuard,
         trusted_peer: TrustedPeer,
+        read_head: ReadHead,
         board: SessionRegistry,
         serving: Serving,
         news: NewsFeed,
         clock: Clock,
         default_choice: Choice,
         bodies: BodyReader,
+        card: ServerCard,
         neighbour: Neighbour | None = None,
+        keeps_sessions: bool = True,
+        challenge: str = "Bearer",
     ) -> None:
+        self._keeps_sessions = keeps_sessions
+        self._challenge = challenge
         self._door = door
         self._guard = guard
         self._trusted_peer = trusted_peer
+        self._read_head = read_head
         self._board = board
         self._serving = serving
         self._news = news
         self._clock = clock
         self._default_choice = default_choice
         self._bodies = bodies
+        self._card = card
         self._neighbour = neighbour
         self._date = DateLine(clock)
         self._log = structlog.get_logger("edged.mcp")
@@ -160,14 +179,16 @@ class Endpoint:
         body: bytes | None,
     ) -> PostHead | None:
         """The head of a POST of the direct route; ``None`` for all else, which is served here."""
+        if self._card.takes(message.path):
+            self._tell_card(connection, message)
+            return None
         if message.method == "OPTIONS" and self._door.guard.origins:
             self._preflight(connection, message)
             return None
         verdict, query = judge(message, self._door)
-        tokens = tuple(message.headers.getall(CALLER_TOKEN_HEADER, ()))
-        if tokens:
-            remote = self._trusted_peer(message.headers, connection.peer)
-            caller_head = CallerHead(tokens=tokens, remote=remote)
+        remote = self._trusted_peer(message.headers, connection.peer)
+        caller_head = self._read_head(message.headers, remote)
+        if caller_head.tokens:
             guarded = self._serve_guarded(connection, verdict, caller_head, query, body)
             self._start(connection, guarded)
             return None
@@ -188,6 +209,15 @@ class Endpoint:
         if isinstance(head.choice, Choice) and verdict.header("Expect") is None:
             self._known.learn(raw, head)
         return head
+
+    def _tell_card(self, connection: HttpConnection, message: RawRequestMessage) -> None:
+        head = HttpHead(
+            verb=message.method, path=message.path, headers=tuple(message.headers.items())
+        )
+        # What it answers already says that it is for any page.
+        wire = Wire(connection, clock=self._clock, date=self._date)
+        wire.respond(*self._card.answer(head), closes=not connection.is_body_here)
+        connection.has_answered()
 
     def _preflight(self, connection: HttpConnection, message: RawRequestMessage) -> None:
         """A browser asks first whether a page of ALLOWED_ORIGINS may."""
@@ -345,6 +375,9 @@ class Endpoint:
         self, connection: HttpConnection, accepted: Accepted, caller: Caller
     ) -> Coroutine[Any, Any, None] | None:
         """GET opens the session's stream and gives what feeds it, DELETE ends the session."""
+        if not self._keeps_sessions:
+            self._refuse(connection, POST_ALONE)
+            return None
         session = self._board.find(accepted.session_id, caller)
         found = recognize_stream(accepted, session.revision if session else None)
         if isinstance(found, Rejected) or session is None:
@@ -383,7 +416,8 @@ class Endpoint:
         try:
             return await self._guard.guard(head)
         except EdgedError as refused:
-            return unguarded(refused, peek.request_id if peek is not None else None)
+            request_id = peek.request_id if peek is not None else None
+            return unguarded(refused, request_id, self._challenge)
 
     def _wire(self, connection: HttpConnection) -> Wire:
         more = self._cors(connection) if self._door.guard.origins else ()
@@ -426,4 +460,7 @@ class Endpoint:
 
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
+POST_ALONE: Final = rejection(
+    405, "Each request stands alone here: POST.", headers=(("Allow", "POST"),)
+)
 TOO_SLOW: Final = 408

@@ -185,6 +185,7 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.RECORDING_FAILED: Place.RESULT,
         ErrorCode.DRAWING_FAILED: Place.RESULT,
         ErrorCode.NO_ENGINE: Place.RESULT,
+        ErrorCode.EDGE_FAILED: Place.RESULT,
         # what is wrong here
         ErrorCode.BAD_PROFILE: Place.RESULT,
         ErrorCode.BAD_CONFIG: RpcCode.INTERNAL_ERROR,

@@ -14,16 +14,15 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import client_text
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Tool, ToolCall
-from edged.commands.pending import Pending
+from edged.actions.tool import Tool, ToolCall, Underway
 from edged.errors import EdgedError, Failed, Invalid, NotFound
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
@@ -42,8 +41,11 @@ from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import Announcement, CallEnd, Leave, Session, SessionRegistry
 from edged.surfaces.mcp.tool_list import ToolList
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
 
 __all__ = [
     "AFTER_FIRST_LOOK",
@@ -52,6 +54,7 @@ __all__ = [
     "NOTIFICATIONS",
     "AnsweredError",
     "Handler",
+    "NoteHandler",
     "Parts",
     "complete",
     "find_tool",
@@ -82,6 +85,10 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        offers: the methods that are served, of those that a revision has.
+        keeps_sessions: false: ``initialize`` opens none.
+        telemetry: told of every request, where the owner exports that.
+        extension: methods beside MCP's own.
     """
 
     dispatcher: Dispatcher
@@ -93,10 +100,29 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    offers: Collection[str]
+    keeps_sessions: bool
+    telemetry: Telemetry | None = None
+    extension: MethodExtension | None = None
 
 
 Handler = Callable[[Parts, PendingCall], Served]
 """Gives the encoded result of a request, the error instead of one, or what will come to one."""
+
+NoteHandler = Callable[[Session | None, Notification], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodExtension:
+    """Methods of ours beside MCP's own, listed nowhere.
+
+    Attributes:
+        leave: told what a session that has ended had opened by them.
+    """
+
+    methods: Mapping[str, Handler]
+    notifications: Mapping[str, NoteHandler]
+    leave: Leave
 
 
 async def list_resources(parts: Parts, call: PendingCall) -> bytes:
@@ -288,6 +314,8 @@ def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
     told = messages.initialize_params(call.request)
+    if not parts.keeps_sessions:
+        return results.initialize_result(call.post.revision, parts.server)
     session = parts.board.open(call.post.revision, call.post.caller)
     session.choice = call.post.choice
     session.client = client_text(told.client.text) or call.post.caller.client
@@ -322,7 +350,7 @@ def tools_page(parts: Parts, revision: Revision, choice: Choice, request: Reques
     return pages[results.page_number(request, cursor, generation=generation, count=len(pages))]
 
 
-def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
+def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
     """Have a tool do its work."""
     post = call.post
     params = messages.call_params(call.request)
@@ -350,7 +378,7 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Pending:
         ),
         call.outcome_told,
     )
-    if not isinstance(begun, Pending):
+    if not isinstance(begun, Underway):
         return make_answer(begun)
     # Nothing of it can have come yet: what is under way is told at another turn of the loop.
     call.make_answer = make_answer
@@ -436,8 +464,6 @@ AFTER_FIRST_LOOK: Final = frozenset({"tools/list", "tools/call"})
 
 ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
 """Requests that may take long, and so can be cancelled."""
-
-NoteHandler = Callable[[Session | None, Notification], None]
 
 NOTIFICATIONS: Final[Mapping[str, NoteHandler]] = MappingProxyType(
     {

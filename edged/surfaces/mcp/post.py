@@ -16,13 +16,13 @@ import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.commands.pending import Pending
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
@@ -33,12 +33,15 @@ from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
 
+if TYPE_CHECKING:
+    from edged.telemetry.spans import OperationSpan
+
 __all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
 
 Answer = bytes | ErrorReply | None
 """An encoded result, or the error instead of one; ``None`` where no answer is owed."""
 
-Served = bytes | ErrorReply | Pending | Coroutine[Any, Any, bytes]
+Served = bytes | ErrorReply | Underway | Coroutine[Any, Any, bytes]
 """What serving a request gives: its answer, or what will come to one."""
 
 
@@ -69,6 +72,7 @@ class PendingCall:
         ended: why it was ended from outside, if it was.
         refusal: what it is answered with unserved, where its id is in flight already.
         make_answer: makes the answer of a tool call's outcome; may raise.
+        span: what telemetry tells of it, where that is exported.
     """
 
     __slots__ = (
@@ -83,6 +87,7 @@ class PendingCall:
         "refusal",
         "request",
         "slot",
+        "span",
     )
 
     def __init__(self, post: Post, slot: int, request: Request) -> None:
@@ -94,11 +99,12 @@ class PendingCall:
         self.refusal: ErrorReply | None = None
         self.ended: CallEnd | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
-        self._pending: Pending | None = None
+        self.span: OperationSpan | None = None
+        self._pending: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
-    def go_on(self, pending: Pending) -> None:
+    def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``outcome_told`` says when it is over."""
         self._pending = pending
         self.post.watch()

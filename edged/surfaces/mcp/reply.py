@@ -243,10 +243,8 @@ class Wire:
         """
         if closes:
             self.connection.keeps_alive = False
-        if self._is_head:
-            body = b""
         framing = b"Content-Length: %d\r\n" % len(body)
-        self._send(self._head(status, headers, framing) + body)
+        self._send(self._head(status, headers, framing) + (b"" if self._is_head else body))
 
     def open_stream(self, headers: HeaderList, status: int = 200) -> StreamReply | None:
         """Send the head of an event stream; ``None`` when nobody is there to read it."""

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from aiohttp.http import RawRequestMessage
@@ -27,6 +26,7 @@ from edged.http.connection import BodyEnd, HttpConnection
 from edged.protocol.http_rules import (
     Accepted,
     AccessPolicy,
+    HeaderList,
     HttpHead,
     Rejected,
     judge_head,
@@ -69,13 +69,6 @@ MAX_KNOWN_HEAD_BYTES: Final = 2_048
 MAX_AGENT_CHARS: Final = 256
 """Of a User-Agent, before it is cleaned."""
 
-GUARDED: Final[Mapping[ErrorCode, tuple[int, tuple[tuple[str, str], ...]]]] = MappingProxyType(
-    {
-        ErrorCode.NOT_AUTHENTICATED: (401, (("WWW-Authenticate", "Bearer"),)),
-        ErrorCode.NO_KEYS: (503, (RETRY_AFTER,)),
-    }
-)
-"""HTTP status and headers of a request that the guard refuses; any other is 403."""
 AUTHORITY_END: Final = re.compile(r"[/?#]")
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
 
@@ -157,10 +150,21 @@ def judge_expectation(accepted: Accepted) -> Rejected | None:
     return rejection(417, "Only 100-continue can be expected here.")
 
 
-def unguarded(refused: EdgedError, request_id: RequestId | None) -> Rejected:
-    """What is said of a request that the guard refuses."""
+def unguarded(
+    refused: EdgedError, request_id: RequestId | None, challenge: str = "Bearer"
+) -> Rejected:
+    """What is said of a request that the guard refuses.
+
+    Args:
+        challenge: see ``Endpoint``.
+    """
     reply = error_reply(refused, request_id)
-    status, headers = GUARDED.get(refused.code, (403, ()))
+    status: int = 403
+    headers: HeaderList = ()
+    if refused.code is ErrorCode.NOT_AUTHENTICATED:
+        status, headers = 401, (("WWW-Authenticate", challenge),)
+    elif refused.code is ErrorCode.NO_KEYS:
+        status, headers = 503, (RETRY_AFTER,)
     return rejection(
         status, reply.message, rpc_code=reply.rpc_code, request_id=request_id, headers=headers
     )

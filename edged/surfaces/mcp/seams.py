@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiohttp.http import RawRequestMessage
+from multidict import CIMultiDictProxy
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
-from edged.actions.tool import Tool, ToolCall
-from edged.commands.pending import Pending, Tell
+from edged.actions.tool import Tell, Tool, ToolCall, Underway
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.http.connection import HttpConnection
+from edged.protocol.http_rules import CALLER_TOKEN_HEADER
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 
 __all__ = [
@@ -29,10 +30,12 @@ __all__ = [
     "InstrumentIdOf",
     "Neighbour",
     "NoResources",
+    "ReadHead",
     "ResourceSource",
     "ToolListing",
     "ToolSource",
     "TrustedPeer",
+    "carried_head",
     "no_instrument",
     "socket_peer",
 ]
@@ -92,7 +95,7 @@ class Neighbour(Protocol):
 class Dispatcher(Protocol):
     """Takes calls by tool name."""
 
-    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
+    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Underway:
         """Begin one call; what went wrong is in the outcome. See ``CommandPath.begin``."""
         ...
 
@@ -209,13 +212,31 @@ class CallerHead:
     Attributes:
         tokens: every value of ``Edge-Caller-JWT``, empty ones included; none is the direct route.
         remote: the peer's address.
+        is_relayed: the supervisor says, with its secret, that it came over NATS.
         asked: looks what tool or method was asked for, for the audit; empty where that cannot be
             known. A guard asks when it refuses, and not before: it may have to wait for a body.
     """
 
     tokens: tuple[str, ...]
     remote: str
+    is_relayed: bool = False
     asked: Callable[[], Awaitable[str]] = asked_nothing
+
+
+ReadHead = Callable[[CIMultiDictProxy[str], str], CallerHead]
+"""A request's headers and the peer's address → what its guard judges by."""
+
+
+def carried_head(
+    is_relayed: Callable[[Mapping[str, str]], bool] = lambda _headers: False,
+) -> ReadHead:
+    """The head of what the supervisor carries here, or anybody sends straight."""
+
+    def read(headers: CIMultiDictProxy[str], remote: str) -> CallerHead:
+        tokens = tuple(headers.getall(CALLER_TOKEN_HEADER, ()))
+        return CallerHead(tokens=tokens, remote=remote, is_relayed=is_relayed(headers))
+
+    return read
 
 
 class CallerGuard(Protocol):

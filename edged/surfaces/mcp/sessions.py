@@ -21,7 +21,7 @@ import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -207,6 +207,8 @@ class Session:
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
         asked: our requests that its client has not answered yet, by their ids.
+        visa: the units that it has open as a program that knows VISA, by number.
+        visa_count: the last of those numbers.
     """
 
     __slots__ = (
@@ -227,6 +229,8 @@ class Session:
         "revision",
         "state",
         "stream",
+        "visa",
+        "visa_count",
         "watched",
     )
 
@@ -249,6 +253,8 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
+        self.visa: dict[int, object] = {}
+        self.visa_count = 0
         self._caller: Caller | None = None
         self._caller_here: Caller | None = None
 
@@ -294,6 +300,14 @@ LONGEST_LOOK_S: Final = 30.0
 LOOKS_PER_IDLE: Final = 4
 
 
+Leave = Callable[[Iterable[object]], None]
+"""Told what a session that has ended had opened by an extension's methods."""
+
+
+def _nothing_is_open(_opened: Iterable[object]) -> None:
+    return
+
+
 class SessionRegistry:
     """All sessions, the longest unused first.
 
@@ -302,15 +316,23 @@ class SessionRegistry:
         idle_s: SESSION_IDLE_SEC.
         max_sessions: MAX_SESSIONS; the oldest idle one makes room.
         replay: where resumable streams keep their events.
+        leave: told what a session that ends had open.
     """
 
     def __init__(
-        self, *, clock: Clock, idle_s: float, max_sessions: int, replay: ReplayBuffer
+        self,
+        *,
+        clock: Clock,
+        idle_s: float,
+        max_sessions: int,
+        replay: ReplayBuffer,
+        leave: Leave = _nothing_is_open,
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s
         self._max_sessions = max_sessions
         self._replay = replay
+        self._leave = leave
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._labels = itertools.count(1)
         # Ids of streams must never come again, in another life of the daemon neither.
@@ -368,6 +390,7 @@ class SessionRegistry:
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
         if session.stream is not None:
             session.stream.over.set()
+        self._leave(session.visa.values())
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 

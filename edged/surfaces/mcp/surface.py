@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edged import __version__
 from edged.clock import Clock
@@ -12,10 +13,11 @@ from edged.http.server import Listener, no_upgrade
 from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
+from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
-from edged.surfaces.mcp.methods import Parts
+from edged.surfaces.mcp.methods import METHODS, MethodExtension, Parts
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.request import BodyReader
@@ -27,17 +29,22 @@ from edged.surfaces.mcp.seams import (
     InstrumentIdOf,
     Neighbour,
     NoResources,
+    ReadHead,
     ResourceSource,
     ToolListing,
     ToolSource,
     TrustedPeer,
+    carried_head,
     no_instrument,
     socket_peer,
 )
 from edged.surfaces.mcp.sessions import SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
-__all__ = ["McpSettings", "McpSurface"]
+if TYPE_CHECKING:
+    from edged.telemetry.spans import Telemetry
+
+__all__ = ["McpRoom", "McpSettings", "McpSurface"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,7 @@ class McpSettings:
         listing: TOOLS.
         slow_sender_s: how long a request may take to arrive, head and body each.
         keep_alive_s: no open stream is silent for longer.
+        challenge: tells who is not authenticated where tokens are given.
         idle_connection_s: a connection without a request is closed after this, at the next look;
             clients' own pools give up much sooner.
     """
@@ -69,25 +77,37 @@ class McpSettings:
     slow_sender_s: float = 30.0
     keep_alive_s: float = 15.0
     idle_connection_s: float = 75.0
+    challenge: str = "Bearer"
 
 
-class McpSurface:
-    """The MCP endpoint of the daemon; made on the loop that it serves on.
+class McpRoom:
+    """Sessions, streams and calls of one endpoint, behind whichever port; made on its loop.
 
     Args:
         dispatcher: takes tool calls.
         registry: the present tools; its changes go to every session.
         clock: the time.
         new_action_id: makes the id under which a call is recorded.
-        settings: see there.
+        settings: see there; the port is not its own.
+        server: what it says of itself.
         guard: who a request is from.
         trusted_peer: which address to name in the audit.
+        read_head: reads what the guard judges by.
+        names: which names, of this machine or others, may be called.
         instrument_id_of: what a client's name for an instrument means.
         first_look: set once the first look at the bench is over. Sessions are opened before it;
             tools are listed and called after it, so that no client reads a list without
             instruments because it was quick.
         resources: what can be read by URI; ``None``: nothing.
         neighbour: what else is served on this port, if anything.
+        offers: the methods that are served, of those that a revision has.
+        keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
+        telemetry: told of every request, where the owner exports that.
+        extension: methods beside MCP's own.
+
+    Attributes:
+        handler: takes the requests of the port.
+        session_count, list_size: see ``McpSurface``.
     """
 
     def __init__(
@@ -98,14 +118,20 @@ class McpSurface:
         clock: Clock,
         new_action_id: Callable[[], str],
         settings: McpSettings,
-        guard: CallerGuard | None = None,
-        trusted_peer: TrustedPeer = socket_peer,
+        server: Server,
+        guard: CallerGuard,
+        trusted_peer: TrustedPeer,
+        read_head: ReadHead,
+        names: Guard,
         instrument_id_of: InstrumentIdOf = no_instrument,
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        offers: Collection[str] = METHODS,
+        keeps_sessions: bool = True,
+        telemetry: Telemetry | None = None,
+        extension: MethodExtension | None = None,
     ) -> None:
-        server = _server(registry)
         replay = ReplayBuffer()
         self._registry = registry
         self._resources = resources or NoResources()
@@ -117,6 +143,7 @@ class McpSurface:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            **({"leave": extension.leave} if extension is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
@@ -134,22 +161,116 @@ class McpSurface:
             new_action_id=new_action_id,
             stopping=self._stopping,
             first_look=first_look or _over(),
+            offers=offers if extension is None else {*offers, *extension.methods},
+            keeps_sessions=keeps_sessions,
+            telemetry=telemetry,
+            extension=extension,
         )
         self._serving = Serving(parts=parts, keep_alives=self._keep_alives, clock=clock)
-        self._endpoint = Endpoint(
-            door=_door(settings),
-            guard=guard or DirectGuard(),
+        self.handler = Endpoint(
+            door=AccessPolicy(path=settings.path, guard=names),
+            guard=guard,
             trusted_peer=trusted_peer,
+            read_head=read_head,
             board=self._board,
             serving=self._serving,
             news=self._news,
             clock=clock,
             default_choice=self._default_choice,
             bodies=BodyReader(within_s=settings.slow_sender_s),
+            card=ServerCard(settings.path, names, server),
             neighbour=neighbour,
+            keeps_sessions=keeps_sessions,
+            challenge=settings.challenge,
+        )
+
+    @property
+    def session_count(self) -> int:
+        """Live sessions."""
+        return len(self._board)
+
+    @property
+    def list_size(self) -> ListSize:
+        """What a client that does not choose has to take of tools."""
+        return self._tool_list.size(self._default_choice)
+
+    def start(self) -> None:
+        """Begin what goes on by itself."""
+        self._unsubscribe = (
+            self._registry.subscribe(self._news.tools_changed),
+            self._resources.subscribe(self._news.resources_changed),
+        )
+        self._tasks = [
+            asyncio.create_task(self._board.run(), name="mcp sessions"),
+            asyncio.create_task(self._keep_alives.run(), name="mcp keep-alives"),
+        ]
+
+    def close_door(self) -> None:
+        """New requests get 503; calls go on."""
+        self.handler.is_closing = True
+
+    async def stop(self, grace_s: float = 1.0) -> None:
+        """End sessions and streams, then calls that run on after the grace."""
+        self.close_door()
+        for end in self._unsubscribe:
+            end()
+        self._unsubscribe = ()
+        self._stopping.set()
+        await self._serving.stop(grace_s)
+        self._board.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+
+class McpSurface:
+    """The MCP endpoint of the daemon, on a port of its own; made on the loop that it serves on.
+
+    Args:
+        neighbour: what else is served on this port, if anything.
+
+    The others are those of ``McpRoom``.
+    """
+
+    def __init__(
+        self,
+        *,
+        dispatcher: Dispatcher,
+        registry: ToolSource,
+        clock: Clock,
+        new_action_id: Callable[[], str],
+        settings: McpSettings,
+        guard: CallerGuard | None = None,
+        trusted_peer: TrustedPeer = socket_peer,
+        read_head: ReadHead | None = None,
+        instrument_id_of: InstrumentIdOf = no_instrument,
+        first_look: asyncio.Event | None = None,
+        resources: ResourceSource | None = None,
+        neighbour: Neighbour | None = None,
+        telemetry: Telemetry | None = None,
+        extension: MethodExtension | None = None,
+    ) -> None:
+        self._room = McpRoom(
+            dispatcher=dispatcher,
+            registry=registry,
+            clock=clock,
+            new_action_id=new_action_id,
+            settings=settings,
+            server=_server(registry),
+            guard=guard or DirectGuard(),
+            trusted_peer=trusted_peer,
+            read_head=read_head or carried_head(),
+            names=_names(settings),
+            instrument_id_of=instrument_id_of,
+            first_look=first_look,
+            resources=resources,
+            neighbour=neighbour,
+            telemetry=telemetry,
+            extension=extension,
         )
         self._listener = Listener(
-            handler=self._endpoint,
+            handler=self._room.handler,
             name="mcp",
             host=settings.host,
             port=settings.port,
@@ -169,12 +290,12 @@ class McpSurface:
     @property
     def session_count(self) -> int:
         """Live sessions."""
-        return len(self._board)
+        return self._room.session_count
 
     @property
     def list_size(self) -> ListSize:
         """What a client that does not choose has to take of tools."""
-        return self._tool_list.size(self._default_choice)
+        return self._room.list_size
 
     @property
     def connection_count(self) -> int:
@@ -188,33 +309,17 @@ class McpSurface:
             Failed: BIND_FAILED, with the reason.
         """
         await self._listener.start()
-        self._unsubscribe = (
-            self._registry.subscribe(self._news.tools_changed),
-            self._resources.subscribe(self._news.resources_changed),
-        )
-        self._tasks = [
-            asyncio.create_task(self._board.run(), name="mcp sessions"),
-            asyncio.create_task(self._keep_alives.run(), name="mcp keep-alives"),
-        ]
+        self._room.start()
 
     def close_door(self) -> None:
         """Take no more connections; new requests on open ones get 503; calls go on."""
-        self._endpoint.is_closing = True
+        self._room.close_door()
         self._listener.close_door()
 
     async def stop(self, grace_s: float = 1.0) -> None:
         """End sessions and streams, then calls that run on after the grace, then connections."""
         self.close_door()
-        for end in self._unsubscribe:
-            end()
-        self._unsubscribe = ()
-        self._stopping.set()
-        await self._serving.stop(grace_s)
-        self._board.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        await self._room.stop(grace_s)
         await self._listener.stop()
 
 
@@ -235,15 +340,12 @@ def _server(registry: ToolSource) -> Server:
     )
 
 
-def _door(settings: McpSettings) -> AccessPolicy:
-    return AccessPolicy(
-        path=settings.path,
-        guard=Guard.of(
-            host_name=settings.host_name,
-            qualified_name=settings.qualified_name,
-            allowed_hosts=settings.allowed_hosts,
-            allowed_origins=settings.allowed_origins,
-        ),
+def _names(settings: McpSettings) -> Guard:
+    return Guard.of(
+        host_name=settings.host_name,
+        qualified_name=settings.qualified_name,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
     )
 
 

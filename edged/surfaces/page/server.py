@@ -36,12 +36,12 @@ from edged.protocol.http_rules import (
 )
 from edged.surfaces.events.hub import EventHub, EventSubscription
 from edged.surfaces.events.socket import EventSockets, Pace
+from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
 from edged.surfaces.page.static_files import INDEX, StaticFile, filled_index, read_static_files
 
 __all__ = ["PATH", "Downloads", "NotePage", "PageServer", "PageWorld"]
 
-PATH: Final = "/bench"
 EVENTS: Final = f"{PATH}/events"
 PACE: Final = Pace(every_s=0.25, most={"audit": 40})
 """Nobody reads faster, and sixteen pages beside a client that calls on and on must cost little."""

@@ -370,6 +370,8 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_faults` | bugs of edged that callers met |
 | `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
+| `edged_interlocks_tripped` | interlocks that have tripped and were not cleared |
+| `edged_units_told_on` | units told to put something out and not confirmed off since |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |
 | `edged_streams`, `edged_sweeps` | those that run |

@@ -42,6 +42,7 @@ from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, disp
 from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
+    "HERE_PATH",
     "Door",
     "RpcListener",
     "RpcRecord",
@@ -224,6 +225,8 @@ async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> byte
 PATH: Final = "/rpc"
 ALIVE_PATH: Final = "/alive"
 """Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
+HERE_PATH: Final = "/here"
+"""What the supervisor reads every ten seconds for the fleet; it leaves no row either."""
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
 STOP_WITHIN_S: Final = 60.0
@@ -257,11 +260,13 @@ class Sights:
         hub: the events of ``/events``.
         health: the body of ``/healthz``.
         metrics: the body of ``/metrics`` and its content type.
+        here: the body of ``/here``: what the supervisor tells the fleet.
     """
 
     hub: EventHub
     health: Callable[[], Mapping[str, Any]]
     metrics: Callable[[], Awaitable[tuple[bytes, str]]]
+    here: Callable[[], Mapping[str, Any]]
 
 
 class RpcListener:
@@ -320,6 +325,7 @@ class RpcListener:
         router.add_get("/events", self._admitted(self._events), expect_handler=meet)
         router.add_get("/healthz", self._admitted(self._healthz), expect_handler=meet)
         router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
+        router.add_get(HERE_PATH, self._admitted(self._here), expect_handler=meet)
         router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
         app.on_response_prepare.append(note_end)
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
@@ -476,6 +482,9 @@ class RpcListener:
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response(dict(self._sights.health()))
+
+    async def _here(self, _request: web.Request) -> web.Response:
+        return web.json_response(dict(self._sights.here()))
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         body, content_type = await self._sights.metrics()

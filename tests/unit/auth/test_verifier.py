@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.auth.claims import BadTokenError, check_claims, read_token
+from edged.auth.claims import BadTokenError, EdgeDoor, check_claims, read_token
 from edged.auth.keys import JwksError, KeyBook
 from edged.auth.signature import read_keys
 from edged.auth.verifier import Verifier
@@ -53,7 +53,7 @@ def make(
 
 async def refused(verifier: Verifier, token: str) -> bool:
     try:
-        await verifier.verify(token, edge_id=EDGE)
+        await verifier.verify(token, EdgeDoor(EDGE))
     except BadTokenError:
         return True
     return False
@@ -72,7 +72,7 @@ async def test_every_sort_of_bad_token_is_refused_and_a_good_one_passes(
         name for name, token in bad_tokens(GOOD).items() if not await refused(verifier, token)
     ]
     assert passed == []
-    claims = await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    claims = await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     assert (claims.sub, claims.tools_allow) == ("user:ada", frozenset({"get_status"}))
 
 
@@ -91,7 +91,7 @@ async def test_what_lies_just_inside_of_the_table_passes(
     changes: dict[str, object], driven_clock: DrivenClock
 ) -> None:
     verifier, _ = make(driven_clock)
-    await verifier.verify(GOOD.mint(**changes), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(**changes), EdgeDoor(EDGE))
 
 
 async def test_a_token_that_was_good_is_refused_from_its_expiry_on(
@@ -113,7 +113,7 @@ async def test_a_remembered_token_is_still_for_its_own_edge_only(
     token = GOOD.mint()
     assert not await refused(verifier, token)
     with pytest.raises(BadTokenError):
-        await verifier.verify(token, edge_id="edge-2")
+        await verifier.verify(token, EdgeDoor("edge-2"))
 
 
 @promise("auth.jwks-flood")
@@ -121,7 +121,7 @@ async def test_a_flood_of_bad_tokens_costs_the_issuer_one_request_a_minute(
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     assert source.fetches == 1
     forged = TokenIssuer(kid="k1", key="foreign", now_s=NOW_S).mint()
     unknown = GOOD.mint({"kid": "k9"})
@@ -137,7 +137,7 @@ async def test_the_first_failure_after_a_fetch_asks_at_once_and_later_ones_once_
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     anew = TokenIssuer(kid="k1", key="foreign", now_s=NOW_S)
     assert await refused(verifier, anew.mint())
     assert source.fetches == 2
@@ -153,7 +153,7 @@ async def test_an_issuer_that_changes_its_key_again_and_again_is_followed_at_onc
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     for number in range(20):
         issuer = TokenIssuer(kid=f"k{100 + number}", now_s=NOW_S)
         source.body = key_set(issuer.jwk())
@@ -166,7 +166,7 @@ async def test_eight_kids_that_nobody_has_are_worth_a_fetch_each_and_then_one_a_
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     unknown = [GOOD.mint({"kid": f"other-{number}"}) for number in range(50)]
     for _ in range(3):
         for token in unknown:
@@ -187,10 +187,10 @@ async def test_a_key_that_was_withdrawn_verifies_no_more_not_even_remembered_tok
 ) -> None:
     verifier, source = make(driven_clock)
     token = GOOD.mint()
-    await verifier.verify(token, edge_id=EDGE)
+    await verifier.verify(token, EdgeDoor(EDGE))
     second = TokenIssuer(kid="k2", now_s=NOW_S)
     source.body = key_set(second.jwk())
-    await verifier.verify(second.mint(), edge_id=EDGE)
+    await verifier.verify(second.mint(), EdgeDoor(EDGE))
     assert await refused(verifier, token)
 
 
@@ -208,7 +208,7 @@ async def test_tokens_of_a_known_key_do_not_wait_for_a_fetch_that_hangs(
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     source.gate = asyncio.Event()
     stuck = asyncio.create_task(refused(verifier, GOOD.mint({"kid": "k9"})))
     await settle()
@@ -222,7 +222,7 @@ async def test_cached_keys_serve_while_the_issuer_is_away_until_their_day_is_ove
     driven_clock: DrivenClock,
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     source.is_down = True
     driven_clock.move(DAY_S - 1)
     assert not await refused(verifier, TokenIssuer(now_s=NOW_S + DAY_S - 1).mint())
@@ -239,7 +239,7 @@ async def test_nonsense_from_the_issuer_discards_no_key(
     body: bytes, driven_clock: DrivenClock
 ) -> None:
     verifier, source = make(driven_clock)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     source.body = body
     assert await refused(verifier, GOOD.mint({"kid": "k9"}))
     assert not await refused(verifier, GOOD.mint(jti="2"))
@@ -250,7 +250,7 @@ async def test_keys_are_kept_over_a_restart_for_what_is_left_of_their_day(
     driven_clock: DrivenClock, tmp_path: Path
 ) -> None:
     verifier, _ = make(driven_clock, state_dir=tmp_path)
-    await verifier.verify(GOOD.mint(), edge_id=EDGE)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     driven_clock.move(120)
     again, source = make(driven_clock, state_dir=tmp_path)
     source.is_down = True
@@ -319,7 +319,7 @@ def test_a_claim_of_any_other_value_is_refused_or_is_inside_of_the_table(
 ) -> None:
     try:
         claims = check_claims(
-            GOOD.claims(**{name: value}), issuer=ISSUER, edge_id=EDGE, now_ms=START_WALL_MS
+            GOOD.claims(**{name: value}), issuer=ISSUER, door=EdgeDoor(EDGE), now_ms=START_WALL_MS
         )
     except BadTokenError:
         return
@@ -332,7 +332,7 @@ async def test_a_refusal_says_nothing_of_key_or_token(driven_clock: DrivenClock)
     verifier, _ = make(driven_clock)
     for name, token in bad_tokens(GOOD).items():
         with pytest.raises(BadTokenError) as refusal:
-            await verifier.verify(token, edge_id=EDGE)
+            await verifier.verify(token, EdgeDoor(EDGE))
         for part in token.split("."):
             assert len(part) < 8 or part not in str(refusal.value), name
 

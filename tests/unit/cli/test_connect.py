@@ -42,6 +42,11 @@ def test_vs_code_has_servers_and_asks_for_the_token() -> None:
     assert relayed["servers"]["bench"]["headers"]["Authorization"] == f"Bearer ${{input:{asked}}}"
 
 
+def test_pyvisa_gets_the_two_lines_to_paste() -> None:
+    opened = 'rm = pyvisa.ResourceManager("http://10.0.0.7:8767/mcp@edged")'
+    assert CLIENTS["pyvisa"].write(BENCH).splitlines() == ["import pyvisa", opened]
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_token_itself_is_never_part_of_it(client: str) -> None:
     text = CLIENTS[client].write(RELAYED)

@@ -37,6 +37,7 @@ IDLE: dict[str, Any] = {
         "warning": "",
         "page": "read",
     },
+    "visa": {"enabled": False, "port": None, "error": "", "programs": [], "names": []},
     "sweeps": [],
     "streams": [],
     "sequences": [],
@@ -135,6 +136,21 @@ def test_the_page_is_named_by_the_address_that_others_reach() -> None:
     assert not [one for one in glance(off, KNOWN) if one.startswith("page")]
 
 
+def test_programs_that_know_visa_are_told_with_what_they_use() -> None:
+    visa = {
+        "enabled": True,
+        "port": 4880,
+        "error": "",
+        "programs": [{"instrument_id": "TCPIP::1", "who": "HiSLIP NI, PID 7 labview at 127.0.0.1"}],
+        "names": ["hislip_psu1", "hislip_dmm1"],
+    }
+    lines = list(glance({**IDLE, "visa": visa}, KNOWN))
+    assert "HiSLIP on port 4880: hislip_psu1, hislip_dmm1" in lines
+    assert "  psu1: used by HiSLIP NI, PID 7 labview at 127.0.0.1" in lines
+    taken = {**visa, "port": None, "error": "The HISLIP port 4880 cannot be bound."}
+    assert "  The HISLIP port 4880 cannot be bound." in glance({**IDLE, "visa": taken}, KNOWN)
+
+
 @promise("cli.status-glance")
 def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias() -> None:
     place = {"address": "TCPIP::9", "name": "", "reason": "refused", "is_set_aside": False}
@@ -187,7 +203,20 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "relay": {"configured": True, "link": {"state": "reconnecting", "last_error": "refused"}},
         "sdk": {
             "wrappers": [
-                {"is_usable": False, "wrapper": "w", "state": "broken", "problem": "no library"}
+                {
+                    "is_listed": True,
+                    "is_usable": False,
+                    "wrapper": "w",
+                    "state": "broken",
+                    "problem": "no library",
+                },
+                {
+                    "is_listed": False,
+                    "is_usable": False,
+                    "wrapper": "absent",
+                    "state": "library_missing",
+                    "problem": "nobody has one",
+                },
             ],
             "complaints": [],
         },

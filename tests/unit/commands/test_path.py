@@ -380,7 +380,12 @@ async def test_raw_scpi_is_no_road_round_the_owners_limits(house: House, line: s
         (RawScpi.KNOWN, ":VOLT 31", False),
         (RawScpi.QUERIES, ":VOLT 1", False),
         (RawScpi.QUERIES, ":ANY:THING?", True),
-        (RawScpi.OFF, "*IDN?", False),
+        (RawScpi.OFF, ":ANY:THING?", False),
+        (RawScpi.OFF, "*IDN?", True),
+        (RawScpi.OFF, "*CLS;:SYSTem:ERRor:NEXT?", True),
+        (RawScpi.OFF, "*IDN?;:VOLT?", False),
+        (RawScpi.QUERIES, "*CLS", True),
+        (RawScpi.KNOWN, "SYST:ERR?", True),
     ],
 )
 async def test_raw_scpi_is_narrowed_by_configuration(

@@ -560,10 +560,17 @@ def test_a_clock_that_nobody_keeps_right_is_warned_of(
 
 @promise("sdk.doctor")
 def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_path: Path) -> None:
-    fine = {"wrapper": "a", "state": "ready", "is_usable": True, "tools": 3}
+    fine = {
+        "wrapper": "a",
+        "state": "ready",
+        "is_listed": True,
+        "is_usable": True,
+        "tools": 3,
+    }
     missing = {
         "wrapper": "b",
         "state": "library_missing",
+        "is_listed": True,
         "is_usable": False,
         "tools": 2,
         "problem": "libdwf.so was not found.",
@@ -581,6 +588,9 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     line = look(fine, missing)
     assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
     assert line.remedy == "Install WaveForms."
+    absent = look({**missing, "is_listed": False})
+    assert told(absent)[0] == "PASS"
+    assert "no such device was seen" in absent.found
     assert told(look(fine, complaints=["x.py: no."]))[0] == "WARN"
     many = look(*[{**missing, "wrapper": name} for name in "bcdefg"]).found
     assert many.startswith("b (library_missing): libdwf.so was not found. / c (")

@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from edged.guards.dead_man import DeadMan, Due, Stage
+from edged.guards.dead_man import DeadMan, Duty, Stage
 from tests.promises import promise
 
 LIMIT_S = 9.0
@@ -35,39 +35,39 @@ def beating(timer: DeadMan, now_s: float) -> DeadMan:
 def test_nothing_is_said_to_a_unit_whose_outputs_are_off() -> None:
     timer = DeadMan(LIMIT_S, 0.0)
     for now_s in range(0, 100, 3):
-        assert beating(timer, now_s).due(now_s, FIRST, may_be_on=False) is Due.NOTHING
+        assert beating(timer, now_s).due(now_s, FIRST, may_be_on=False) is Duty.NOTHING
 
 
 def test_it_is_asked_every_third_of_its_time() -> None:
     timer = running()
-    assert beating(timer, 2.9).due(2.9, FIRST, may_be_on=True) is Due.NOTHING
-    assert beating(timer, 3.0).due(3.0, FIRST, may_be_on=True) is Due.ASK
+    assert beating(timer, 2.9).due(2.9, FIRST, may_be_on=True) is Duty.NOTHING
+    assert beating(timer, 3.0).due(3.0, FIRST, may_be_on=True) is Duty.ASK
     timer.heard(3.1, is_tripped=False)
-    assert beating(timer, 6.0).due(6.0, FIRST, may_be_on=True) is Due.NOTHING
+    assert beating(timer, 6.0).due(6.0, FIRST, may_be_on=True) is Duty.NOTHING
 
 
 def test_a_question_that_found_no_answer_is_asked_again_before_its_time_is_over() -> None:
     timer = running()
     timer.tried(3.0)
-    assert beating(timer, 3.1).due(3.1, FIRST, may_be_on=True) is Due.NOTHING
-    assert beating(timer, 3.8).due(3.8, FIRST, may_be_on=True) is Due.ASK
+    assert beating(timer, 3.1).due(3.1, FIRST, may_be_on=True) is Duty.NOTHING
+    assert beating(timer, 3.8).due(3.8, FIRST, may_be_on=True) is Duty.ASK
 
 
 def test_an_output_that_is_on_has_it_set_going() -> None:
     timer = DeadMan(LIMIT_S, 0.0)
-    assert timer.due(0.0, FIRST, may_be_on=True) is Due.ARM
+    assert timer.due(0.0, FIRST, may_be_on=True) is Duty.ARM
 
 
 def test_on_another_connection_it_is_set_going_anew() -> None:
     timer = running()
     assert timer.is_armed_at(FIRST)
     assert not timer.is_armed_at(SECOND)
-    assert timer.due(1.0, SECOND, may_be_on=True) is Due.ARM
+    assert timer.due(1.0, SECOND, may_be_on=True) is Duty.ARM
 
 
 def test_it_is_stopped_when_every_output_is_known_to_be_off() -> None:
     timer = running()
-    assert timer.due(1.0, FIRST, may_be_on=False) is Due.DISARM
+    assert timer.due(1.0, FIRST, may_be_on=False) is Duty.DISARM
     timer.disarmed()
     assert timer.stage is Stage.OFF
 
@@ -82,7 +82,7 @@ def test_an_engine_that_is_not_healthy_says_nothing_at_all(is_stoppable: bool) -
     # Of the lines that the loop itself serves it knows.
     assert timer.may_talk(1.8, is_on_loop=True) is is_stoppable
     for stage_on in (True, False):
-        assert timer.due(4.1, SECOND, may_be_on=stage_on) is Due.NOTHING
+        assert timer.due(4.1, SECOND, may_be_on=stage_on) is Duty.NOTHING
     assert beating(timer, 5.0).may_talk(5.0)
 
 
@@ -95,14 +95,14 @@ def test_one_that_has_switched_off_is_only_asked_until_a_person_has_cleared_it()
     timer = running()
     timer.heard(3.0, is_tripped=True)
     for may_be_on in (True, False):
-        assert beating(timer, 4.0).due(4.0, SECOND, may_be_on=may_be_on) is Due.NOTHING
-        assert beating(timer, 6.0).due(6.0, SECOND, may_be_on=may_be_on) is Due.ASK
+        assert beating(timer, 4.0).due(4.0, SECOND, may_be_on=may_be_on) is Duty.NOTHING
+        assert beating(timer, 6.0).due(6.0, SECOND, may_be_on=may_be_on) is Duty.ASK
     timer.disarmed()
     timer.armed(FIRST, 6.0)
     assert timer.stage is Stage.TRIPPED
     timer.heard(9.0, is_tripped=False)
-    assert beating(timer, 9.0).due(9.0, FIRST, may_be_on=True) is Due.ARM
-    assert timer.due(9.0, FIRST, may_be_on=False) is Due.DISARM
+    assert beating(timer, 9.0).due(9.0, FIRST, may_be_on=True) is Duty.ARM
+    assert timer.due(9.0, FIRST, may_be_on=False) is Duty.DISARM
 
 
 def test_one_that_says_so_once_is_held_until_all_of_it_was_confirmed_off() -> None:
@@ -216,12 +216,12 @@ class Bench(RuleBasedStateMachine):
     def looks_what_is_due(self) -> None:
         self.runs_out()
         match self.timer.due(self.now_s, self.meeting, may_be_on=self.marks):
-            case Due.ASK:
+            case Duty.ASK:
                 self.asks()
-            case Due.ARM:
+            case Duty.ARM:
                 self.timer.must_run()
                 self.arms()
-            case Due.DISARM:
+            case Duty.DISARM:
                 self.asks()
                 if self.timer.stage is not Stage.TRIPPED:
                     assert not self.has_tripped

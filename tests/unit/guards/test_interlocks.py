@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from edged.errors import Invalid
-from edged.guards.interlocks import Reading, Verdict, Watching, WatchState, judged
+from edged.guards.interlocks import MeterReading, ReadingWorth, Watching, WatchState, judged
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.interlocks import Interlock, Trip
 from tests.bench.shipped import shipped_library
@@ -27,6 +27,9 @@ interlocks:
     poll_s: 1
     guards: [psu1, psu2.output_on]
 """
+
+
+ON = ("psu1", "OUTP CH1", 1)
 
 
 def parsed(text: str) -> tuple[Interlock, ...]:
@@ -89,36 +92,36 @@ def test_two_of_one_name_are_an_error() -> None:
 @pytest.mark.parametrize(
     ("data", "verdict"),
     [
-        (59.9, Verdict.GOOD),
-        (60, Verdict.BAD),
-        (True, Verdict.GOOD),
-        (None, Verdict.MISSING),
-        ("59", Verdict.MISSING),
-        (math.nan, Verdict.MISSING),
-        (math.inf, Verdict.MISSING),
-        ([1.0], Verdict.MISSING),
-        ({"value": 1.0}, Verdict.MISSING),
+        (59.9, ReadingWorth.GOOD),
+        (60, ReadingWorth.BAD),
+        (True, ReadingWorth.GOOD),
+        (None, ReadingWorth.MISSING),
+        ("59", ReadingWorth.MISSING),
+        (math.nan, ReadingWorth.MISSING),
+        (math.inf, ReadingWorth.MISSING),
+        ([1.0], ReadingWorth.MISSING),
+        ({"value": 1.0}, ReadingWorth.MISSING),
     ],
 )
-def test_what_is_no_number_is_no_reading(data: Any, verdict: Verdict) -> None:
+def test_what_is_no_number_is_no_reading(data: Any, verdict: ReadingWorth) -> None:
     assert judged(the_rule(), data, "degC", 0.0).verdict is verdict
 
 
 @given(data=st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists))
 def test_whatever_a_meter_answers_it_is_judged(data: Any) -> None:
     reading = judged(the_rule(), data, "V", 1.0)
-    if reading.verdict is not Verdict.MISSING:
+    if reading.verdict is not ReadingWorth.MISSING:
         assert reading.value is not None
-        assert (-1 < reading.value < 60) is (reading.verdict is Verdict.GOOD)
+        assert (-1 < reading.value < 60) is (reading.verdict is ReadingWorth.GOOD)
 
 
-def reading(verdict: Verdict, asked_s: float) -> Reading:
-    return Reading(verdict=verdict, said="so", asked_s=asked_s)
+def reading(verdict: ReadingWorth, asked_s: float) -> MeterReading:
+    return MeterReading(verdict=verdict, said="so", asked_s=asked_s)
 
 
 def test_its_age_counts_from_the_first_try_and_not_from_the_start() -> None:
     watching = Watching(the_rule())
-    watching.begin()
+    watching.begin([ON])
     assert watching.overdue(1_000.0) == ""
     watching.note_try(1_000.0)
     assert watching.overdue(1_005.9) == ""
@@ -127,12 +130,25 @@ def test_its_age_counts_from_the_first_try_and_not_from_the_start() -> None:
 
 def test_it_trips_on_no_reading_of_before_it_watched() -> None:
     watching = Watching(the_rule())
-    assert watching.take(reading(Verdict.BAD, 0.0)) == ""
-    watching.take(reading(Verdict.GOOD, 1.0))
-    watching.begin()
+    assert watching.take(reading(ReadingWorth.BAD, 0.0)) == ""
+    watching.take(reading(ReadingWorth.GOOD, 1.0))
+    watching.begin([ON])
     watching.note_try(500.0)
     assert watching.overdue(505.0) == ""
-    assert watching.take(reading(Verdict.BAD, 501.0)) != ""
+    assert watching.take(reading(ReadingWorth.BAD, 501.0)) != ""
+
+
+def test_what_was_on_waits_for_its_abort_and_what_is_told_so_since_is_watched_anew() -> None:
+    watching, again = Watching(the_rule()), ("psu1", "OUTP CH1", 2)
+    watching.begin([ON])
+    watching.trip("bad", 1.0, [ON])
+    watching.begin([ON])
+    assert watching.state is WatchState.TRIPPED
+    watching.begin([ON, again])
+    assert watching.state is WatchState.WATCHING
+    assert watching.reason == "bad"
+    watching.let_through()
+    assert watching.reason == ""
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -153,7 +169,7 @@ class AnyOrder(RuleBasedStateMachine):
     def switched_on(self) -> None:
         if self.watching.state is WatchState.IDLE:
             self.since_s = None
-        self.watching.begin()
+        self.watching.begin([ON])
 
     @rule()
     def switched_off(self) -> None:
@@ -167,15 +183,15 @@ class AnyOrder(RuleBasedStateMachine):
         if self.since_s is None:
             self.since_s = self.now_s
 
-    @rule(verdict=st.sampled_from(Verdict))
-    def read(self, verdict: Verdict) -> None:
+    @rule(verdict=st.sampled_from(ReadingWorth))
+    def read(self, verdict: ReadingWorth) -> None:
         was = self.watching.state
         reason = self.watching.take(reading(verdict, self.now_s))
-        assert bool(reason) is (verdict is Verdict.BAD and was is WatchState.WATCHING)
-        if verdict is Verdict.GOOD:
+        assert bool(reason) is (verdict is ReadingWorth.BAD and was is WatchState.WATCHING)
+        if verdict is ReadingWorth.GOOD:
             self.good_s = self.now_s
         if reason:
-            self.watching.trip(reason, self.now_s)
+            self.watching.trip(reason, self.now_s, [ON])
             assert self.watching.state is WatchState.TRIPPED
 
     @precondition(lambda self: self.watching.state is WatchState.TRIPPED)

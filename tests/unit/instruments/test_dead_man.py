@@ -18,15 +18,15 @@ from edged.profiles.model import (
     CompletionKind,
     Connection,
     ErrorCheck,
+    InstrumentWatchdog,
     Precondition,
     Tripped,
-    Watchdog,
 )
 from edged.scpi.answer_text import ErrorKind
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 
-WATCHDOG = Watchdog(
+WATCHDOG = InstrumentWatchdog(
     delay=("WDOG:DEL {s}", "WDOG:MS {ms}"),
     enable=("WDOG ON",),
     disable=("WDOG OFF",),
@@ -40,7 +40,9 @@ ANSWERS = {"COND?": "0", "SYST:ERR?": '0,"No error"', "STATE?": "OFF"}
 class Unit:
     """A timer, what its unit answers, and what it has heard."""
 
-    def __init__(self, clock: DrivenClock, watchdog: Watchdog = WATCHDOG, **answers: Any) -> None:
+    def __init__(
+        self, clock: DrivenClock, watchdog: InstrumentWatchdog = WATCHDOG, **answers: Any
+    ) -> None:
         self.answers: dict[str, Any] = {**ANSWERS, **answers}
         self.heard: list[str] = []
         self.is_on = False
@@ -102,7 +104,7 @@ def test_a_unit_that_does_not_take_it_is_not_switched_on(driven_clock: DrivenClo
 
 def test_what_must_hold_before_it_protects_is_asked_first(driven_clock: DrivenClock) -> None:
     needed = Precondition(query="STATE?", expect="^OFF$", hint="Set it so.")
-    watchdog = Watchdog(**{**_values(WATCHDOG), "precondition": needed})
+    watchdog = InstrumentWatchdog(**{**_values(WATCHDOG), "precondition": needed})
     unit = Unit(driven_clock, watchdog)
     unit.hold(unit.timer.before(("OUTP ON",), None))
     assert unit.heard[0] == "STATE?"
@@ -177,5 +179,5 @@ def test_a_next_life_knows_the_same_words(unit: Unit) -> None:
     assert words_of({**facts, "watchdog": {"enable": 1}}) is None
 
 
-def _values(watchdog: Watchdog) -> dict[str, Any]:
-    return {name: getattr(watchdog, name) for name in Watchdog.__slots__}
+def _values(watchdog: InstrumentWatchdog) -> dict[str, Any]:
+    return {name: getattr(watchdog, name) for name in InstrumentWatchdog.__slots__}

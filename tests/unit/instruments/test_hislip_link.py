@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
+from edged.protocol.hislip import MessageType
 from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
 from edged.transports.message import MESSAGE_AVAILABLE
 from edged.transports.visa import VisaLibrary
 from tests.bench.bare_link import ask
-from tests.bench.hislip_server import DATA, ERROR, FATAL_ERROR, HislipServer, Said, hislip_server
+from tests.bench.hislip_server import HislipServer, Said, hislip_server
 from tests.promises import promise
 
 FIRST = 0xFFFF_FF00
@@ -179,10 +180,10 @@ def test_an_id_that_was_never_sent_is_told_where_an_old_answer_may_come() -> Non
 def test_data_without_an_id_belong_to_whom_the_last_message_says(is_old: bool) -> None:
     def answer(message_id: int, line: str) -> list[Said]:
         if is_old and line == "NEW?":
-            parts = [Said(b"o", ANY, kind=DATA), Said(b"ld\n", message_id - 2)]
+            parts = [Said(b"o", ANY, kind=MessageType.DATA), Said(b"ld\n", message_id - 2)]
             return [*parts, *echoed(message_id, line)]
         if line == "NEW?":
-            return [Said(b"NE", ANY, kind=DATA), Said(b"W\n", message_id)]
+            return [Said(b"NE", ANY, kind=MessageType.DATA), Said(b"W\n", message_id)]
         return echoed(message_id, line)
 
     with linked(HislipServer(answer)) as link:
@@ -203,7 +204,9 @@ def test_a_server_that_stays_overlapped_counts_its_answers_by_itself() -> None:
     [(4, "takes no more clients: close another program"), (3, "such as hislip0"), (77, "its own")],
 )
 def test_a_refused_session_says_why_and_what_to_do(code: int, words: str) -> None:
-    server = HislipServer(echoed, refusal=Said(b"go away", 0, kind=FATAL_ERROR, control=code))
+    server = HislipServer(
+        echoed, refusal=Said(b"go away", 0, kind=MessageType.FATAL_ERROR, control=code)
+    )
     with (
         pytest.raises(LinkLost, match=rf'{words}.*\(HiSLIP fatal error {code}, "go away"\)'),
         linked(server),
@@ -214,7 +217,7 @@ def test_a_refused_session_says_why_and_what_to_do(code: int, words: str) -> Non
 @promise("line.wire-errors")
 def test_an_error_message_is_told_in_words() -> None:
     def answer(_id: int, _line: str) -> list[Said]:
-        return [Said(b"", 0, kind=ERROR, control=4)]
+        return [Said(b"", 0, kind=MessageType.ERROR, control=4)]
 
     with (
         linked(HislipServer(answer)) as link,

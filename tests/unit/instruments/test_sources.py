@@ -167,6 +167,7 @@ def test_only_ports_of_the_owner_and_of_known_usb_ids_are_ever_asked() -> None:
     assert [c.usb_id for c in listing.candidates] == [None, RIGOL]
     assert "/dev/ttyUSB0 (0403:6001)" in listing.remark
     assert "ttyS0" not in listing.remark
+    assert listing.usb_ids == {(0x0403, 0x6001), RIGOL}
 
 
 @pytest.mark.parametrize("spelling", ["COM3", "ASRLCOM3::INSTR", "asrlCOM3"])

@@ -9,10 +9,18 @@ from multidict import CIMultiDict
 
 from edged.http.pulse import Pulse
 from edged.service import Notifier, without_notification
-from edged.supervisor.peer_header import PEER_HEADER, keep_peer_secret, peer_reader, peer_value
+from edged.supervisor.peer_header import (
+    PEER_HEADER,
+    keep_peer_secret,
+    peer_reader,
+    peer_value,
+    relayed_reader,
+    relayed_value,
+)
 from edged.supervisor.supervisor import backoff_s
 from edged.supervisor.watchdog import EVERY_S, Health, Watchdog, ask, look_at_rpc
 from tests.bench.driven_clock import DrivenClock, settle
+from tests.promises import promise
 
 HEALTH = Health(rpc_port=1, mcp_port=2, mcp_path="/mcp")
 
@@ -138,6 +146,20 @@ def test_only_who_knows_the_secret_names_the_peer(tmp_path: Path) -> None:
     for forged in ("", "x", "x 10.0.0.7", secret, f"{secret}x 10.0.0.7", "\udcff 1"):
         assert read({name: forged}, "127.0.0.1") == "127.0.0.1"
     assert read({}, "10.0.0.9") == "10.0.0.9"
+
+
+@promise("fleet.token-at-edge")
+def test_only_the_supervisor_can_say_that_something_came_over_nats(tmp_path: Path) -> None:
+    secret, name = keep_peer_secret(tmp_path), PEER_HEADER.lower()
+    is_relayed, read = relayed_reader(secret), peer_reader(secret)
+    told = {name: relayed_value(secret, "203.0.113.7")}
+    assert is_relayed(told)
+    assert read(told, "127.0.0.1") == "203.0.113.7"
+    assert read({name: relayed_value(secret, "")}, "127.0.0.1") == "127.0.0.1"
+    assert not is_relayed({name: peer_value(secret, "203.0.113.7")})
+    for forged in ("", "relay 10.0.0.7", "x relay 10.0.0.7", f"{secret}x relay 1", secret):
+        assert not is_relayed({name: forged})
+    assert not is_relayed({})
 
 
 def test_a_spoilt_secret_is_made_anew(tmp_path: Path) -> None:

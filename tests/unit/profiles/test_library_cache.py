@@ -1,11 +1,16 @@
 import hashlib
 import os
 import pickle
+import subprocess
+import sys
+import tracemalloc
 import zlib
 from pathlib import Path
 
 import pytest
 
+from edged import patterns
+from edged.errors import Failed
 from edged.profiles import library as packed
 from edged.profiles import loading as loader
 from edged.profiles.library import succeeded, unpack
@@ -14,6 +19,7 @@ from edged.profiles.loading import load_library
 from edged.profiles.match import find_profile
 from edged.profiles.model import head_of
 from tests.bench.fake_instruments import PROFILE
+from tests.promises import promise
 
 BROKEN = "format: 1\nprofile_key: broken\n"
 
@@ -187,3 +193,78 @@ def test_a_fifo_among_the_profiles_is_not_waited_for(tmp_path: Path) -> None:
         assert [complaint.message for complaint in library.complaints] == [
             "This is not a regular file."
         ] * 2
+
+
+MORE = 300
+KEPT_PER_PROFILE = 2_500
+"""Bytes of its head; packed it has some thousands, unpacked some hundred thousands."""
+
+
+@pytest.fixture
+def large(directory: Path) -> Path:
+    for number in range(MORE):
+        text = PROFILE.replace("toy_supply", f"more_{number:03d}").replace("toy", f"maker{number} ")
+        (directory / f"more_{number:03d}.yaml").write_text(text)
+    return directory
+
+
+@promise("profile.library-costs-nothing")
+def test_of_a_large_library_only_the_heads_are_in_memory(large: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([large], cache)
+    tracemalloc.start()
+    try:
+        library = load_cached_library([large], cache)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(library.profiles) > MORE
+    assert kept < len(library.profiles) * KEPT_PER_PROFILE
+
+
+@promise("profile.library-costs-nothing")
+def test_who_looks_for_a_profile_unpacks_and_compiles_none_of_the_others(
+    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = load_cached_library([large], tmp_path / "profiles.cache")
+    unpacked = []
+    monkeypatch.setattr(packed, "unpack", lambda data: unpacked.append(data) or unpack(data))
+    before = patterns.compiled.cache_info().misses
+    example = library.heads["toy_supply"].match.examples[0]
+    assert find_profile(example, None, library.heads.values()).profile is not None
+    assert patterns.compiled.cache_info().misses <= before + 1
+    assert unpacked == []
+    assert library.chosen("toy_supply") is not None
+    assert len(unpacked) == 1
+
+
+@promise("profile.library-costs-nothing")
+def test_a_cache_that_is_written_anew_leaves_a_running_engine_its_own(
+    directory: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    library = load_cached_library([directory], cache)
+    (directory / "toy_supply.yaml").write_text(PROFILE.replace("max: 30", "max: 20"))
+    load_cached_library([directory], cache)
+    cache.unlink()
+    voltage = library.profiles["toy_supply"].commands["set_voltage"].parameters["voltage"]
+    assert voltage.max == 30
+
+
+def test_a_cache_that_somebody_cuts_short_is_told_in_words(directory: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    library = load_cached_library([directory], cache)
+    os.truncate(cache, 100)
+    with pytest.raises(Failed, match="cannot be read any more"):
+        library.chosen("toy_supply")
+
+
+@promise("profile.library-costs-nothing")
+def test_edged_status_reads_no_profile() -> None:
+    program = "import sys, edged.cli.status; print([m for m in sys.modules if 'profiles' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -37,8 +37,25 @@ REAL_ANSWERS = {
     "HAMEG,HMP4040,026043549,HW50020001/SW2.50": "rs_hmp4040",
     "ROHDE&SCHWARZ,HMP4040,109401,HW50020003/SW2.70": "rs_hmp4040",
     "Rohde&Schwarz,NGE103B,5601.3800k03/101863,1.54": "rs_nge103b",
+    "HAMEG,HMP4030,019480198,HW50020001/SW2.30": "rs_hmp4030",
+    "HEWLETT-PACKARD,E3631A,0,2.1-5.0-1.0": "keysight_e3631a",
+    "HEWLETT-PACKARD,E3632A,0,1.2-5.0-1.0": "keysight_e3632a",
+    "HEWLETT-PACKARD,E3633A,0,1.7-5.0-1.0": "keysight_e3633a",
+    "HEWLETT-PACKARD,E3634A,0,2.4-6.1-2.1": "keysight_e3634a",
+    "Agilent Technologies,E3646A,0,1.4-5.0-1.0": "keysight_e3646a",
+    "Agilent Technologies,E3647A,0,1.7-5.0-1.0": "keysight_e3647a",
+    "Agilent Technologies,E3648A,0,1.7-5.0-1.0": "keysight_e3648a",
+    "Agilent Technologies,E3649A,0,1.4-5.0-1.0": "keysight_e3649a",
+    "Siglent Technologies,SPD1168X,SPD1XEAX4R0095,2.1.1.9R1,V1.0": "siglent_spd1168x",
+    "Siglent Technologies,SPD1305X,SPD13DCC8R0195,2.1.1.8": "siglent_spd1305x",
+    "RIGOL TECHNOLOGIES,DL3031A,DL3D232300106,00.01.05.00.01": "rigol_dl3031",
+    "Siglent Technologies,SDL1020X-E,SDL13GCC7R0028,1.1.1.22": "siglent_sdl1020x",
     "Stanford_Research_Systems,SR830,s/n12345,ver1.07": "srs_sr830",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
+    "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2410,4406455,C34 Sep 21 2016": "keithley_2410",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2420,1230523,C30   Mar 17 2006": "keithley_2420",
     "TEKTRONIX,TBS1102C,C025730,CF:91.1CT FV:v1.29.30; FPGA:v20.78;": "tektronix_tbs1000c",
     "TEKTRONIX,TBS2204B,C010302,CF:91.1CT FV:v1.29.30;": "tektronix_tbs1000c",
     "TEKTRONIX,TBS 1072C,C010001,CF:91.1CT FV:v1.0": "tektronix_tbs1000c",
@@ -48,11 +65,10 @@ REAL_ANSWERS = {
 
 STRANGERS = (
     "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
-    "KEITHLEY INSTRUMENTS INC.,MODEL 2410,1234567,C30",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 2440,1234567,C30",
     "KEITHLEY INSTRUMENTS INC.,MODEL 24001,1234567,C30",
-    "Keysight Technologies,E36313A,MY59002391,2.1.0",
-    "RIGOL TECHNOLOGIES,DL3031,DL3A204800938,00.01.05.00.01",
-    "Siglent Technologies,SPD1305X,SPD13DCC8R0195,2.1.1.8",
+    "Keysight Technologies,E36311A,MY59002391,2.1.0",
+    "Siglent Technologies,SPD3303C,SPD3EEDC6R0113,1.02.01.01.03R9,V1.3",
     "ROHDE&SCHWARZ,HMP2020,109401,HW50020003/SW2.70",
     "Keysight Technologies,34470A,MY53218366,A.02.14",
     "Keysight Technologies,34460A,MY53218366,A.02.14",
@@ -128,7 +144,7 @@ def test_no_two_heartbeats_have_the_same_reason() -> None:
     assert len(set(reasons)) == len(reasons)
 
 
-@pytest.mark.parametrize("key", ["rs_hmp4040", "rs_nge103b"])
+@pytest.mark.parametrize("key", ["rs_hmp2030", "rs_hmp4030", "rs_hmp4040", "rs_nge103b"])
 def test_whatever_concerns_a_channel_selects_it_in_the_same_job(key: str) -> None:
     for command in LIBRARY.profiles[key].commands.values():
         # A status register names its channel itself.

@@ -8,7 +8,7 @@ from edged.errors import Invalid
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
-from edged.profiles.model import Precondition, Tripped, Watchdog
+from edged.profiles.model import InstrumentWatchdog, Precondition, Tripped
 from edged.profiles.owner_rules import UnitRules, combined
 
 HEAD = """\
@@ -39,14 +39,14 @@ def text_with(**changes: str | None) -> str:
     return f"{HEAD}{ABORT}watchdog:\n{lines}"
 
 
-def read(**changes: str | None) -> Watchdog:
+def read(**changes: str | None) -> InstrumentWatchdog:
     watchdog = parse_profile(text_with(**changes), "acme.yaml").watchdog
     assert watchdog is not None
     return watchdog
 
 
 def test_a_watchdog_is_read_as_it_is_written() -> None:
-    assert read() == Watchdog(
+    assert read() == InstrumentWatchdog(
         delay=("WD:DEL {s}",),
         enable=("WD ON",),
         disable=("WD OFF",),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.auth.claims import is_edge_id
 from edged.relay.envelope import (
     CHUNK_BYTES,
     Alive,
@@ -21,7 +22,6 @@ from edged.relay.envelope import (
     decode,
     down_subject,
     encode,
-    is_edge_id,
     up_subject,
 )
 

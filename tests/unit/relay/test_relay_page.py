@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.bench.nats_server import NKEY_USERS, USERS
+from tests.bench.nats_server import JETSTREAM_USERS, NKEY_USERS, USERS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "relay.md").read_text(encoding="utf-8")
@@ -14,6 +14,7 @@ PAGE = (ROOT / "docs" / "relay.md").read_text(encoding="utf-8")
 def test_the_permissions_on_the_page_are_those_of_the_tests() -> None:
     assert USERS.strip() in PAGE
     assert NKEY_USERS.strip() in PAGE
+    assert JETSTREAM_USERS.strip() in PAGE
 
 
 def test_every_test_that_the_threat_table_names_is_there() -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.simulated import Asked, PretendedBench
+from tests.bench.simulated import PretendedBench, told
 from tests.promises import promise
 
 
 @pytest.fixture
 def bench() -> PretendedBench:
     return PretendedBench()
-
-
-def told(unit: Asked, *messages: str, gap_s: float = 0.15) -> None:
-    for message in messages:
-        unit.tell(message)
-        unit.bench.wait(gap_s)
 
 
 # Keysight E36312A

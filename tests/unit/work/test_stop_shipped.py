@@ -132,6 +132,23 @@ async def test_a_third_channel_that_ignores_its_abort_is_not_believed_though_the
     assert told["instruments"][0]["unconfirmed"] == ["OUTP CH3"]
 
 
+@promise("stop-all.truth")
+@pytest.mark.parametrize("channel", [1, 2, 3])
+async def test_a_channel_of_a_2231a_that_stays_on_is_not_believed_whichever_is_selected(
+    house: SweepHouse, channel: int
+) -> None:
+    key = "keithley_2231a_30_3"
+    unit = put(house, SIMULATED[key])
+    await house.command("remote", key)
+    await house.command("channel_on", key, channel=channel)
+    await house.command("get_voltage", key, channel=channel % 3 + 1)
+    unit.ignores = SIMULATED[key].abort_lines
+    told = await stop_all(house)
+    assert unit.what_is_on() == {f"ch{channel}.is_on"}
+    assert not told["is_confirmed"]
+    assert told["instruments"][0]["unconfirmed"] == ["CHAN:OUTP"]
+
+
 @pytest.mark.parametrize("key", sorted(SIMULATED))
 async def test_a_bench_that_was_told_nothing_is_confirmed(house: SweepHouse, key: str) -> None:
     put(house, SIMULATED[key])

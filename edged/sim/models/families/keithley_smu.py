@@ -12,8 +12,6 @@ from edged.sim.models.families.source import SourceUnit
 from edged.sim.scpi import ScpiError, SimCall, below, flag, nearest_at_least
 
 __all__ = [
-    "HIGHEST_A",
-    "HIGHEST_V",
     "LONGEST_DELAY_S",
     "OFF_STATES",
     "OVER_RANGE",
@@ -21,19 +19,21 @@ __all__ = [
     "keithley_words",
 ]
 
-HIGHEST_V: Final = 210.0
-HIGHEST_A: Final = 1.05
 OVER_RANGE: Final = 1.05
-CORNER_V: Final = 21.0
-CORNER_A: Final = 0.105
-"""Beyond one of these only the other is to be had."""
 LONGEST_DELAY_S: Final = 999.9999
 OFF_STATES: Final = {"HIMPedance": "HIMP", "NORMal": "NORM", "ZERO": "ZERO", "GUARd": "GUAR"}
 
 
 class KeithleySmu(SourceUnit):
-    """The state of one unit, to 210 V and 1.05 A; the model says its ``ranges`` by function."""
+    """The state of one unit; the model says its ``ranges`` by function, and what it can at most.
 
+    Beyond one of its corners only the other is to be had.
+    """
+
+    highest_v: ClassVar[float] = 210.0
+    highest_a: ClassVar[float] = 1.05
+    corner_v: ClassVar[float] = 21.0
+    corner_a: ClassVar[float] = 0.105
     amps_limit = 105e-6
     volts_limit = 21.0
     ranges: ClassVar[Mapping[str, tuple[float, ...]]]
@@ -63,7 +63,7 @@ class KeithleySmu(SourceUnit):
 
     def check_envelope(self, volts: float, amps: float) -> None:
         """Raises -221 where the instrument cannot deliver both at once."""
-        if abs(volts) > CORNER_V and abs(amps) > CORNER_A:
+        if abs(volts) > self.corner_v and abs(amps) > self.corner_a:
             raise ScpiError(-221)
 
     def check_range(self, function: str, level: float) -> None:
@@ -91,7 +91,7 @@ def set_function(unit: KeithleySmu, call: SimCall) -> None:
 
 def set_volts(unit: KeithleySmu, call: SimCall) -> None:
     """``:SOUR:VOLT:LEV``."""
-    volts = call.number(0, lowest=-HIGHEST_V, highest=HIGHEST_V, default=0.0, unit="V")
+    volts = call.number(0, lowest=-unit.highest_v, highest=unit.highest_v, default=0.0, unit="V")
     unit.check_envelope(volts, unit.output.amps_limit)
     unit.check_range("VOLT", volts)
     unit.output.volts = volts
@@ -100,7 +100,7 @@ def set_volts(unit: KeithleySmu, call: SimCall) -> None:
 
 def set_amps(unit: KeithleySmu, call: SimCall) -> None:
     """``:SOUR:CURR:LEV``."""
-    amps = call.number(0, lowest=-HIGHEST_A, highest=HIGHEST_A, default=0.0, unit="A")
+    amps = call.number(0, lowest=-unit.highest_a, highest=unit.highest_a, default=0.0, unit="A")
     unit.check_envelope(unit.output.volts_limit, amps)
     unit.check_range("CURR", amps)
     unit.output.amps = amps

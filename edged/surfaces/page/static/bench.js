@@ -17,7 +17,7 @@ export function troubles(state) {
   const found = [];
   const wrong = (text) => found.push(h("li", { class: "bad" }, text));
   for (const rule of status.interlocks) {
-    if (rule.state === "tripped" || rule.cools_s) wrong(`Interlock ${rule.name} tripped: ${rule.reason}`);
+    if (rule.reason) wrong(`Interlock ${rule.name} tripped: ${rule.reason}`);
     else if (rule.unknown.length) wrong(`Interlock ${rule.name}: nothing here is called ${rule.unknown.join(", ")}`);
   }
   for (const one of status.dead_man) {

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from edged.actions.caller import Route
@@ -8,14 +10,16 @@ from edged.protocol.revisions import REVISIONS
 from edged.surfaces.mcp.methods import ENDABLE, METHODS, NOTIFICATIONS
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
 from edged.surfaces.mcp.tool_list import SENTENCES, instructions_for
+from edged.surfaces.mcp.visa_methods import visa_extension
 from tests.bench.fake_tools import FakeTools
 
 
 def test_every_method_of_every_revision_has_a_handler_and_no_other() -> None:
     methods = {method for revision in REVISIONS.values() for method in revision.methods}
     notes = {note for revision in REVISIONS.values() for note in revision.notifications}
-    assert set(METHODS) == methods
-    assert set(NOTIFICATIONS) == notes
+    visa = visa_extension(cast("Any", None))
+    assert {*METHODS, *visa.methods} == methods
+    assert {*NOTIFICATIONS, *visa.notifications} == notes
     assert set(METHODS) >= ENDABLE
 
 

@@ -1,4 +1,4 @@
-"""``edged relay`` as a program: the public front of the relay route."""
+"""``edged relay`` as a program: the public front of the relay route, and of the fleet."""
 
 from __future__ import annotations
 
@@ -10,37 +10,28 @@ from urllib.parse import urlsplit
 
 from edged.auth.keys import HttpJwksSource, KeyBook
 from edged.auth.verifier import Verifier
-from edged.clock import SystemClock
+from edged.clock import Clock, SystemClock
+from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.fleet.door import MCP_PATH
+from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
+from edged.fleet.service import Fleet, forget
+from edged.fleet.table import EdgeTable
 from edged.host import ExitStatus
 from edged.protocol.http_rules import Guard
 from edged.relay.front import RelayFront
-from edged.relay.link import LinkSettings, NatsLink
+from edged.relay.key_store import KeyStore
+from edged.relay.link import NatsLink, link_settings
+from edged.relay.login import LoginMetadata
 from edged.service import stop_requested
 
-__all__ = ["link_settings", "run"]
+__all__ = ["run"]
 
 
 def run(config: Config, *, host: str, port: int) -> int:
     """Serve until asked to stop; returns the exit status."""
     return asyncio.run(_main(config, host, port))
-
-
-def link_settings(config: Config, name: str) -> LinkSettings:
-    """The NATS connection as configured.
-
-    Raises:
-        Invalid: RELAY_NATS_URL is not set.
-    """
-    if config.relay_nats_url is None:
-        raise Invalid("RELAY_NATS_URL is not set.", code=ErrorCode.BAD_CONFIG)
-    return LinkSettings(
-        url=config.relay_nats_url,
-        credentials=config.relay_credentials,
-        ca_file=config.relay_ca_file,
-        name=name,
-    )
 
 
 async def _main(config: Config, host: str, port: int) -> int:
@@ -52,36 +43,60 @@ async def _main(config: Config, host: str, port: int) -> int:
             "RELAY_ISSUER and RELAY_JWKS_URL must both be set.", code=ErrorCode.BAD_CONFIG
         )
     keys = KeyBook(HttpJwksSource(jwks_url), url=jwks_url, state_dir=None, clock=clock)
-    front = RelayFront(
+    verifier, guard = Verifier(keys, issuer=issuer, clock=clock), _guard(config)
+    login = LoginMetadata.of(config.relay_url, issuer)
+    front = RelayFront(link, verifier=verifier, guard=guard, clock=clock, login=login)
+    table = EdgeTable()
+    inventory = _inventory(config, link, table, clock)
+    fleet = Fleet(
         link,
-        verifier=Verifier(keys, issuer=issuer, clock=clock),
-        guard=_guard(config),
+        front.exchanges,
+        verifier=verifier,
+        takes_all=config.fleet_all,
+        names=guard,
+        table=table,
+        keep=inventory or forget,
+        challenge=login.challenge(MCP_PATH, has_token=False) if login else "Bearer",
         clock=clock,
     )
     with stop_requested() as asked:
         await front.start()
+        await fleet.start()
         opening = asyncio.create_task(link.open(), name="relay connect")
         try:
-            sys.stdout.write(json.dumps({"port": await _listen(front, host, port)}) + "\n")
+            sys.stdout.write(json.dumps({"port": await _listen(front, fleet, host, port)}) + "\n")
             sys.stdout.flush()
             stopping = asyncio.create_task(asked.wait(), name="stop request")
             await asyncio.wait({opening, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if opening.done():
                 opening.result()
+                if inventory is not None:
+                    inventory.start()
             await stopping
         finally:
             opening.cancel()
             with contextlib.suppress(asyncio.CancelledError, Invalid):
                 await opening
+            if inventory is not None:
+                await inventory.stop()
+            await fleet.stop()
             await front.stop()
             await keys.close()
             await link.close()
     return ExitStatus.OK
 
 
-async def _listen(front: RelayFront, host: str, port: int) -> int:
+def _inventory(config: Config, link: NatsLink, table: EdgeTable, clock: Clock) -> Inventory | None:
+    """Where the table outlives all fronts, if it is to."""
+    if config.relay_inventory is not InventoryPlace.JETSTREAM:
+        return None
+    store = KeyStore(link, bucket=BUCKET, ttl_s=KEPT_S, most_bytes=MOST_KEPT_BYTES)
+    return Inventory(store, table, clock=clock)
+
+
+async def _listen(front: RelayFront, fleet: Fleet, host: str, port: int) -> int:
     try:
-        return await front.listen(host, port)
+        return await front.listen(host, port, door=fleet.entrance)
     except OSError as error:
         raise Failed(
             f"{host}:{port} cannot be bound: {error.strerror}.", code=ErrorCode.BIND_FAILED

@@ -1,0 +1,68 @@
+"""What this bench tells the fleet of itself: units, what runs, what is locked out; from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from edged import __version__
+from edged.engine.long_work import LongWork
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import InstrumentPool
+from edged.instruments.unit_state import StateOf
+
+__all__ = ["Here"]
+
+NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """Puts it together; see ``relay.announcement.Said``.
+
+    Attributes:
+        lease: who has reserved an instrument.
+        lockouts: all of them, with aliases.
+    """
+
+    pool: InstrumentPool
+    work: LongWork
+    state_of: StateOf
+    lease: Callable[[Instrument], Mapping[str, Any] | None]
+    lockouts: Callable[[], Sequence[Mapping[str, Any]]]
+
+    def __call__(self) -> dict[str, Any]:
+        """As it is now."""
+        return {
+            "version": __version__,
+            "units": [self._unit(instrument) for instrument in self.pool.all()],
+            "runs": list(self._runs()),
+            "lockouts": list(self.lockouts()),
+        }
+
+    def _unit(self, instrument: Instrument) -> dict[str, Any]:
+        summary = instrument.summary()
+        return {
+            **{name: summary[name] for name in NAMED},
+            "state": self.state_of(instrument).value,
+            "lease": self.lease(instrument),
+            "is_in_use": self.work.uses(instrument),
+        }
+
+    def _runs(self) -> Iterator[dict[str, Any]]:
+        work = self.work
+        for kind, id_name, name, runs in (
+            ("sweep", "sweep_id", "command_name", work.sweeps.active()),
+            ("stream", "stream_id", "command_name", work.streams.running()),
+            ("sequence", "run_id", "sequence_name", work.sequences.running()),
+        ):
+            for run in runs:
+                yield {
+                    "kind": kind,
+                    "run_id": run.get(id_name),
+                    "instrument_id": run.get("instrument_id"),
+                    "name": run.get(name),
+                    "who": run.get("who"),
+                    "started_ms": run.get("started_ms"),
+                }

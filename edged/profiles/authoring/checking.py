@@ -1,0 +1,233 @@
+"""A profile for a person with the manual at hand, and the library for whoever looks for a model.
+
+Pure. ``checking_section`` puts beside each other what a manual says of a command in one line: what
+is sent, within which limits, for which choice what goes out, how the answer is read.
+``library_lines`` lists profiles by class and maker, with what was verified, on what and by whom.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from edged.profiles.abort import proofs_of
+from edged.profiles.authoring.verification import Trial
+from edged.profiles.model import (
+    BitsAnswer,
+    Command,
+    CompletionKind,
+    Connection,
+    FieldsAnswer,
+    ImageAnswer,
+    Parameter,
+    Profile,
+    Returns,
+    ScalarAnswer,
+    WaveformAnswer,
+)
+
+__all__ = ["checking_section", "library_lines", "trial_lines"]
+
+MOST_CHOICES: Final = 40
+"""Of one argument; more are counted."""
+ADVICE: Final = (
+    "One line a command: tick what agrees. What the manual says otherwise is mended in the "
+    "profile; what was tried on a real unit is taken off `unverified`."
+)
+
+
+def checking_section(profile: Profile) -> str:
+    """What is to be held against the manual; it ends with a line end."""
+    lines = ["\n## Against the manual\n"]
+    if profile.is_imported:
+        lines.append(
+            "**Imported**: nobody has done this yet. When you have, and `match` has examples and "
+            "`abort` switches everything off, write `status: reviewed`.\n"
+        )
+    lines += [f"{ADVICE}\n", "| | | |\n|---|---|---|"]
+    lines += [f"| ☐ | {what} | {_cell(said)} |" for what, said in _facts(profile)]
+    lines += [
+        "\n| | command | sends | arguments | answer | besides |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_row(command) for command in profile.commands.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
+    connection = profile.connection
+    yield "recognized by", f"`{profile.match.idn}`"
+    yield "real answers", "; ".join(f"`{one}`" for one in profile.match.examples) or "**none**"
+    yield "talked to", _talked_to(connection)
+    errors = connection.errors
+    yield "errors", f"`{errors.query}` ({errors.kind.value})" if errors.query else "not asked"
+    heartbeat = "on" if connection.heartbeat else "off"
+    yield "asked while idle", f"{heartbeat}. {connection.heartbeat_source}".strip()
+    yield "switched off by", "; ".join(f"`{line}`" for line in profile.abort_lines) or "**nothing**"
+    proofs = proofs_of(profile, profile.abort)
+    if profile.abort:
+        told = "; ".join(f"`{p.query}` → `{p.expect or p.wanted}`" for p in proofs)
+        yield "seen to be off by", told or "**nothing**"
+    for name, why in profile.abort_excludes.items():
+        yield f"`{name}` is not switched off", why
+    watchdog = profile.watchdog
+    if watchdog is not None:
+        low, high = watchdog.range_s
+        lines = "; ".join(f"`{line}`" for line in (*watchdog.delay, *watchdog.enable))
+        yield "timer inside", f"{lines}, {low:g} to {high:g} s, seen by `{watchdog.tripped.ask}`"
+
+
+def _talked_to(connection: Connection) -> str:
+    said = [
+        f"lines end with {connection.write_termination!r}, answers with "
+        f"{connection.read_termination!r}",
+        f"{connection.timeout_ms} ms for an answer",
+    ]
+    if connection.baud_rate is not None:
+        said.append(f"{connection.baud_rate} baud")
+    if connection.on_connect:
+        said.append("told at first: " + "; ".join(f"`{line}`" for line in connection.on_connect))
+    return ", ".join(said)
+
+
+def _row(command: Command) -> str:
+    marks = [
+        mark
+        for is_so, mark in (
+            (command.is_dangerous, "dangerous"),
+            (command.is_safe, "makes safe"),
+            (command.requires_sweep, "only by a sweep"),
+        )
+        if is_so
+    ]
+    name = f"`{command.name}`" + (f" ({', '.join(marks)})" if marks else "")
+    sends = "<br>".join(f"`{line}`" for line in _sent(command))
+    arguments = "<br>".join(_argument(one) for one in command.parameters.values())
+    cells = (name, sends, arguments, _answer(command.returns), "<br>".join(_besides(command)))
+    return "| ☐ | " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _sent(command: Command) -> Iterator[str]:
+    if isinstance(command.returns, WaveformAnswer):
+        yield from (*command.returns.setup, *command.returns.preamble_queries)
+    yield from command.scpi
+
+
+def _argument(parameter: Parameter) -> str:
+    said = [parameter.type.value]
+    if parameter.map:
+        pairs = [f"{label} → `{wire}`" for label, wire in parameter.map.items()]
+        said = [_some(pairs)]
+    elif parameter.options:
+        said = [_some([f"`{option}`" for option in parameter.options])]
+    if parameter.min is not None or parameter.max is not None:
+        low = "…" if parameter.min is None else f"{parameter.min:g}"
+        high = "…" if parameter.max is None else f"{parameter.max:g}"
+        said.append(f"{low} to {high} {parameter.unit}".rstrip())
+    elif parameter.unit:
+        said.append(parameter.unit)
+    if parameter.default is not None:
+        said.append(f"else {parameter.default}")
+    for other, bounds in parameter.by.items():
+        said += [
+            f"with {other} {value}: "
+            + (_some(list(bound.options)) if bound.options else _range(bound.min, bound.max))
+            for value, bound in bounds.items()
+        ]
+    return f"{parameter.name}: {', '.join(said)}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return f"{'…' if low is None else f'{low:g}'} to {'…' if high is None else f'{high:g}'}"
+
+
+def _some(told: Sequence[str]) -> str:
+    more = len(told) - MOST_CHOICES
+    return ", ".join(told[:MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _answer(returns: Returns | None) -> str:
+    match returns:
+        case ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
+            pairs = ", ".join(f"`{wire}` → {label}" for wire, label in labels.items())
+            said = pairs or f"{type_.value} {unit}".strip()
+            return f"{said}, scaled by `{scale}`" if scale else said
+        case FieldsAnswer(fields=fields):
+            return ", ".join(f"{one.name} {one.unit}".strip() for one in fields)
+        case BitsAnswer(fields=bits):
+            return ", ".join(f"{one.name} {one.mask:#x}" for one in bits)
+        case WaveformAnswer(dtype=dtype, y_unit=unit, x_unit=over):
+            return f"{dtype} in {unit or 'numbers'} over {over}"
+        case ImageAnswer(mime=mime):
+            return mime
+        case None:
+            return ""
+
+
+def _besides(command: Command) -> Iterator[str]:
+    if command.precondition is not None:
+        asked = command.precondition
+        yield f"before: `{asked.query}` must fit `{asked.expect}`"
+    if command.verify is not None:
+        yield f"then `{command.verify.query}` within {command.verify.tolerance:g}"
+    if command.complete is not None and command.complete.kind is not CompletionKind.NONE:
+        yield f"done by {command.complete.query or '*OPC?'}"
+    if command.errors is not None and command.errors.query:
+        yield f"errors: `{command.errors.query}`"
+    yield from (f"must hold: `{check}`" for check in command.checks)
+
+
+def trial_lines(trials: Sequence[Trial]) -> list[str]:
+    """On which units a profile was tried, and by whom."""
+    return [
+        f"- {trial.on}, {_where(trial)}{_by(trial)}: {trial.passed} queries answered, "
+        f"{trial.failed} failed"
+        for trial in trials
+    ]
+
+
+def library_lines(
+    profiles: Sequence[Profile], trials: Mapping[str, Sequence[Trial]]
+) -> Iterator[str]:
+    """Profiles as tables, one a class, by maker and model."""
+    by_class: dict[str, list[Profile]] = defaultdict(list)
+    for profile in profiles:
+        by_class[profile.instrument_class].append(profile)
+    for kind in sorted(by_class):
+        yield f"\n## {kind.replace('_', ' ')}\n"
+        yield "| maker | model | profile | status | verified | source |"
+        yield "|---|---|---|---|---|---|"
+        for one in sorted(by_class[kind], key=lambda p: (p.manufacturer.lower(), p.model, p.key)):
+            cells = (
+                one.manufacturer,
+                one.model,
+                f"`{one.key}`",
+                one.status.value,
+                _verified(one, trials.get(one.key, ())),
+                one.source,
+            )
+            yield "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _verified(profile: Profile, trials: Sequence[Trial]) -> str:
+    """What was, on what, by whom."""
+    names = {*profile.commands, *profile.sequences}
+    done = names - set(profile.unverified)
+    said = [f"{len(done)} of {len(names)} by its author's word"] if done else []
+    said += [f"{t.passed} queries on {_where(t)}{_by(t)}, {t.on}" for t in trials]
+    return "; ".join(said) or "nothing on a real unit yet"
+
+
+def _where(trial: Trial) -> str:
+    if trial.is_simulated:
+        return "its simulation"
+    return f"{trial.model} {trial.serial} (firmware {trial.firmware})".strip()
+
+
+def _by(trial: Trial) -> str:
+    return f" by {trial.by}" if trial.by else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

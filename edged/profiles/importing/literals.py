@@ -1,0 +1,173 @@
+"""What a literal expression of Python is worth, read off its tree: nothing is run.
+
+Numbers, texts and truths, what is made of them by signs and plain arithmetic, lists, tuples, sets,
+mappings and ``range``, and the names of constants that are given a value once. Bounded in depth, in
+elements and in the size of numbers, so that no source costs more than its own length.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+__all__ = ["NotLiteralError", "literal", "shown"]
+
+MAX_DEPTH: Final = 24
+MAX_ELEMENTS: Final = 1_000
+MAX_TEXT: Final = 4_000
+MAX_RANGE: Final = 10**12
+MAX_NUMBER: Final = 1e300
+Lookup = Callable[[ast.expr], ast.expr | None]
+"""The expression that a name stands for; none where it is no constant."""
+
+
+class NotLiteralError(Exception):
+    """An expression that only running would tell; its text says what it is."""
+
+
+def literal(node: ast.expr, lookup: Lookup) -> Any:
+    """The value of an expression: plain values, lists, dicts and ranges.
+
+    Raises:
+        NotLiteralError: running would tell, or it is over a bound.
+    """
+    return _Reader(lookup).read(node, 0)
+
+
+def shown(node: ast.AST) -> str:
+    """An expression in short, for people."""
+    match node:
+        case ast.Name(id=name):
+            return name[:40]
+        case ast.Attribute(attr=name):
+            return f"….{name[:40]}"
+        case ast.Call(func=func):
+            return f"{shown(func)}(…)"
+        case ast.Lambda():
+            return "a lambda"
+        case ast.Constant(value=value):
+            return repr(value)[:40] if not isinstance(value, int) else "a number"
+        case _:
+            return f"{type(node).__name__}"
+
+
+class _Reader:
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._left = MAX_ELEMENTS
+        # Constants made of constants could double at each level.
+        self._steps = 4 * MAX_ELEMENTS
+
+    def read(self, node: ast.expr, depth: int) -> Any:
+        self._steps -= 1
+        if depth > MAX_DEPTH or self._steps < 0:
+            raise NotLiteralError("nested too deeply")
+        inner = depth + 1
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() | None):
+                return _bounded(node.value)
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+                value = _number(self.read(operand, inner))
+                return -value if isinstance(sign, ast.USub) else value
+            case ast.BinOp(left=left, op=op, right=right):
+                return _bounded(_joined(op, self.read(left, inner), self.read(right, inner)))
+            case ast.List() | ast.Tuple() | ast.Set():
+                return list(self._elements(node.elts, inner))
+            case ast.Dict(keys=keys, values=values):
+                return self._mapping(keys, values, inner)
+            case ast.Call(func=ast.Name(id="range" | "list" | "tuple" as name)):
+                return self._called(name, node, inner)
+            case ast.Name() | ast.Attribute():
+                stands_for = self._lookup(node)
+                if stands_for is None:
+                    raise NotLiteralError(shown(node))
+                return self.read(stands_for, inner)
+            case _:
+                raise NotLiteralError(shown(node))
+
+    def _elements(self, nodes: list[ast.expr], depth: int) -> Iterator[Any]:
+        for node in nodes:
+            self._left -= 1
+            if self._left < 0:
+                raise NotLiteralError(f"more than {MAX_ELEMENTS} elements")
+            yield self.read(node, depth)
+
+    def _mapping(
+        self, keys: list[ast.expr | None], values: list[ast.expr], depth: int
+    ) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        if None in keys:
+            raise NotLiteralError("a mapping with another inside")
+        known = [key for key in keys if key is not None]
+        for key, value in zip(
+            self._elements(known, depth), self._elements(values, depth), strict=True
+        ):
+            if not isinstance(key, bool | int | float | str):
+                raise NotLiteralError("a mapping with a key that is no plain value")
+            if key in found:
+                # 1, 1.0 and True are one key; which label was meant, nobody can tell.
+                raise NotLiteralError(f"a mapping that has {str(key)[:40]} twice")
+            found[key] = value
+        return found
+
+    def _called(self, name: str, call: ast.Call, depth: int) -> list[Any] | range:
+        if call.keywords or any(isinstance(one, ast.Starred) for one in call.args):
+            raise NotLiteralError(f"{name}(…)")
+        arguments = [self.read(one, depth) for one in call.args]
+        if name != "range":
+            if len(arguments) != 1 or not isinstance(arguments[0], list | range):
+                raise NotLiteralError(f"{name}(…)")
+            if len(arguments[0]) > MAX_ELEMENTS:
+                raise NotLiteralError(f"more than {MAX_ELEMENTS} elements")
+            return list(arguments[0])
+        if not 1 <= len(arguments) <= 3 or not all(type(one) is int for one in arguments):
+            raise NotLiteralError("range(…)")
+        if len(arguments) == 3 and arguments[2] == 0:
+            raise NotLiteralError("range(…) by 0")
+        if max(map(abs, arguments)) > MAX_RANGE:
+            raise NotLiteralError("a range of too many numbers")
+        return range(*arguments)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NotLiteralError("arithmetic with what is no number")
+    return value
+
+
+def _joined(op: ast.operator, left: Any, right: Any) -> Any:
+    if isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str):
+        return left + right
+    left, right = _number(left), _number(right)
+    try:
+        match op:
+            case ast.Add():
+                return left + right
+            case ast.Sub():
+                return left - right
+            case ast.Mult():
+                return left * right
+            case ast.Div():
+                return left / right
+            case ast.FloorDiv():
+                return left // right
+            case ast.Pow() if abs(left) <= 1_000 and abs(right) <= 64:
+                return left**right
+            case _:
+                raise NotLiteralError("arithmetic of another kind")
+    except (ArithmeticError, ValueError):
+        raise NotLiteralError("arithmetic without a result") from None
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        raise NotLiteralError(f"a text of more than {MAX_TEXT} characters")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        is_finite = not isinstance(value, float) or math.isfinite(value)
+        if not is_finite or abs(value) > MAX_NUMBER:
+            raise NotLiteralError("a number out of all bounds")
+    if isinstance(value, complex):
+        raise NotLiteralError("a complex number")
+    return value

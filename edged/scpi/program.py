@@ -1,0 +1,189 @@
+"""Program messages as a controller sends them: bytes, in pieces, with blocks among them.
+
+A message ends with a line end or with the END of its transport, but a line end inside of a block is
+data: blocks are passed over by the length that they announce (IEEE 488.2, 7.7.6). Quotes that are
+not closed quote nothing, so that no block is seen where an instrument sees commands. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import ErrorCode, Invalid
+
+__all__ = ["Incoming", "ProgramMessage"]
+
+MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of one message; waveforms for a generator are the longest there are."""
+MAX_LINES_INSIDE: Final = 4096
+LONGEST_INSIDE: Final = 16_384
+"""Lines that may stand in the blocks of a message (by chance some hundred in each megabyte), and
+characters of one."""
+
+_MARK: Final = re.compile(rb"[#\"'\n]")
+_BEFORE_BLOCK: Final = b" \t,"
+_INSIDE: Final = re.compile(rb"[\x00-\x20]*([:*]?[A-Za-z][A-Za-z0-9_:]{2,}[\x00-\x7f]*)")
+_BLANKS: Final = re.compile(rb"[\x00-\x20\x7f]+")
+_ENDS_INSIDE: Final = re.compile(rb"[;\r\n]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramMessage:
+    """One message.
+
+    Attributes:
+        data: as it goes out, without its line end.
+        text: the same for judges and people: blocks are told by their length alone.
+        inside: what would be lines from the first block on, were that none.
+    """
+
+    data: bytes
+    text: str
+    inside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Where a message ends (its line end; -1: not yet), and where the data of its blocks is.
+
+    Attributes:
+        lacks: a block is not whole yet.
+    """
+
+    end: int
+    blocks: tuple[tuple[int, int], ...]
+    lacks: bool = False
+
+
+class Incoming:
+    """Messages out of the pieces in which they come."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def clear(self) -> None:
+        """Forget what has begun and not ended."""
+        self._bytes.clear()
+
+    def feed(self, data: bytes, *, is_end: bool) -> list[ProgramMessage]:
+        """Take a piece.
+
+        Args:
+            is_end: the transport marks the end of a message after it.
+
+        Returns:
+            What is whole by now, without empty messages.
+
+        Raises:
+            Invalid: BAD_SCPI, a block that ends before the length it announces, or a message that
+                does not end; what had come is forgotten.
+        """
+        self._bytes += data
+        found = []
+        while self._bytes:
+            seen = _look(self._bytes)
+            if seen.lacks and (is_end or len(self._bytes) > MAX_MESSAGE_BYTES):
+                self.clear()
+                raise Invalid(
+                    "A block ends before the length that it announces. Nothing of it was sent.",
+                    code=ErrorCode.BAD_SCPI,
+                )
+            if seen.end < 0 and not is_end:
+                break
+            end = len(self._bytes) if seen.end < 0 else seen.end
+            message = _message(bytes(self._bytes[:end]), seen.blocks)
+            del self._bytes[: end + 1]
+            if message.text:
+                found.append(message)
+        if len(self._bytes) > MAX_MESSAGE_BYTES:
+            self.clear()
+            raise Invalid(
+                f"A message of more than {MAX_MESSAGE_BYTES} bytes cannot be sent.",
+                code=ErrorCode.BAD_SCPI,
+            )
+        return found
+
+
+def _look(data: bytearray) -> _Seen:
+    """One message, as far as it has come."""
+    blocks: list[tuple[int, int]] = []
+    at = 0
+    while (mark := _MARK.search(data, at)) is not None:
+        at = mark.end()
+        kind = mark.group()
+        if kind == b"\n":
+            return _Seen(mark.start(), tuple(blocks))
+        if kind != b"#":
+            closed = data.find(kind, at)
+            if closed >= 0 and data.find(b"\n", at, closed) < 0:
+                at = closed + 1
+            continue
+        block = _block(data, mark.start())
+        if block is None:
+            continue
+        begin, end = block
+        if end > len(data):
+            return _Seen(-1, tuple(blocks), lacks=True)
+        if end < 0:
+            # ``#0``: to the END of the message, which is the transport's to tell.
+            return _Seen(-1, (*blocks, (begin, len(data))))
+        blocks.append(block)
+        at = end
+    return _Seen(-1, tuple(blocks))
+
+
+def _block(data: bytearray, at: int) -> tuple[int, int] | None:
+    """Where the data of the block begins and ends whose ``#`` stands here, if it is one.
+
+    An end of -1 is that of the message; one behind what has come says that it is not whole yet.
+    """
+    if at == 0 or data[at - 1] not in _BEFORE_BLOCK:
+        return None
+    if at + 1 >= len(data):
+        return None
+    width = data[at + 1] - ord("0")
+    if width == 0:
+        return at + 2, -1
+    if not 1 <= width <= 9:  # ``#H1F`` is a number
+        return None
+    digits = data[at + 2 : at + 2 + width]
+    if not digits.isdigit():
+        return None
+    begin = at + 2 + width
+    if len(digits) < width:
+        return begin, len(data) + 1
+    return begin, begin + int(digits)
+
+
+def _message(data: bytes, blocks: tuple[tuple[int, int], ...]) -> ProgramMessage:
+    text, at = "", 0
+    for begin, end in blocks:
+        text += data[at:begin].decode("latin-1") + f"<{end - begin} bytes>"
+        at = end
+    rest = data[at:].rstrip(b"\r\x00 \t")
+    text = (text + rest.decode("latin-1")).lstrip("\r\x00 \t")
+    return ProgramMessage(
+        data=data[:at] + rest if blocks else text.encode("latin-1"),
+        text=text,
+        inside=_lines_inside(data[blocks[0][0] :]) if blocks else (),
+    )
+
+
+def _lines_inside(data: bytes) -> tuple[str, ...]:
+    """What would be lines if an instrument did not know the block for one, and what follows it.
+
+    Raises:
+        Invalid: BAD_SCPI, more of them than anybody can judge.
+    """
+    found = []
+    for piece in _ENDS_INSIDE.split(data):
+        if (line := _INSIDE.match(piece)) is not None:
+            found.append(_BLANKS.sub(b" ", line.group(1)).decode("ascii").strip())
+            if len(found) > MAX_LINES_INSIDE or len(found[-1]) > LONGEST_INSIDE:
+                raise Invalid(
+                    "A block holds more lines than can be judged. Nothing was sent.",
+                    code=ErrorCode.BAD_SCPI,
+                )
+    return tuple(found)

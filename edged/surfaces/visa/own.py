@@ -1,0 +1,83 @@
+"""What of a program message its session answers itself, and what is left for the instrument. Pure.
+
+``*CLS``, ``*ESR?``, ``*STB?`` and the error queries stand for the program's own state besides the
+instrument's. A message with one of them is taken apart; what stands between them goes out as it is,
+each command from the root, so that none loses the path that it continued.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+from edged.profiles.model import Profile
+from edged.profiles.raw import asks as is_question
+from edged.scpi.errors import ErrorQuestion, error_question
+from edged.scpi.line import Message, messages
+from edged.scpi.program import ProgramMessage
+
+__all__ = ["Own", "Step", "asks", "steps_of"]
+
+
+class Own(enum.Enum):
+    """A common command that is the program's own affair too."""
+
+    CLEAR = "*CLS"
+    EVENTS = "*ESR?"
+    STATUS = "*STB?"
+
+
+COMMON: Final = {own.value: own for own in Own}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a message.
+
+    Attributes:
+        text: what the instrument would be sent.
+        own: what it asks of the program's own state; ``None``: nothing.
+        asks: it is answered.
+    """
+
+    text: str
+    own: Own | ErrorQuestion | None
+    asks: bool
+
+
+def asks(message: ProgramMessage, profile: Profile | None) -> bool:
+    """Whether it is answered: some message of it asks, or the profile says that it does."""
+    if "?" in message.text and any(one.is_query for one in messages(message.text)):
+        return True
+    # A block is in it; such a message sets something.
+    is_plain = len(message.data) == len(message.text)
+    return is_plain and is_question(profile, message.text)
+
+
+def steps_of(message: ProgramMessage, error_query: str) -> list[Step]:
+    """The steps of a message that asks for something of the program's own; empty: it does not.
+
+    Args:
+        error_query: by which this instrument's errors are asked for.
+    """
+    if len(message.data) != len(message.text):
+        # A block is in it; such a message sets something.
+        return []
+    units = list(messages(message.text))
+    owns = [_own(unit, error_query) for unit in units]
+    if not any(owns):
+        return []
+    steps: list[Step] = []
+    for unit, own in zip(units, owns, strict=True):
+        text = f":{':'.join(unit.path)}:{unit.text}" if unit.path else unit.text
+        if own is None and steps and steps[-1].own is None:
+            last = steps.pop()
+            steps.append(Step(f"{last.text};{text}", None, last.asks or unit.is_query))
+        else:
+            steps.append(Step(text, own, unit.is_query))
+    return steps
+
+
+def _own(unit: Message, error_query: str) -> Own | ErrorQuestion | None:
+    return COMMON.get(unit.text.upper()) or error_question(unit, error_query)

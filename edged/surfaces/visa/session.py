@@ -1,0 +1,575 @@
+"""A VISA session: one program on one unit, bytes in and bytes out.
+
+Each message that is whole passes the command path as an action of its own. A question is begun and
+not waited for: its answer is fetched as soon as the line is its turn, and kept for the program,
+which keeps the line in turn until it has read it (``Hold``). So an answer can reach nobody else,
+and no answer that is late can be taken for the next one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from edged.actions.action import Action, SendProgram
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
+from edged.actions.tool import Tell
+from edged.clock import Clock
+from edged.commands.leases import LeaseControl, Standing
+from edged.commands.pending import Hold, Pending, settled
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.instruments.instrument import Instrument
+from edged.operations.leases import Release, Renew, Reserve
+from edged.scpi.errors import ErrorQuestion
+from edged.scpi.program import Incoming, ProgramMessage
+from edged.surfaces.visa.own import Own, Step, asks, steps_of
+from edged.surfaces.visa.question import ProgramQuestion
+from edged.surfaces.visa.status import ProgramStatus, StatusBit
+
+__all__ = ["PERMISSION", "VisaSession", "VisaWork"]
+
+PERMISSION: Final = "send_scpi"
+"""The tool as which all that such a program does is allowed or not."""
+LOCK_S: Final = 60
+"""What a lock lasts where it is not renewed."""
+LOOK_AGAIN_S: Final = 0.1
+"""Between two looks whether somebody else's lease has ended."""
+HELD_S: Final = 60.0
+"""What an unread question holds where the program would wait for ever."""
+LONGEST_S: Final = 600.0
+"""What an answer may take, whatever the program's time limit."""
+HELD_BY_OTHERS: Final = frozenset(
+    {ErrorCode.LEASED, ErrorCode.LOCKED_OUT, ErrorCode.SWEEP_CONFLICT, ErrorCode.UNKNOWN_LEASE}
+)
+
+Begin = Callable[[Action, Tell], Outcome | Pending]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisaWork:
+    """What every session works with.
+
+    Attributes:
+        begin: begins an action on the command path, counted, and with its caller's leases kept.
+        new_id: makes action ids.
+    """
+
+    begin: Begin
+    leases: LeaseControl
+    clock: Clock
+    new_id: Callable[[], str]
+
+
+class VisaSession:
+    """One program on one unit. Made by ``VisaDesk.open``; lives on the event loop.
+
+    What is refused is raised, and stands in the program's own error queue besides.
+
+    Args:
+        caller: who the program is.
+        timeout_s: its time limit; ``None``: as the profile says; infinite: it would wait for ever.
+        on_close: told once.
+
+    Attributes:
+        instrument: the unit.
+        timeout_s: may be set anew at any time.
+        on_answer: called on the loop whenever what was asked is settled; may be set.
+    """
+
+    def __init__(
+        self,
+        work: VisaWork,
+        instrument: Instrument,
+        caller: Caller,
+        *,
+        timeout_s: float | None = None,
+        on_close: Callable[[VisaSession], None],
+    ) -> None:
+        self.instrument = instrument
+        self.timeout_s = timeout_s
+        self.on_answer: Callable[[], None] | None = None
+        self._work = work
+        self._caller = self._came_as = caller
+        self._on_close = on_close
+        self._incoming = Incoming()
+        self._status = ProgramStatus()
+        self._question: ProgramQuestion | None = None
+        self._pending: Pending | None = None
+        self._hold: Hold | None = None
+        self._hold_ends: asyncio.TimerHandle | None = None
+        self._settled = asyncio.Event()
+        # Messages are taken one after the other, whoever writes them.
+        self._turn = asyncio.Lock()
+        self._lease_id = ""
+        self._answers_stb = True
+        self.is_closed = False
+
+    @property
+    def caller(self) -> Caller:
+        """Who it is, with the lease that its lock is."""
+        return self._caller
+
+    @property
+    def has_lock(self) -> bool:
+        """It has the unit to itself, as far as it knows."""
+        return bool(self._lease_id)
+
+    @property
+    def is_answered(self) -> bool:
+        """Some of an answer waits to be read."""
+        return self._question is not None and self._question.has_answer
+
+    @property
+    def is_asking(self) -> bool:
+        """A question of its own is under way."""
+        return self._question is not None and not self._question.is_settled
+
+    @property
+    def has_asked(self) -> bool:
+        """It has asked something, and neither read all of it nor heard why there is no answer."""
+        return self._question is not None
+
+    def come_as(self, caller: Caller) -> None:
+        """Who it is by its latest request: what a token allows may have changed."""
+        if caller is not self._came_as:
+            self._came_as = caller
+            lease = self._lease_id or caller.lease
+            self._caller = replace(caller, client=self._caller.client, lease=lease)
+
+    def client_left(self) -> None:
+        """The connection that it asked by is gone: an answer that nobody reads keeps no line."""
+        if self._hold is not None:
+            self._hold.end()
+
+    def peek(self, most: int) -> bytes | None:
+        """All of an answer that is here and was not read yet; ``None`` where it is longer."""
+        return None if self._question is None else self._question.peek(most)
+
+    def taken(self) -> None:
+        """What ``peek`` gave was read."""
+        if self.is_answered:
+            self._drop()
+
+    # What a program does
+
+    async def write(self, data: bytes, *, is_end: bool = True) -> None:
+        """Take bytes; each message that is whole is sent, in order.
+
+        Returns once a message that sets something was carried out, or a question begun: its answer
+        is for ``read``.
+
+        Args:
+            is_end: the transport's END comes after them.
+
+        Raises:
+            Invalid, Refused, Conflict: it was not sent; what follows it in ``data`` neither.
+            Failed: it was sent, or was to be, and nobody knows what became of it.
+        """
+        left = self.begin_write(data, is_end=is_end)
+        if left is not None:
+            await left
+
+    def begin_write(self, data: bytes, *, is_end: bool = True) -> Coroutine[Any, Any, None] | None:
+        """``write`` as far as that waits for nothing: a question alone is begun here.
+
+        Returns:
+            What is left of it, to be awaited; ``None``: nothing.
+        """
+        self._check_open()
+        try:
+            taken = self._incoming.feed(data, is_end=is_end)
+        except Invalid as broken:
+            self._status.refuse(broken)
+            raise
+        if len(taken) == 1 and not self._turn.locked() and self._asks(taken[0]):
+            steps = self._steps(taken[0])
+            if not steps:
+                self._drop_unread()
+                self._ask(taken[0])
+                return None
+        return self._take_all(taken) if taken else None
+
+    async def read(self, count: int, timeout_s: float | None = None) -> tuple[bytes, bool]:
+        """The next bytes of the answer, as soon as it is there.
+
+        Args:
+            count: bytes at most.
+            timeout_s: how long to wait for it; ``None``: as long as its session's time limit.
+
+        Returns:
+            The bytes, and whether they are its last.
+
+        Raises:
+            Failed: TIMEOUT, it is not there yet, or nothing was asked; or why there is none.
+            EdgedError: what was asked was refused while it waited.
+        """
+        self._check_open()
+        question = self._question
+        if question is None:
+            self._status.cut(-420)
+            raise Failed("Nothing was asked, so there is nothing to read.", code=ErrorCode.TIMEOUT)
+        wait_s = self._limits()[1] if timeout_s is None else timeout_s
+        if not question.is_settled and not await self.wait_answered(wait_s):
+            raise Failed(
+                f"{self.instrument.called} has not answered within {wait_s:g} s.",
+                code=ErrorCode.TIMEOUT,
+                data={"instrument_id": self.instrument.id},
+            )
+        if question is not self._question:
+            raise Failed("What was asked was given up meanwhile.", code=ErrorCode.CANCELLED)
+        if question.error is not None:
+            self._drop()
+            raise question.error
+        piece, is_last = question.take(count)
+        if is_last:
+            self._drop()
+        return piece, is_last
+
+    async def wait_answered(self, timeout_s: float) -> bool:
+        """Wait until what was asked is settled; whether it is."""
+        if not self._settled.is_set():
+            limit_s = None if math.isinf(timeout_s) else timeout_s
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    await self._settled.wait()
+        return self._settled.is_set()
+
+    async def read_stb(self) -> int:
+        """The status byte: the instrument's with what is this program's own; never raises.
+
+        While a question of its own is under way the instrument is not asked: it would not answer.
+        """
+        own = self._status.byte
+        if self._question is not None:
+            return own | (StatusBit.MAV if self._question.has_answer else 0)
+        return own | await self._ask_stb()
+
+    async def clear(self) -> None:
+        """Device clear: what was asked is given up, and what was not read forgotten."""
+        self._incoming.clear()
+        self._drop()
+
+    async def trigger(self) -> None:
+        """Group execute trigger; as ``write`` of ``*TRG``."""
+        await self.write(b"*TRG")
+
+    async def lock(self, timeout_s: float = 0.0, *, lease_id: str = "") -> str:
+        """Have the unit to itself: a lease of a minute, to be renewed by ``renew_lock``.
+
+        Args:
+            timeout_s: how long to wait for somebody else to give it back.
+            lease_id: of a lock of another program, which it shares: it is that one's to give back.
+
+        Returns:
+            The lease's id: its own, or that by which its caller has the unit already.
+
+        Raises:
+            Conflict: LEASED, or another's run is under way there.
+            Refused, Failed: as bench__reserve.
+        """
+        self._check_open()
+        if lease_id:
+            self._caller = replace(self._caller, lease=lease_id)
+        until = self._work.clock.monotonic() + timeout_s
+        while True:
+            standing = self._work.leases.standing(self._caller, self.instrument)
+            if standing is Standing.OWN:
+                return self._caller.lease
+            is_last = self._work.clock.monotonic() >= until
+            if standing is Standing.FREE or is_last:
+                break
+            await self._work.clock.sleep(LOOK_AGAIN_S)
+        if self._lease_id:
+            # It has ended, by its time or by its owner's word.
+            self._forget_lock()
+        asked = {
+            "instruments": [self.instrument.id],
+            "ttl_s": LOCK_S,
+            "purpose": f"lock of {self._caller.client or 'a VISA program'}",
+        }
+        told = await self._ordered(Reserve, "visa.lock", asked)
+        self._lease_id = told["lease_id"]
+        self._caller = replace(self._caller, lease=self._lease_id)
+        return self._lease_id
+
+    async def renew_lock(self) -> None:
+        """Let its lock last a minute from now.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE, it has ended.
+        """
+        if self._lease_id:
+            await self._ordered(Renew, "visa.renew", {"lease_id": self._lease_id})
+
+    async def unlock(self) -> None:
+        """Give it back; one that has ended already is given back."""
+        if self._lease_id:
+            lease_id = self._lease_id
+            self._forget_lock()
+            with contextlib.suppress(EdgedError):
+                await self._ordered(Release, "visa.unlock", {"lease_id": lease_id})
+
+    def hold_lock(self, lease_id: str) -> None:
+        """Present a lease that its road holds for several programs; empty: none any more."""
+        self._forget_lock()
+        if lease_id:
+            self._lease_id = lease_id
+            self._caller = replace(self._caller, lease=lease_id)
+
+    def interrupted(self) -> None:
+        """Its road has carried an answer that, as it turns out, the program has never read."""
+        self._status.cut(-410)
+
+    async def close(self) -> None:
+        """The program is gone: its question is given up, its lock given back; may be said twice."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._drop()
+            self._on_close(self)
+            await self.unlock()
+
+    # One message
+
+    async def _take_all(self, messages: list[ProgramMessage]) -> None:
+        async with self._turn:
+            for message in messages:
+                await self._take(message)
+
+    def _steps(self, message: ProgramMessage) -> list[Step]:
+        return steps_of(message, self.instrument.connection.errors.query)
+
+    def _drop_unread(self) -> None:
+        """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
+        if self._question is not None:
+            is_unread = not self._question.is_over
+            self._drop()
+            if is_unread:
+                self._status.cut(-410)
+
+    async def _take(self, message: ProgramMessage) -> None:
+        self._drop_unread()
+        steps = self._steps(message)
+        if steps:
+            await self._take_apart(steps)
+        elif self._asks(message):
+            self._ask(message)
+        else:
+            await self._exchange(message)
+
+    def _ask(self, message: ProgramMessage) -> None:
+        """Begin a question."""
+        question = ProgramQuestion()
+
+        def tell(outcome: Outcome | None) -> None:
+            if question is self._question:
+                self._pending = None
+                self._conclude(question, outcome)
+
+        self._hold = Hold()
+        self._question = question
+        self._settled.clear()
+        begun = self._work.begin(self._action(message, self._hold), tell)
+        if isinstance(begun, Pending):
+            self._pending = begun
+            self._hold_ends = asyncio.get_running_loop().call_later(
+                self._limits()[1], self._hold.end
+            )
+            return
+        error = begun.error
+        if error is not None and not isinstance(error, Failed):
+            self._drop()
+            self._status.refuse(error)
+            raise error
+        self._conclude(question, begun)
+
+    def _conclude(self, question: ProgramQuestion, outcome: Outcome | None) -> None:
+        if outcome is None:
+            question.failed(Failed("What was asked was given up.", code=ErrorCode.CANCELLED))
+        elif outcome.error is not None:
+            self._status.refuse(outcome.error)
+            question.failed(outcome.error)
+        else:
+            question.answered(_answer(outcome) + self._line_end())
+        if question.error is not None and self._hold is not None:
+            self._hold.end()
+        self._settled.set()
+        if self.on_answer is not None:
+            self.on_answer()
+
+    async def _take_apart(self, steps: list[Step]) -> None:
+        """A message that asks for something of its own."""
+        answers = []
+        for step in steps:
+            answer = await self._answer_own(step)
+            if step.asks:
+                answers.append(answer)
+        if answers:
+            self._question = ProgramQuestion()
+            self._question.answered(b";".join(answers) + self._line_end())
+            self._settled.set()
+            if self.on_answer is not None:
+                self.on_answer()
+
+    async def _answer_own(self, step: Step) -> bytes:
+        match step.own:
+            case Own.CLEAR:
+                self._status.clear()
+                with contextlib.suppress(Refused, Conflict, Invalid):
+                    # Where somebody else has it, its own queue is all that is cleared.
+                    await self._exchange(_message(step.text), is_own=True)
+                return b""
+            case Own.EVENTS:
+                return str(self._status.events() | await self._ask_events(step.text)).encode()
+            case Own.STATUS:
+                return str(self._status.byte | await self._ask_stb()).encode()
+            case ErrorQuestion() if self._status.count:
+                return await self._answer_errors(step.own, step.text)
+            case _:
+                return await self._exchange(_message(step.text))
+
+    async def _answer_errors(self, asked: ErrorQuestion, text: str) -> bytes:
+        """Of a queue that is not empty: its own entries come first."""
+        match asked:
+            case ErrorQuestion.NEXT:
+                return str(self._status.next()).encode()
+            case ErrorQuestion.NEXT_CODE:
+                return str(self._status.next().number).encode()
+        count = self._status.count
+        theirs = b""
+        with contextlib.suppress(EdgedError):
+            theirs = (await self._exchange(_message(text), is_own=True)).strip()
+        if asked is ErrorQuestion.COUNT:
+            return str(count + (int(theirs) if theirs.isdigit() else 0)).encode()
+        entries = self._status.all()
+        is_bare = asked is ErrorQuestion.ALL_CODES
+        told = [str(e.number if is_bare else e).encode() for e in entries]
+        if theirs and theirs.lstrip(b"+-")[:1] != b"0":
+            told.append(theirs)
+        return b",".join(told)
+
+    async def _ask_events(self, text: str) -> int:
+        """The instrument's event register; not where somebody else has the instrument."""
+        if self._work.leases.standing(self._caller, self.instrument) is Standing.ANOTHERS:
+            return 0
+        answer = await self._exchange(_message(text))
+        return _number(answer)
+
+    async def _ask_stb(self) -> int:
+        """The instrument's status byte as it tells it; 0 where it does not."""
+        if not self._answers_stb:
+            return 0
+        try:
+            answer = await self._exchange(_message(Own.STATUS.value), is_own=True)
+        except Failed as failed:
+            # It may not know the question, and would be asked again and again.
+            self._answers_stb = failed.code is not ErrorCode.TIMEOUT
+            return 0
+        except EdgedError:
+            return 0
+        return _number(answer) & ~int(StatusBit.MAV)
+
+    async def _exchange(self, message: ProgramMessage, *, is_own: bool = False) -> bytes:
+        """Send a message and wait for what comes of it.
+
+        Args:
+            is_own: the program did not ask for it in so many words, and is told of no refusal.
+        """
+        outcome = await settled(partial(self._work.begin, self._action(message)))
+        error = outcome.error
+        if error is None:
+            self._status.complain(outcome.data["stale_errors"])
+            return _answer(outcome)
+        if isinstance(error, Failed) and error.code is ErrorCode.INSTRUMENT_ERROR:
+            # It went out, and the instrument complains: that is for the program to ask.
+            self._status.complain(error.data.get("errors", (error.message,)))
+            return b""
+        if not is_own:
+            self._status.refuse(error)
+        raise error
+
+    def _action(self, message: ProgramMessage, hold: Hold | None = None) -> SendProgram:
+        return SendProgram(
+            tool=PERMISSION,
+            caller=self._caller,
+            action_id=self._work.new_id(),
+            arguments={"instrument_id": self.instrument.id, "scpi_command": message.text},
+            instrument_id=self.instrument.id,
+            scpi=message.text,
+            data=message.data,
+            inside=message.inside,
+            timeout_s=self._limits()[0],
+            hold=hold,
+        )
+
+    async def _ordered(self, kind: type[Action], name: str, asked: dict[str, Any]) -> Any:
+        """Have something of the bench done, allowed as all else is."""
+        action = kind(
+            tool=name,
+            plain_tool=PERMISSION,
+            caller=self._caller,
+            action_id=self._work.new_id(),
+            arguments=asked,
+        )
+        outcome = await settled(partial(self._work.begin, action))
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.data
+
+    # Small things
+
+    def _asks(self, message: ProgramMessage) -> bool:
+        return asks(message, self.instrument.profile)
+
+    def _limits(self) -> tuple[float, float]:
+        """What an answer may take, and how long it holds the line unread, in seconds."""
+        if self.timeout_s is None:
+            return 0.0, self.instrument.connection.timeout_ms / 1000
+        if math.isinf(self.timeout_s):
+            return LONGEST_S, HELD_S
+        return min(self.timeout_s, LONGEST_S), min(self.timeout_s, LONGEST_S)
+
+    def _drop(self) -> None:
+        """The question is over: read, given up, or followed by another."""
+        pending, self._pending, self._question = self._pending, None, None
+        self._settled.clear()
+        if self._hold_ends is not None:
+            self._hold_ends.cancel()
+            self._hold_ends = None
+        if self._hold is not None:
+            self._hold.end()
+            self._hold = None
+        if pending is not None:
+            pending.cancel()
+
+    def _forget_lock(self) -> None:
+        if self._caller.lease == self._lease_id:
+            self._caller = replace(self._caller, lease="")
+        self._lease_id = ""
+
+    def _line_end(self) -> bytes:
+        return (self.instrument.connection.read_termination or "\n").encode("ascii")
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise Failed("This session is closed.", code=ErrorCode.UNKNOWN_SESSION)
+
+
+def _answer(outcome: Outcome) -> bytes:
+    block = outcome.data["block"]
+    return b"" if block is None else bytes(block)
+
+
+def _message(text: str) -> ProgramMessage:
+    return ProgramMessage(data=text.encode("latin-1"), text=text)
+
+
+def _number(answer: bytes) -> int:
+    """The number of a register; 0 where it is none."""
+    digits = answer.strip().lstrip(b"+")
+    return int(digits) & 0xFF if digits.isdigit() and len(digits) < 6 else 0

@@ -1,0 +1,167 @@
+"""A program's own error queue and event register: what was refused to it, and what it caused.
+
+A program that knows VISA only ever asks ``SYST:ERR?``, ``*ESR?`` and the status byte. What this
+daemon refuses has never reached the instrument, so it stands here, before the instrument's own
+entries. Pure.
+
+Source: SCPI-99 volume 2, 21.8; IEEE 488.2, 11.5.1.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, Refused
+from edged.scpi.answer_text import leading_integer
+
+__all__ = ["ErrorEntry", "ProgramStatus", "StatusBit", "entry_of"]
+
+MAX_ENTRIES: Final = 32
+MAX_TEXT: Final = 255
+"""Characters of an entry's text (SCPI-99, 21.8.2)."""
+
+
+class StatusBit(enum.IntFlag):
+    """The bits of a status byte that a program's own state sets."""
+
+    EAV = 0x04
+    MAV = 0x10
+
+
+WORDS: Final = {
+    -102: "Syntax error",
+    -203: "Command protected",
+    -221: "Settings conflict",
+    -222: "Data out of range",
+    -310: "System error",
+    -350: "Queue overflow",
+    -360: "Communication error",
+    -365: "Time out error",
+    -410: "Query INTERRUPTED",
+    -420: "Query UNTERMINATED",
+}
+NUMBERS: Final = {
+    ErrorCode.BAD_SCPI: -102,
+    ErrorCode.REQUIRES_SWEEP: -221,
+    ErrorCode.LOCKED_OUT: -221,
+    ErrorCode.DEAD_MAN: -221,
+    ErrorCode.INTERLOCK: -221,
+    ErrorCode.BUDGET: -221,
+    ErrorCode.NEEDS_APPROVAL: -221,
+    ErrorCode.APPROVAL_DENIED: -221,
+    ErrorCode.UNKNOWN_LEASE: -221,
+    ErrorCode.TIMEOUT: -365,
+    ErrorCode.DISCONNECTED: -360,
+}
+"""What an error is in SCPI's numbers, where its family does not say it."""
+EVENTS: Final = ((-199, 32), (-299, 16), (-399, 8), (-499, 4))
+"""The lowest number of a class, and its bit in the event register."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEntry:
+    """One entry of a queue, as it is answered."""
+
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        """``-222,"Data out of range;…"``."""
+        return f'{self.number},"{self.text}"'
+
+
+NO_ERROR: Final = ErrorEntry(0, "No error")
+
+
+def entry_of(error: EdgedError) -> ErrorEntry:
+    """What a program is told of an error of ours: limits are -222, what is held -221."""
+    match error:
+        case _ if error.code in NUMBERS:
+            number = NUMBERS[error.code]
+        case Invalid():
+            number = -222
+        case Refused():
+            number = -203
+        case Conflict():
+            number = -221
+        case _:
+            number = -310
+    return ErrorEntry(number, _text(number, error.message))
+
+
+class ProgramStatus:
+    """The queue and the register of one program on one unit."""
+
+    def __init__(self) -> None:
+        self._entries: deque[ErrorEntry] = deque()
+        self._events = 0
+
+    @property
+    def count(self) -> int:
+        """Entries that wait."""
+        return len(self._entries)
+
+    @property
+    def byte(self) -> int:
+        """Its part of the status byte, whether an answer waits apart."""
+        return int(StatusBit.EAV) if self._entries else 0
+
+    def refuse(self, error: EdgedError) -> None:
+        """Something was refused, or failed."""
+        self._enter(entry_of(error))
+
+    def cut(self, number: int) -> None:
+        """A question was cut off (-410), or nothing was asked (-420)."""
+        self._enter(ErrorEntry(number, WORDS[number]))
+
+    def complain(self, entries: Iterable[str]) -> None:
+        """The instrument's own entries, as they were read after this program's write."""
+        for entry in entries:
+            number = leading_integer(entry)
+            text = entry.partition(",")[2].strip().strip('"') if number is not None else entry
+            number = -310 if number is None else number
+            self._enter(ErrorEntry(number, _inside(text)))
+
+    def next(self) -> ErrorEntry:
+        """The oldest, which is taken."""
+        return self._entries.popleft() if self._entries else NO_ERROR
+
+    def all(self) -> list[ErrorEntry]:
+        """All of them, which are taken."""
+        entries = list(self._entries)
+        self._entries.clear()
+        return entries
+
+    def events(self) -> int:
+        """The register, which is cleared by being read."""
+        events, self._events = self._events, 0
+        return events
+
+    def clear(self) -> None:
+        """``*CLS``."""
+        self._entries.clear()
+        self._events = 0
+
+    def _enter(self, entry: ErrorEntry) -> None:
+        if len(self._entries) >= MAX_ENTRIES:
+            self._entries[-1] = ErrorEntry(-350, WORDS[-350])
+        else:
+            self._entries.append(entry)
+        if entry.number < 0:
+            self._events |= next((bit for least, bit in EVENTS if entry.number >= least), 8)
+        else:
+            self._events |= 8
+
+
+def _text(number: int, sentence: str) -> str:
+    return _inside(f"{WORDS[number]};{sentence}")
+
+
+def _inside(text: str) -> str:
+    """What can stand between an entry's quotes."""
+    clean = text.replace('"', "'").encode("ascii", errors="replace").decode("ascii")
+    return "".join(char if char.isprintable() else " " for char in clean)[:MAX_TEXT]

@@ -1,0 +1,48 @@
+"""The official Python SDK's client 1.x finds the issuer by itself, logs in, and asks a tool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from login import REDIRECT, PersonAtThePage, Store, say
+from mcp import ClientSession
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.streamable_http import streamablehttp_client
+from mcp.shared.auth import OAuthClientMetadata
+
+
+async def main(url: str, tool: str) -> None:
+    person, store = PersonAtThePage(), Store()
+
+    async def came_back() -> tuple[str, str | None]:
+        return person.came_back["code"], person.came_back.get("state")
+
+    auth = OAuthClientProvider(
+        server_url=url,
+        client_metadata=OAuthClientMetadata(
+            client_name="conformance",
+            redirect_uris=[REDIRECT],
+            grant_types=["authorization_code", "refresh_token"],
+            response_types=["code"],
+            token_endpoint_auth_method="none",
+        ),
+        storage=store,
+        redirect_handler=person.open,
+        callback_handler=came_back,
+    )
+    async with (
+        streamablehttp_client(url, auth=auth) as (reading, writing, _),
+        ClientSession(reading, writing) as session,
+    ):
+        await session.initialize()
+        first = json.loads((await session.call_tool(tool, {})).content[0].text)
+        # Its token has run out: the client renews it without a person.
+        auth.context.token_expiry_time = 1
+        given = store.seen
+        await session.call_tool(tool, {})
+        say({"result": first, "is_renewed": store.seen > given})
+
+
+asyncio.run(main(*sys.argv[1:]))

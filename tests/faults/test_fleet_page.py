@@ -1,0 +1,64 @@
+"""docs/fleet.md is pasted, block by block, into a shell on a machine of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.promises import promise
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^(?:<!-- ([a-z ]+) -->\n)?```sh\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+ALL_OF_IT_S = 300
+
+
+def script(page: str) -> str:
+    """The page's commands: what runs for ever in the background, the rest one after the other."""
+    lines = ["set -eu", "ip link set lo up", "trap 'kill $(jobs -p) 2> /dev/null; wait' EXIT"]
+    for number, (mark, commands) in enumerate(BLOCK.findall(page)):
+        if mark == "a terminal of its own":
+            lines.append(f"(\n{commands}) > terminal-{number}.log 2>&1 &")
+            # The next commands want what this one serves.
+            lines.append("sleep 1")
+        else:
+            assert mark == ""
+            lines.append(commands.replace("$3", "${3:-}"))
+    return "\n".join(lines)
+
+
+@pytest.mark.timeout(ALL_OF_IT_S + 20)
+@promise("fleet.page-of-commands")
+def test_ten_benches_are_found_called_and_stopped_by_the_commands_of_the_page(
+    tmp_path: Path,
+) -> None:
+    page = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    place = Path(sys.executable).parent
+    path = f"{place}{os.pathsep}{os.environ['PATH']}{os.pathsep}/usr/sbin"
+    assert shutil.which("edged", path=path)
+    done = subprocess.run(
+        ["unshare", "-rnp", "--fork", "--kill-child", "bash", "-c", script(page)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=ALL_OF_IT_S,
+        check=False,
+        env={**os.environ, "PATH": path, "HOME": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    answers: list[Any] = [json.loads(line) for line in done.stdout.splitlines() if line]
+    found, called, history, stopped = (answer["result"]["structuredContent"] for answer in answers)
+    assert {row["edge_id"] for row in found["instruments"]} == {f"edge-{n}" for n in range(1, 11)}
+    assert all(row["is_free"] for row in found["instruments"])
+    assert called["edge_id"] == "edge-3"
+    assert called["result"]["instruments"]
+    assert all(edge["is_answered"] for edge in history["edges"])
+    assert len(stopped["edges"]) == 10
+    assert stopped["is_confirmed"] is True

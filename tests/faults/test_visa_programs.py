@@ -1,0 +1,173 @@
+"""Programs that know VISA beside an agent on one unit: no answer is another's, whatever breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.bench.mcp_client import McpClient
+from tests.promises import promise
+
+PROFILE = """
+format: 1
+profile_key: acme_numbered
+version: 1
+manufacturer: ACME
+model: PSU1
+instrument_class: power_supply
+source: made for tests
+match: {idn: 'acme,psu1'}
+connection: {errors: {kind: queue, query: "SYST:ERR?"}}
+commands:
+  echo:
+    scpi: "ECHO? {number}"
+    is_query: true
+    parameters: {number: {type: int}}
+    returns: {type: int}
+"""
+QUESTIONS = 10_000
+
+
+@contextlib.asynccontextmanager
+async def bench(directory: Path) -> AsyncIterator[tuple[EngineProcess, LoopbackInstrument]]:
+    (directory / "profiles").mkdir(exist_ok=True)
+    (directory / "profiles" / "acme_numbered.yaml").write_text(PROFILE)
+    async with LoopbackInstrument() as unit:
+        config = {
+            "PROFILE_DIRS": [str(directory / "profiles")],
+            "INSTRUMENTS": [{"address": unit.address, "name": "psu1"}],
+        }
+        made = running_engine(directory, sim=False, config=config)
+        engine = await asyncio.to_thread(made.__enter__)
+        try:
+            yield engine, unit
+        finally:
+            await asyncio.to_thread(made.__exit__, None, None, None)
+
+
+async def program(url: str, count: int, first: int) -> Process:
+    words = ("-m", "tests.bench.visa_asker", url, "psu1", str(count), str(first))
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *words,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+async def told(process: Process) -> dict[str, Any]:
+    out, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()[-2_000:]
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+async def ask_as_agent(engine: EngineProcess, count: int, first: int) -> list[Any]:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-06-18")
+    crossed = []
+    for number in range(first, first + count):
+        result = await client.call(
+            "execute_command",
+            {"instrument_id": "psu1", "command_name": "echo", "parameters": {"number": number}},
+        )
+        found = result["structuredContent"]
+        if found["data"] != number:
+            crossed.append([number, found])
+    return crossed
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(400)
+async def test_two_programs_and_an_agent_ask_ten_thousand_each_and_none_is_crossed(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        programs = [await program(engine.mcp_url, QUESTIONS, n * 1_000_000) for n in (1, 2)]
+        agents, *askers = await asyncio.gather(
+            ask_as_agent(engine, QUESTIONS, 3_000_000), *map(told, programs)
+        )
+    assert agents == []
+    assert askers == [{"right": QUESTIONS, "crossed": []}] * 2
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(240)
+async def test_programs_that_are_killed_in_the_middle_cross_nothing(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        asking = asyncio.create_task(ask_as_agent(engine, 1_500, 3_000_000))
+        steady = await program(engine.mcp_url, 1_500, 1_000_000)
+        for _ in range(4):
+            doomed = await program(engine.mcp_url, 100_000, 2_000_000)
+            await asyncio.sleep(1.0)
+            doomed.send_signal(signal.SIGKILL)
+            await doomed.communicate()
+        assert await asking == []
+        assert (await told(steady))["crossed"] == []
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(240)
+async def test_an_instrument_that_says_more_than_it_is_asked_crosses_nothing(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (engine, unit):
+        # Each answer is followed by a line that nobody asked for.
+        unit.after = b"999999\n"
+        # Once it was caught at that, each question waits for what follows its answer.
+        steady = await program(engine.mcp_url, 25, 1_000_000)
+        assert await ask_as_agent(engine, 25, 3_000_000) == []
+        assert (await told(steady))["crossed"] == []
+
+
+@promise("visa.client-gone")
+@pytest.mark.timeout(120)
+async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        client = McpClient(engine.ports["mcp_port"])
+        await client.initialize("2025-06-18")
+
+        async def asked(method: str, **params: Any) -> Any:
+            return (await client.request(f"edged/visa.{method}", params)).json()
+
+        number = (await asked("open", resource="psu1"))["result"]["session"]
+        garbage: list[dict[str, Any]] = [
+            {"session": "x", "text": "*IDN?"},
+            {"session": number},
+            {"session": number, "text": "é"},
+            {"session": number, "base64": "%%%"},
+            {"session": number, "text": "*IDN?", "timeout_ms": -1},
+            {"session": number, "text": "*IDN?", "timeout_ms": "soon"},
+            {"session": number, "text": "X #99"},
+            {"session": number, "text": "X #19123"},
+            {"session": number, "text": ";" * 20_000 + "?"},
+            {"session": number, "text": "A?;" * 100},
+            {"session": number, "text": "\x00\x07\x1b[2J?"},
+            {"session": True, "text": "*IDN?"},
+        ]
+        for params in garbage:
+            answer = await asked("write", **params)
+            assert "error" in answer, params
+            assert "Traceback" not in json.dumps(answer)
+        for count in (0, -1, "all", True, 1 << 40):
+            answer = await asked("read", session=number, count=count)
+            assert "error" in answer
+        await asked("clear", session=number)
+        last = await asked("write", session=number, text="ECHO? 5", wait_ms=1_000)
+        assert last["result"]["text"] == "5\n"
+        assert await ask_as_agent(engine, 20, 100) == []

@@ -1,0 +1,169 @@
+"""Each guard of the bench, met by a program that speaks HiSLIP."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.protocol.hislip import MessageType
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.hislip_program import HislipEnded, HislipProgram
+from tests.bench.relay_chain import wait_for
+from tests.promises import promise
+
+SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
+CONFLICT = "-221,"
+
+
+@contextmanager
+def bench_of(
+    directory: Path, told: Mapping[str, Any], **config: Any
+) -> Iterator[tuple[EngineProcess, HislipProgram]]:
+    """An engine whose owner says that of the bench, and a program at psu1."""
+    (directory / "bench.yaml").write_text(json.dumps({"format": 1, **told}))
+    with running_engine(directory, config={**SERVING, **config}) as engine:
+        wait_for(lambda: len(engine.tool("list_instruments")["result"]) == 3)
+        with HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1") as program:
+            yield engine, program
+
+
+def error_of(program: HislipProgram) -> str:
+    return program.query("SYST:ERR?")
+
+
+def volts(program: HislipProgram) -> float:
+    return float(program.query(":SOUR1:VOLT?"))
+
+
+@promise("hislip.guards")
+def test_the_owners_limits_and_denials_hold(tmp_path: Path) -> None:
+    told = {"psu1": {"limits": {"set_voltage": {"voltage": {"max": 4}}}, "deny": ["output_on"]}}
+    with bench_of(tmp_path, told) as (_engine, program):
+        assert "over the maximum 4 V" in program.refusal(":SOUR1:VOLT 5")
+        assert error_of(program).startswith("-222,")
+        assert "owner of this bench denies" in program.refusal(":OUTP CH1,ON")
+        assert error_of(program).startswith("-203,")
+        program.set(":SOUR1:VOLT 3.5")
+        assert volts(program) == 3.5
+
+
+@promise("hislip.guards")
+@pytest.mark.parametrize(
+    ("raw", "passes", "refused"),
+    [
+        ("known", ":SOUR1:VOLT 1", ":SYST:BEEP"),
+        ("queries", ":SOUR1:VOLT?", ":SOUR1:VOLT 1"),
+        ("off", "*IDN?", ":SOUR1:VOLT?"),
+    ],
+)
+def test_raw_scpi_says_what_may_be_sent(
+    tmp_path: Path, raw: str, passes: str, refused: str
+) -> None:
+    (tmp_path / "bench.yaml").write_text("format: 1\n")
+    with (
+        running_engine(tmp_path, config={**SERVING, "RAW_SCPI": raw}) as engine,
+        HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1") as program,
+    ):
+        assert program.refusal(refused)
+        assert error_of(program).startswith("-203,")
+        program.write(passes)
+        assert program.read() if "?" in passes else program.is_silent()
+
+
+@promise("hislip.guards")
+def test_permissions_are_those_of_send_scpi(tmp_path: Path) -> None:
+    config = {**SERVING, "DIRECT_TOOLS_ALLOW": ["get_status", "list_instruments"]}
+    with (
+        running_engine(tmp_path, config=config) as engine,
+        pytest.raises(HislipEnded, match="send_scpi"),
+    ):
+        HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1")
+
+
+@promise("hislip.guards")
+def test_what_is_dangerous_is_refused_where_the_owner_allows_no_danger(tmp_path: Path) -> None:
+    with bench_of(tmp_path, {}, DIRECT_DANGER_ALLOW=False) as (_engine, program):
+        assert "dangerous" in program.refusal(":OUTP CH1,ON")
+        assert error_of(program).startswith("-203,")
+
+
+@promise("hislip.guards")
+def test_a_sweep_owns_its_parameter(tmp_path: Path) -> None:
+    with bench_of(tmp_path, {}) as (engine, program):
+        begun = engine.tool(
+            "start_sweep",
+            instrument_id="psu1",
+            command_name="set_voltage",
+            parameters={"channel": 1},
+            target_value=5,
+            sweep_rate=0.05,
+        )
+        assert not begun["is_error"], begun
+        sentence = program.refusal(":SOUR1:VOLT 1")
+        assert begun["result"]["sweep_id"] in sentence
+        assert error_of(program).startswith(CONFLICT)
+        assert volts(program) >= 0
+        engine.tool("stop_sweep", sweep_id=begun["result"]["sweep_id"])
+
+
+@promise("hislip.guards")
+def test_a_person_is_asked_and_what_is_denied_is_refused(tmp_path: Path) -> None:
+    told = {"psu1": {"confirm": ["output_on"], "confirm_by": ["cli"]}}
+    with bench_of(tmp_path, told) as (engine, program):
+        for is_yes in (False, True):
+            program.write(":OUTP CH1,ON")
+            wait_for(lambda: engine.rpc("approvals.list")["approvals"])
+            (waiting,) = engine.rpc("approvals.list")["approvals"]
+            assert re.search(r"HiSLIP zz, PID \d+ .* at 127\.0\.0\.1", waiting["who"])
+            # Others are not kept waiting by it, and the program may ask how things are.
+            assert engine.tool("send_scpi", instrument_id="psu1", scpi_command="*IDN?")["result"]
+            assert program.status() == 0
+            how = "approvals.approve" if is_yes else "approvals.deny"
+            engine.rpc(how, approval_id=waiting["approval_id"], by="anna")
+            if is_yes:
+                assert program.query(":OUTP? CH1") in ("ON", "1")
+            else:
+                assert program.sync.next().kind == MessageType.ERROR
+                assert error_of(program)[:1] == "-"
+
+
+@promise("hislip.guards")
+def test_a_budget_is_counted_over_all_roads(tmp_path: Path) -> None:
+    with bench_of(tmp_path, {"psu1": {"budget": {"output_on": {"per_hour": 2}}}}) as (
+        engine,
+        program,
+    ):
+        program.set(":OUTP CH1,ON")
+        used = engine.tool(
+            "execute_command",
+            instrument_id="psu1",
+            command_name="output_on",
+            parameters={"channel": 1},
+        )
+        assert not used["is_error"], used
+        assert "all that the owner allows" in program.refusal(":OUTP CH1,ON")
+        assert error_of(program).startswith("-221,")
+        program.set(":OUTP CH1,OFF")
+
+
+@promise("hislip.guards")
+def test_an_interlock_is_read_before_what_it_guards(tmp_path: Path) -> None:
+    rule = {
+        "name": "rail",
+        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+        "must": "value > 100",
+        "max_age_s": 10,
+        "poll_s": 1,
+        "guards": ["psu1.output_on"],
+        "trip": "abort",
+    }
+    with bench_of(tmp_path, {"interlocks": [rule]}) as (_engine, program):
+        assert "rail" in program.refusal(":OUTP CH1,ON")
+        assert error_of(program).startswith(CONFLICT)
+        assert program.query(":OUTP? CH1") in ("OFF", "0")

@@ -1,0 +1,292 @@
+"""Interlocks whose meters hang, lie and are late, whose supplies hang, and that are two at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.engine_process import EngineProcess
+from tests.bench.guarded_supply import done, engine_on
+from tests.bench.relay_chain import wait_for
+from tests.bench.sim_bench import SimBench, running_bench
+from tests.promises import promise
+
+POLL_S, MAX_AGE_S = 0.5, 1.5
+ABORT_S = 1.0
+NAMES = ("psu1", "psu2")
+
+
+def rule(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "rail",
+        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+        "must": "value < 3",
+        "max_age_s": MAX_AGE_S,
+        "poll_s": POLL_S,
+        "guards": ["psu1"],
+        "trip": "abort",
+        **more,
+    }
+
+
+@contextmanager
+def bench_of(
+    directory: Path, *rules: dict[str, Any], instruments: str = "psu1,dmm1"
+) -> Iterator[tuple[EngineProcess, SimBench]]:
+    (directory / "bench.yaml").write_text(json.dumps({"format": 1, "interlocks": list(rules)}))
+    with (
+        running_bench("--instruments", instruments) as sim,
+        engine_on(directory, sim, None) as engine,
+    ):
+        yield engine, sim
+
+
+def call(engine: EngineProcess, name: str, unit: str = "psu1", **parameters: Any) -> Any:
+    return engine.tool(
+        "execute_command",
+        instrument_id=unit,
+        command_name=name,
+        parameters={"channel": 1, **parameters},
+    )
+
+
+def switch_on(engine: EngineProcess, unit: str = "psu1") -> None:
+    done(call(engine, "set_voltage", unit, voltage=1))
+    done(call(engine, "output_on", unit))
+
+
+def interlocks(engine: EngineProcess) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in engine.tool("get_status")["result"]["interlocks"]}
+
+
+def watches(engine: EngineProcess, name: str = "rail") -> None:
+    wait_for(lambda: interlocks(engine)[name]["state"] == "watching")
+
+
+def is_on(sim: SimBench, unit: str = "psu1") -> bool:
+    return bool(sim.state(unit)["ch1"]["is_on"])
+
+
+def off_after_s(sim: SimBench, unit: str = "psu1") -> float:
+    began = time.monotonic()
+    wait_for(lambda: not is_on(sim, unit))
+    return time.monotonic() - began
+
+
+def sequences(engine: EngineProcess) -> list[dict[str, Any]]:
+    return list(engine.tool("get_status")["result"]["sequences"])
+
+
+def lockouts(engine: EngineProcess) -> list[dict[str, Any]]:
+    return list(engine.tool("get_status")["result"]["lockouts"])
+
+
+@promise("interlock.trip")
+def test_a_bad_reading_has_it_off_within_poll_s_and_a_second(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        for _ in range(3):
+            switch_on(engine)
+            watches(engine)
+            sim.tell("psu1", ":SOUR1:VOLT 5")
+            assert off_after_s(sim) <= POLL_S + 1
+            sim.tell("psu1", ":SOUR1:VOLT 1")
+            wait_for(lambda: interlocks(engine)["rail"]["state"] != "watching")
+
+
+@promise("interlock.missing")
+@pytest.mark.parametrize("fault", ["freeze", "refuse", "garbage", "timeout", "hang"])
+def test_no_reading_has_it_off_within_poll_s_max_age_s_and_a_second(
+    tmp_path: Path, fault: str
+) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.fault("dmm1", fault, count=1_000 if fault in {"garbage", "timeout"} else None)
+        assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
+        assert "gave no reading" in interlocks(engine)["rail"]["reason"]
+
+
+@promise("interlock.missing")
+def test_a_hundred_writes_that_wait_for_a_hung_meter_make_the_trip_no_later(
+    tmp_path: Path,
+) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.fault("dmm1", "freeze")
+        with ThreadPoolExecutor(100) as pool:
+            answers = [pool.submit(call, engine, "set_voltage", voltage=1) for _ in range(100)]
+            took_s = off_after_s(sim)
+            assert all(answer.result(60)["is_error"] for answer in answers)
+        assert took_s <= POLL_S + MAX_AGE_S + 1
+
+
+@promise("interlock.trip")
+def test_while_the_line_of_one_supply_hangs_the_others_trip_again_and_again(
+    tmp_path: Path,
+) -> None:
+    guarding = rule(guards=list(NAMES))
+    with (
+        bench_of(tmp_path, guarding, instruments="psu1,psu2=rigol_dp832,dmm1") as (engine, sim),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        for unit in NAMES:
+            switch_on(engine, unit)
+        curve = {
+            "instrument_id": "psu1",
+            "sequence_name": "iv_curve",
+            "parameters": {"channel": 1, "stop": 2, "points": 400},
+        }
+        running = pool.submit(engine.tool, "execute_sequence", **curve)
+        wait_for(lambda: any(run["steps_executed"] > 8 for run in sequences(engine)))
+        watches(engine)
+        sim.fault("psu1", "freeze")
+        for _ in range(2):
+            sim.fault("dmm1", "refuse")
+            assert off_after_s(sim, "psu2") <= POLL_S + MAX_AGE_S + 1
+            assert is_on(sim, "psu1")
+            sim.clear("dmm1")
+            wait_for(lambda: not call(engine, "output_on", "psu2")["is_error"])
+            watches(engine)
+        # And by a hand at its front panel, while the meter is bad still.
+        sim.fault("dmm1", "refuse")
+        assert off_after_s(sim, "psu2") <= POLL_S + MAX_AGE_S + 1
+        sim.tell("psu2", ":OUTP CH1,ON")
+        done(call(engine, "get_output", "psu2"))
+        assert off_after_s(sim, "psu2") <= POLL_S + MAX_AGE_S + 1
+        sim.clear("psu1")
+        wait_for(lambda: not is_on(sim, "psu1"))
+        assert running.result(60)["is_error"]
+
+
+@promise("interlock.lockout")
+def test_every_guarded_unit_is_locked_out_at_once_though_the_line_of_one_hangs(
+    tmp_path: Path,
+) -> None:
+    guarding = rule(guards=list(NAMES), trip="lockout")
+    with bench_of(tmp_path, guarding, instruments="psu1,psu2=rigol_dp832,dmm1") as (engine, sim):
+        for unit in NAMES:
+            switch_on(engine, unit)
+        sweep = {
+            "instrument_id": "psu1", "command_name": "set_voltage", "parameters": {"channel": 1},
+            "target_value": 2, "sweep_rate": 0.01,
+        }  # fmt: skip
+        done(engine.tool("start_sweep", **sweep))
+        watches(engine)
+        sim.fault("psu1", "freeze")
+        sim.fault("dmm1", "refuse")
+        assert off_after_s(sim, "psu2") <= POLL_S + MAX_AGE_S + 1
+        assert {one["alias"] for one in lockouts(engine)} == set(NAMES)
+        assert call(engine, "output_on", "psu2")["error"]["code"] == "locked_out"
+
+
+@promise("interlock.lockout")
+def test_a_trip_leaves_what_a_person_said_when_he_locked_it_out(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule(trip="lockout")) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        engine.rpc("lockout.set", instrument_id="psu1", reason="hands inside", by="anna")
+        sim.tell("psu1", ":SOUR1:VOLT 5")
+        assert off_after_s(sim) <= POLL_S + 1
+        wait_for(lambda: "rail" in lockouts(engine)[0]["reason"])
+        (lock,) = lockouts(engine)
+        assert lock["by"] == "anna"
+        assert lock["reason"].startswith("hands inside")
+        assert "must be: value < 3" in lock["reason"]
+
+
+@promise("interlock.trip")
+def test_of_two_that_guard_one_unit_each_holds(tmp_path: Path) -> None:
+    rail = rule(cool_down_s=600)
+    lead = rule(name="lead", must="value > -1", trip="lockout", guards=["psu1.output_on"])
+    with bench_of(tmp_path, rail, lead) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        watches(engine, "lead")
+        sim.fault("dmm1", "refuse")
+        assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
+        wait_for(lambda: all(one["reason"] for one in interlocks(engine).values()))
+        (lock,) = lockouts(engine)
+        assert lock["by"] == "the interlock lead"
+        sim.clear("dmm1")
+        engine.rpc("lockout.clear", instrument_id="psu1")
+        wait_for(lambda: "cools down" in json.dumps(call(engine, "output_on")))
+        assert not is_on(sim)
+
+
+@promise("interlock.trip")
+def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.tell("psu1", ":SOUR1:VOLT 5")
+        off_after_s(sim)
+        wait_for(lambda: interlocks(engine)["rail"]["state"] == "idle")
+        assert "must be" in interlocks(engine)["rail"]["reason"]
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+        sim.tell("psu1", ":SOUR1:VOLT 1")
+        with engine_on(tmp_path, sim, None) as again:
+            assert "must be" in interlocks(again)["rail"]["reason"]
+            wait_for(lambda: not call(again, "set_voltage", voltage=1)["is_error"])
+            assert interlocks(again)["rail"]["reason"] is None
+            again.process.send_signal(signal.SIGKILL)
+            again.process.wait()
+        with engine_on(tmp_path, sim, None) as last:
+            assert interlocks(last)["rail"]["reason"] is None
+
+
+@promise("interlock.every-road")
+def test_a_typed_recall_may_be_what_is_guarded_as_a_raw_one_may(tmp_path: Path) -> None:
+    guarding = rule(must="value > 100", guards=["psu1.output_on"])
+    model = "psu1=siglent_spd3303x,dmm1"
+    with bench_of(tmp_path, guarding, instruments=model) as (engine, sim):
+        begun = sim.mark()
+        answer = engine.tool(
+            "execute_command",
+            instrument_id="psu1",
+            command_name="recall_state",
+            parameters={"memory": 1},
+        )
+        assert answer["error"]["code"] == "interlock", answer
+        assert sim.received("psu1", since=begun) == []
+
+
+@promise("interlock.trip")
+def test_an_output_that_was_read_to_be_on_is_watched(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule(guards=["psu1.output_on"])) as (engine, sim):
+        # A person, at the front panel.
+        sim.tell("psu1", ":SOUR1:VOLT 1", ":OUTP CH1,ON")
+        assert interlocks(engine)["rail"]["state"] == "idle"
+        done(call(engine, "get_output"))
+        watches(engine)
+        sim.tell("psu1", ":SOUR1:VOLT 5")
+        assert off_after_s(sim) <= POLL_S + 1
+
+
+@promise("interlock.survives")
+def test_after_kill_9_between_a_trip_and_its_abort_it_is_made_off_and_stays_locked_out(
+    tmp_path: Path,
+) -> None:
+    with bench_of(tmp_path, rule(trip="lockout")) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.fault("psu1", "freeze")
+        sim.fault("dmm1", "refuse")
+        wait_for(lambda: bool(lockouts(engine)))
+        assert is_on(sim)
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+        sim.clear("psu1")
+        with engine_on(tmp_path, sim, None) as again:
+            assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
+            assert [one["by"] for one in lockouts(again)] == ["the interlock rail"]
+            assert call(again, "output_on")["error"]["code"] == "locked_out"

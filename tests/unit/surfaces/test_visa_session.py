@@ -1,0 +1,306 @@
+"""A VISA session on loopback instruments: what a program is told, and whose answer it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edged.actions.action import SendProgram
+from edged.auth.permissions import Grant
+from edged.clock import SystemClock
+from edged.commands.leases import Standing
+from edged.config.keys import RawScpi
+from edged.errors import Failed, Invalid, NotFound, Refused
+from edged.instruments.conversation import raw_conversation
+from edged.instruments.mailbox import Priority
+from edged.profiles.model import Command, Parameter, ParameterType, ScalarAnswer
+from edged.scpi.answer_text import AnswerType
+from edged.transports.visa import VisaLibrary
+from tests.bench.lab import PROFILE, Lab
+from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.bench.visa_bench import VisaBench, query
+from tests.promises import promise
+
+VOLTAGE = Parameter(name="voltage", type=ParameterType.FLOAT, unit="V", min=0, max=5)
+SUPPLY = replace(
+    PROFILE,
+    commands={
+        "set_voltage": Command(
+            name="set_voltage", scpi=("VOLT {voltage}",), parameters={"voltage": VOLTAGE}
+        ),
+        "get_voltage": Command(
+            name="get_voltage",
+            scpi=("VOLT?",),
+            is_query=True,
+            returns=ScalarAnswer(type=AnswerType.FLOAT),
+        ),
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def library() -> Iterator[VisaLibrary]:
+    opened = VisaLibrary(library="@py", clock=SystemClock())
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def supply() -> AsyncIterator[LoopbackInstrument]:
+    async with LoopbackInstrument() as instrument:
+        yield instrument
+
+
+@pytest.fixture
+async def lab(library: VisaLibrary, supply: LoopbackInstrument) -> AsyncIterator[Lab]:
+    lab = Lab(library, (SUPPLY,))
+    await lab.begin(supply)
+    yield lab
+    await lab.discovery.stop()
+    await lab.pool.stop()
+
+
+@pytest.fixture
+def bench(lab: Lab) -> VisaBench:
+    return VisaBench(lab)
+
+
+async def test_what_is_asked_is_answered_with_its_line_end(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    await session.write(b"ECHO? 12\n")
+    assert await session.read(2) == (b"12", False)
+    assert await session.read(100) == (b"\n", True)
+    (action,) = bench.actions
+    assert isinstance(action, SendProgram)
+    assert (action.tool, action.caller.client) == ("send_scpi", "script.py")
+
+
+async def test_a_known_command_is_held_to_the_profiles_bounds_though_raw_scpi_is_free(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    with pytest.raises(Invalid, match="99"):
+        await session.write(b"VOLT 99")
+    with pytest.raises(Refused):
+        await session.write(b":VOLT MAX")
+    await session.write(b"VOLT 3;")
+    assert not any("99" in line or "MAX" in line for line in supply.received)
+    assert "VOLT 3;" in supply.received
+
+
+@promise("visa.own-queue")
+async def test_a_refusal_stands_in_the_programs_own_queue_in_every_spelling(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session, other = bench.session(supply.address), bench.session(supply.address, "other.py")
+    for ask in ("SYST:ERR?", ":SYSTem:ERRor:NEXT?", "STAT:QUE?", "syst:err?"):
+        with pytest.raises(Invalid):
+            await session.write(b"VOLT 99")
+        assert await session.read_stb() & 4
+        assert (await query(session, ask)).startswith('-222,"Data out of range;')
+        assert not await session.read_stb() & 4
+    assert (await query(other, "SYST:ERR?")).startswith("0")
+    with pytest.raises(Invalid):
+        await session.write(b"VOLT 99")
+    assert await query(session, "SYST:ERR:CODE?") == "-222"
+
+
+@promise("visa.own-queue")
+async def test_clearing_clears_the_programs_own_queue_and_register(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    supply.special["*ESR?"] = lambda: b"1\n"
+    with pytest.raises(Invalid):
+        await session.write(b"VOLT 99")
+    assert await query(session, "*ESR?") == str(16 | 1)
+    assert await query(session, "*ESR?") == "1"
+    with pytest.raises(Invalid):
+        await session.write(b"VOLT 99")
+    await session.write(b"*CLS")
+    assert "*CLS" in supply.received
+    assert (await query(session, "SYST:ERR?")).startswith("0")
+
+
+@promise("visa.own-queue")
+async def test_the_register_of_an_instrument_that_another_has_is_not_read(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    bench.leases.standing_now = Standing.ANOTHERS
+    assert await query(session, "*ESR?") == "0"
+    assert "*ESR?" not in supply.received
+
+
+async def test_what_the_instrument_complains_of_is_the_writers_to_ask(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session, other = bench.session(supply.address), bench.session(supply.address, "other.py")
+    supply.errors.append('-113,"Undefined header"')
+    await session.write(b"NONSENSE")
+    assert (await query(other, "SYST:ERR?")).startswith("0")
+    assert await query(session, "SYST:ERR?") == '-113,"Undefined header"'
+
+
+@promise("visa.held-question")
+async def test_a_question_keeps_the_line_until_it_is_read(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session, other = bench.session(supply.address), bench.session(supply.address, "other.py")
+    await session.write(b"ECHO? mine")
+    await session.wait_answered(5)
+    theirs = asyncio.create_task(query(other, "ECHO? theirs"))
+    await asyncio.sleep(0.05)
+    assert not theirs.done()
+    assert "ECHO? theirs" not in supply.received
+    assert (await session.read(100))[0] == b"mine\n"
+    assert await theirs == "theirs"
+
+
+@promise("visa.held-question")
+async def test_what_makes_safe_passes_a_line_that_is_kept(
+    bench: VisaBench, lab: Lab, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    await session.write(b"ECHO? mine")
+    await session.wait_answered(5)
+    unit = session.instrument
+    await unit.converse(
+        lambda: raw_conversation(lines=("ECHO? off",), asks=True, connection=unit.connection),
+        priority=Priority.SAFE, timeout_s=1, name="abort",
+    )  # fmt: skip
+    assert supply.received[-1] == "ECHO? off"
+    assert (await session.read(100))[0] == b"mine\n"
+
+
+@promise("visa.held-question")
+@pytest.mark.parametrize("how", ["time", "close", "clear", "next"])
+async def test_a_kept_line_is_given_back(
+    bench: VisaBench, supply: LoopbackInstrument, how: str
+) -> None:
+    timeout_s = 0.2 if how == "time" else 30.0
+    session = bench.session(supply.address, timeout_s=timeout_s)
+    other = bench.session(supply.address, "other.py", timeout_s=10.0)
+    await session.write(b"ECHO? mine")
+    await session.wait_answered(5)
+    waiting = asyncio.create_task(query(other, "ECHO? theirs"))
+    match how:
+        case "close":
+            await session.close()
+        case "clear":
+            await session.clear()
+        case "next":
+            await session.write(b"VOLT 1")
+    async with asyncio.timeout(5):
+        assert await waiting == "theirs"
+    if how == "time":
+        assert (await session.read(100))[0] == b"mine\n"
+    if how == "next":
+        assert await query(session, "SYST:ERR?") == '-410,"Query INTERRUPTED"'
+
+
+async def test_who_reads_without_having_asked_is_told_at_once(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    with pytest.raises(Failed, match="Nothing was asked"):
+        await session.read(100)
+    assert await query(session, "SYST:ERR?") == '-420,"Query UNTERMINATED"'
+
+
+@promise("visa.not-crossed")
+async def test_a_late_answer_is_not_taken_for_the_next_ones(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address, timeout_s=0.05)
+    await session.write(b"DELAY? 0.2")
+    with pytest.raises(Failed, match="not answered"):
+        await session.read(100)
+    session.timeout_s = 5.0
+    assert await query(session, "ECHO? next") == "next"
+
+
+@promise("visa.messages")
+async def test_a_block_goes_out_byte_for_byte_and_comes_so(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    block = b"#14\x00\n;\xff"
+    await session.write(b":DATA:ARB " + block + b"\n")
+    assert (await query(session, "*IDN?")).startswith("ACME")
+    supply.special["CURVE?"] = lambda: b"#15\x00\n;\xff\x00\n"
+    await session.write(b"CURVE?")
+    assert (await session.read(100))[0] == b"#15\x00\n;\xff\x00\n"
+
+
+@promise("visa.messages")
+async def test_lines_in_a_block_are_judged_as_lines_too(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    with pytest.raises(Invalid, match="99"):
+        await session.write(b"FOO #18;VOLT 99\n")
+    assert not any("99" in line for line in supply.received)
+
+
+@promise("visa.always")
+@pytest.mark.parametrize("raw", [RawScpi.OFF, RawScpi.QUERIES, RawScpi.KNOWN])
+async def test_what_tells_who_it_is_passes_whatever_raw_scpi_says(
+    lab: Lab, supply: LoopbackInstrument, raw: RawScpi
+) -> None:
+    session = VisaBench(lab, raw=raw).session(supply.address)
+    for text in ("*OPC?", "*STB?", "*OPT?"):
+        supply.special[text] = lambda: b"1\n"
+        await query(session, text)
+    await query(session, "*IDN?")
+    await query(session, "SYST:ERR?")
+    await session.write(b"*CLS")
+    if raw is not RawScpi.QUERIES:
+        with pytest.raises(Refused):
+            await session.write(b"ECHO? 1")
+        assert (await query(session, "SYST:ERR?")).startswith('-203,"Command protected;')
+
+
+async def test_danger_is_that_of_the_known_command_or_all_of_it(
+    lab: Lab, supply: LoopbackInstrument
+) -> None:
+    calm = Grant(tools=frozenset({"send_scpi"}), danger=False)
+    session = VisaBench(lab, grant=calm).session(supply.address)
+    await session.write(b"VOLT 2")
+    await query(session, "*IDN?")
+    with pytest.raises(Refused, match="dangerous"):
+        await session.write(b"ECHO? 1")
+
+
+async def test_who_may_not_send_scpi_opens_nothing(lab: Lab, supply: LoopbackInstrument) -> None:
+    grant = Grant(tools=frozenset({"list_instruments"}), danger=True)
+    with pytest.raises(Refused):
+        VisaBench(lab, grant=grant).session(supply.address)
+
+
+async def test_a_unit_is_found_by_every_name_of_it(bench: VisaBench, lab: Lab) -> None:
+    (unit,) = lab.pool.all()
+    for name in (unit.id, unit.address, unit.address.lower(), "A001"):
+        assert bench.desk.find(name) is unit
+    with pytest.raises(NotFound):
+        bench.desk.find("nobody")
+
+
+async def test_three_that_ask_at_once_never_get_anothers_answer(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    async def ask(program: str) -> list[Any]:
+        session = bench.session(supply.address, program, timeout_s=20.0)
+        return [
+            (program, number)
+            for number in range(200)
+            if await query(session, f"ECHO? {program}{number}") != f"{program}{number}"
+        ]
+
+    assert await asyncio.gather(*map(ask, ("a", "b", "c"))) == [[], [], []]

@@ -1,0 +1,114 @@
+"""Program messages: where they end, where their blocks are, and what could be a line in one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.errors import Invalid
+from edged.scpi.errors import ErrorQuestion, error_question
+from edged.scpi.line import messages
+from edged.scpi.program import Incoming
+from edged.surfaces.visa.own import Own, steps_of
+
+
+def fed(*pieces: bytes) -> list[bytes]:
+    incoming, found = Incoming(), []
+    for number, piece in enumerate(pieces, 1):
+        found += incoming.feed(piece, is_end=number == len(pieces))
+    return [message.data for message in found]
+
+
+def block(data: bytes) -> bytes:
+    length = str(len(data)).encode()
+    return b"#" + str(len(length)).encode() + length + data
+
+
+@given(st.lists(st.binary(max_size=40), max_size=4), st.data())
+def test_blocks_come_whole_in_whatever_pieces_they_come(
+    blocks: list[bytes], data: st.DataObject
+) -> None:
+    wanted = [b"DATA:ARB name," + block(inside) for inside in blocks]
+    stream = b"\n".join([*wanted, b"*OPC?"])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert fed(*pieces) == [*wanted, b"*OPC?"]
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_taken_apart_or_refused_and_nothing_of_it_is_lost(garbage: bytes) -> None:
+    incoming = Incoming()
+    try:
+        found = incoming.feed(garbage, is_end=True)
+    except Invalid:
+        return
+    assert all(message.data in garbage and message.text for message in found)
+    assert incoming.feed(b"*IDN?\n", is_end=False)[0].text == "*IDN?"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"VOLT 1\r\n", "VOLT 1"),
+        (b"DISP:TEXT \"a #15\"", 'DISP:TEXT "a #15"'),
+        (b"X #15ab\ncd;VOLT 1", "X #15<5 bytes>;VOLT 1"),
+        (b"MASK #HFF", "MASK #HFF"),
+        (b"DATA #0a\nb", "DATA #0<3 bytes>"),
+        (b"DISP ' #15;VOLT 99;", "DISP ' #15<5 bytes> 99;"),
+    ],
+)  # fmt: skip
+def test_what_is_judged_tells_blocks_by_their_length(data: bytes, text: str) -> None:
+    assert [m.text for m in Incoming().feed(data, is_end=True)] == [text]
+
+
+def test_what_could_be_a_line_in_a_block_is_told() -> None:
+    (message,) = Incoming().feed(b"X #218ab;VOLT\x0099;\x00\n:O 1\n", is_end=True)
+    assert message.inside == ("VOLT 99",)
+
+
+def test_a_line_that_begins_in_a_block_and_ends_behind_it_is_told_too() -> None:
+    (message,) = Incoming().feed(b"X #15;VOLT 99;CURR 1", is_end=True)
+    assert message.inside == ("VOLT 99", "CURR 1")
+
+
+def test_a_block_that_ends_early_is_refused() -> None:
+    with pytest.raises(Invalid, match="ends before the length"):
+        Incoming().feed(b"X #15abc\n", is_end=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("SYST:ERR?", ErrorQuestion.NEXT),
+        (":system:error:next?", ErrorQuestion.NEXT),
+        ("STAT:QUEUE:NEXT?", ErrorQuestion.NEXT),
+        ("SYST:ERR? STR", ErrorQuestion.NEXT),
+        ("SYSTem:ERRor:CODE?", ErrorQuestion.NEXT_CODE),
+        ("SYST:ERR:COUN?", ErrorQuestion.COUNT),
+        ("SYST:ERR:ALL?", ErrorQuestion.ALL),
+        ("SYST:ERR:CODE:ALL?", ErrorQuestion.ALL_CODES),
+        ("EXR?", ErrorQuestion.NEXT),
+        ("SYST:ERR:ENAB?", None),
+        ("SYST:VERS?", None),
+        ("SYST:ERR", None),
+    ],
+)
+def test_an_error_queue_is_asked_for_in_many_spellings(
+    line: str, asked: ErrorQuestion | None
+) -> None:
+    (message,) = messages(line)
+    assert error_question(message, "EXR?") is asked
+
+
+def test_what_is_its_own_is_taken_out_of_a_message_and_the_rest_keeps_its_path() -> None:
+    (message,) = Incoming().feed(b"SYST:VERS?;ERR?;VERS?;*CLS;*ESR?;:VOLT 1", is_end=True)
+    steps = [(step.text, step.own) for step in steps_of(message, "")]
+    assert steps == [
+        ("SYST:VERS?", None),
+        (":SYST:ERR?", ErrorQuestion.NEXT),
+        (":SYST:VERS?", None),
+        ("*CLS", Own.CLEAR),
+        ("*ESR?", Own.EVENTS),
+        (":VOLT 1", None),
+    ]

@@ -1,0 +1,57 @@
+"""The PyVISA backend needs PyVISA and the standard library alone, and has the daemon's version."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+from pyvisa.constants import StatusCode
+
+import edged
+import pyvisa_edged
+from pyvisa_edged.place import bench_at
+from pyvisa_edged.refusal import told
+from tests.promises import promise
+
+FOLDER = Path(pyvisa_edged.__file__).parent
+
+
+@promise("visa.every-call")
+def test_it_imports_pyvisa_and_the_standard_library_alone() -> None:
+    imported = set()
+    for module in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").split(".")[0])
+    assert imported - set(sys.stdlib_module_names) == {"pyvisa", "pyvisa_edged"}
+    assert pyvisa_edged.__version__ == edged.__version__
+
+
+def test_the_bench_is_what_is_said_else_the_environments_else_this_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("EDGED_URL", raising=False)
+    monkeypatch.setenv("STATE_DIR", str(tmp_path))
+    assert bench_at("edged").url == "http://127.0.0.1:8767/mcp"
+    (tmp_path / "engine.json").write_text('{"mcp_port": 8777, "mcp_path": "/x"}')
+    assert bench_at("edged").url == "http://127.0.0.1:8777/x"
+    monkeypatch.setenv("EDGED_URL", "https://relay.example/mcp/edge")
+    monkeypatch.setenv("EDGED_TOKEN", "t")
+    assert bench_at("edged")[:2] == ("https://relay.example/mcp/edge", "t")
+    assert bench_at("http://bench:1/mcp").url == "http://bench:1/mcp"
+
+
+def test_a_refusal_outlives_being_sent_to_another_process() -> None:
+    refused = told("psu1 is locked out.", {"code": "locked_out", "scpi": -221})
+    again = pickle.loads(pickle.dumps(refused))
+    assert (again.error_code, again.reason, again.scpi, str(again)) == (
+        StatusCode.error_resource_locked,
+        "locked_out",
+        -221,
+        str(refused),
+    )

@@ -1,0 +1,502 @@
+"""Fronts, the fleet and edges around the real MCP endpoint, with a real nats-server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.actions.caller import Caller, Route
+from edged.actions.tool import ToolCall
+from edged.errors import Refused
+from edged.fleet import desk
+from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
+from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
+from tests.bench.mcp_client import Answer, McpClient, modern
+from tests.promises import promise
+
+Bench = FleetBench
+FIVE = [
+    "fleet__list_edges",
+    "fleet__find_instrument",
+    "fleet__history",
+    "fleet__stop_everywhere",
+    "fleet__call",
+]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, free_port: Callable[[], int]) -> AsyncIterator[Bench]:
+    async with running_fleet(tmp_path, free_port()) as made:
+        yield made
+
+
+async def get(front: Front, path: str = "/fleet", token: str = "", **headers: str) -> Answer:
+    client = McpClient(front.port, path=path)
+    given = {"Accept": "application/json", **headers}
+    if token:
+        given["Authorization"] = f"Bearer {token}"
+    return await client.send("GET", headers=given)
+
+
+async def structured(client: McpClient, name: str, /, **arguments: Any) -> Any:
+    result = await client.call(name, arguments)
+    assert result.get("isError") is not True, result
+    return result["structuredContent"]
+
+
+async def error_of(client: McpClient, name: str, /, **arguments: Any) -> Any:
+    message = client.message("tools/call", {"name": name, "arguments": arguments})
+    return (await client.post(message)).json()["error"]
+
+
+@promise("fleet.json")
+async def test_two_fronts_tell_the_same_of_every_edge(bench: Bench) -> None:
+    first, second = await bench.front(), await bench.front()
+    one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
+    await one.say(page="http://10.0.0.7:8767/bench")
+    await two.say(units=[])
+    await bench.known("edge-1", "edge-2")
+    token = bench.token("fleet__list_edges")
+    told = [(await get(front, token=token)).json() for front in (first, second)]
+    for answer in told:
+        for edge in answer["edges"]:
+            assert abs(edge.pop("last_ms") - 1_000 * time.time()) < 5_000  # noqa: TID251
+    assert told[0] == told[1]
+    assert told[0]["edges"][0] == {
+        "edge_id": "edge-1",
+        "state": "here",
+        "version": "1.0",
+        "units": [UNIT],
+        "runs": [],
+        "lockouts": [],
+        "page": "http://10.0.0.7:8767/bench",
+    }
+    assert [edge["page"] for edge in told[0]["edges"]] == ["http://10.0.0.7:8767/bench", None]
+    # A token sees what it lists.
+    few = bench.token("fleet__list_edges", edges_allow=["edge-2", "edge-7"])
+    (seen,) = (await get(first, token=few)).json()["edges"]
+    assert seen["edge_id"] == "edge-2"
+
+
+@promise("fleet.page-shell")
+async def test_a_browser_gets_an_empty_page_that_holds_nothing_of_any_bench(bench: Bench) -> None:
+    front = await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    shell = await get(front, Accept="text/html,application/xhtml+xml,*/*;q=0.8")
+    assert shell.status == 200
+    assert shell.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in shell.headers["content-security-policy"]
+    assert shell.headers["cache-control"] == "no-store"
+    for name in ("/fleet/page.js", "/fleet/page.css"):
+        part = await get(front, name)
+        assert part.status == 200
+        for said in (b"edge-1", b"DP832", b"localStorage", b"innerHTML", b"document.cookie"):
+            assert said not in shell.body + part.body
+    # Who is no browser, or shows a token, gets JSON or a refusal.
+    assert (await get(front, Accept="*/*")).status == 401
+    assert (await get(front, token="x.y.z", Accept="text/html")).status == 401
+    for path in ("/fleet/static/index.html", "/fleet/../setup.cfg", "/fleet/page.js/.."):
+        assert (await get(front, path)).status == 404
+    assert (await get(front, Host="evil.example")).status == 403
+    assert (await get(front, Origin="https://evil.example")).status == 403
+    posted = await McpClient(front.port, path="/fleet").send("POST")
+    assert (posted.status, posted.headers["allow"]) == (405, "GET, HEAD")
+
+
+@promise("fleet.http-sd")
+async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(bench: Bench) -> None:
+    front = await bench.front()
+    one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
+    await one.say(metrics="10.0.0.7:8767/metrics")
+    await two.say()
+    await bench.known("edge-1", "edge-2")
+    month = {"exp": bench.issuer.now_s + 30 * 86_400}
+    token = bench.token("fleet/http_sd", **month)
+    told = await get(front, "/fleet/http_sd", token)
+    assert told.headers["content-type"] == "application/json"
+    assert told.json() == [
+        {
+            "targets": ["10.0.0.7:8767"],
+            "labels": {"__metrics_path__": "/metrics", "edge_id": "edge-1"},
+        }
+    ]
+    # It opens nothing else, and another token does not open this.
+    assert (await get(front, token=token)).status == 403
+    client = bench.client(token=token)
+    assert (await error_of(client, "fleet__list_edges"))["code"] == -33003
+    assert (await get(front, "/fleet/http_sd", bench.token("fleet__list_edges"))).status == 403
+
+
+@promise("fleet.token-claims")
+async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) -> None:
+    front = await bench.front()
+    bad = {**lasting_bad_fleet_tokens(bench.issuer), "of an edge": bench.issuer.mint(), "none": ""}
+    for name, token in bad.items():
+        for path in ("/fleet", "/fleet/http_sd"):
+            assert (await get(front, path, token)).status == 401, (name, path)
+        client = bench.client(token=token or "x")
+        answer = await client.post(client.tool_call("fleet__list_edges"))
+        assert (answer.status, answer.error_code) == (401, -33001), name
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    # And a good one opens no edge's own address.
+    client = McpClient(front.port, path="/mcp/edge-1")
+    client.headers["Authorization"] = f"Bearer {bench.token()}"
+    assert (await client.post(client.tool_call("echo"))).status == 401
+
+
+@promise("fleet.every-edge")
+async def test_a_token_for_every_edge_counts_where_the_front_s_owner_says_so(
+    bench: Bench,
+) -> None:
+    closed, open_ = await bench.front(), await bench.front(takes_all=True)
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    token = bench.token(edges_allow=["*"])
+    assert (await get(closed, token=token)).status == 401
+    assert len((await get(open_, token=token)).json()["edges"]) == 1
+    called = await structured(bench.client(1, token), "fleet__call", edge_id="edge-1", tool="echo")
+    assert called["edge_id"] == "edge-1"
+
+
+@promise("fleet.five-tools")
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_the_endpoint_has_exactly_five_tools_and_no_sessions(
+    bench: Bench, version: str
+) -> None:
+    await bench.front()
+    client = bench.client()
+    client.version = ""
+    opened = await client.initialize(version)
+    result = opened.json()["result"]
+    assert result["capabilities"] == {"tools": {}}
+    assert "mcp-session-id" not in opened.headers
+    assert "fleet__call" in result["instructions"]
+    tools = (await client.request("tools/list")).json()["result"]["tools"]
+    assert [tool["name"] for tool in tools] == FIVE
+    assert (await client.send("GET")).status == 405
+    assert (await client.send("DELETE")).status == 405
+    assert (await client.request("prompts/list")).error_code == -32601
+    assert (await client.request("resources/list")).error_code == -32601
+
+
+async def test_the_newest_revision_is_served_as_an_edge_serves_it(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    client = bench.client()
+    message, headers = modern(client.tool_call("fleet__list_edges"))
+    answer = await client.post(message, headers)
+    (row,) = answer.json()["result"]["structuredContent"]["edges"]
+    assert row["edge_id"] == "edge-1"
+
+
+@promise("fleet.sessionless")
+async def test_each_request_of_a_client_may_come_to_another_front(bench: Bench) -> None:
+    await bench.front()
+    await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    client = bench.client()
+    await client.initialize()
+    for front in (1, 0, 1):
+        client.port = bench.fronts[front].port
+        assert (await structured(client, "fleet__list_edges"))["edges"][0]["state"] == "here"
+
+
+@promise("fleet.own-entry")
+@pytest.mark.parametrize("tool", FIVE)
+async def test_each_tool_needs_an_entry_of_its_own(bench: Bench, tool: str) -> None:
+    await bench.front()
+    others = [name for name in ALL_TOOLS if name != tool]
+    arguments = {"edge_id": "edge-1", "tool": "echo"} if tool == "fleet__call" else {}
+    without = bench.client(token=bench.token(*others))
+    assert (await error_of(without, tool, **arguments))["code"] == -33003
+    assert (await error_of(bench.client(), "fleet__nothing"))["code"] == -33003
+    named = bench.client(token=bench.token("fleet__nothing"))
+    assert (await error_of(named, "fleet__nothing"))["code"] == -32602
+
+
+@promise("fleet.find")
+async def test_a_free_instrument_is_found_first(bench: Bench) -> None:
+    await bench.front()
+    one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
+    meter = {**UNIT, "id": "usb-2", "model": "DMM6500", "instrument_class": "multimeter"}
+    await one.say(units=[{**UNIT, "is_in_use": True}, meter])
+    await two.say()
+    await bench.known("edge-1", "edge-2")
+    client = bench.client()
+    found = (await structured(client, "fleet__find_instrument", model="rigol dp8"))["instruments"]
+    assert [(row["edge_id"], row["is_free"]) for row in found] == [
+        ("edge-2", True),
+        ("edge-1", False),
+    ]
+    taken = await structured(client, "fleet__find_instrument", free=False)
+    assert [row["id"] for row in taken["instruments"]] == ["usb-1"]
+    meters = await structured(client, "fleet__find_instrument", **{"class": "Multimeter"})
+    assert [row["id"] for row in meters["instruments"]] == ["usb-2"]
+    wrong = await client.call("fleet__find_instrument", {"volts": 60})
+    assert wrong["isError"] is True
+
+
+@promise("fleet.call")
+async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge()
+    client = bench.client()
+    told = await structured(
+        client, "fleet__call", edge_id="edge-1", tool="echo", arguments={"a": 1}
+    )
+    assert (told["edge_id"], told["tool"], told["is_error"]) == ("edge-1", "echo", False)
+    call = edge.endpoint.tools.calls[-1]
+    assert call.arguments == {"a": 1}
+    assert call.caller.subject == "user:ada"
+    assert call.caller.claims is not None
+    assert call.caller.claims.edges_allow == {"edge-1", "edge-2"}
+    # What the token does not name at the edge is refused there.
+    few = bench.client(token=bench.token("fleet__call"))
+    refused = await error_of(few, "fleet__call", edge_id="edge-1", tool="bench__stop_all")
+    assert refused["code"] == -33003
+    assert "edge-1" in refused["message"]
+    # An edge that the token does not list is not reached, be it there or not.
+    for edge_id in ("edge-3", "edge-1.down", "*"):
+        error = await error_of(client, "fleet__call", edge_id=edge_id, tool="echo")
+        assert error["code"] == -33003
+    away = await client.call("fleet__call", {"edge_id": "edge-2", "tool": "echo"})
+    assert away["isError"] is True
+    assert "Nothing was passed on" in away["content"][0]["text"]
+
+
+@promise("fleet.token-at-edge")
+async def test_an_edge_without_relay_fleet_and_an_http_connection_take_no_fleet_token(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    closed = await bench.edge("edge-1", takes_fleet=False)
+    open_ = await bench.edge("edge-2")
+    client = bench.client()
+    refused = await error_of(client, "fleet__call", edge_id="edge-1", tool="echo")
+    assert refused["code"] == -33003
+    assert "RELAY_FLEET" in refused["message"]
+    assert closed.endpoint.tools.calls == []
+    # Straight at the edge it is worth nothing, whatever the client says of its way.
+    token = bench.token()
+    for more in (
+        {},
+        {"Edged-Peer": "relay 203.0.113.7"},
+        {"Edged-Peer": "s relay 203.0.113.7"},
+        {"Authorization": f"Bearer {token}"},
+    ):
+        straight = McpClient(open_.endpoint.port, path="/mcp")
+        straight.headers = {**straight.headers, "Edge-Caller-JWT": token, **more}
+        answer = await straight.post(straight.tool_call("echo"))
+        assert (answer.status, answer.error_code) == (401, -33001)
+    assert open_.endpoint.tools.calls == []
+
+
+@promise("fleet.token-at-edge")
+async def test_every_bad_fleet_token_that_a_hostile_front_sends_is_refused_by_the_edge(
+    bench: Bench,
+) -> None:
+    front = await bench.front()
+    edge = await bench.edge()
+    reach = front.fleet._desk._reach
+    bad = {
+        **lasting_bad_fleet_tokens(bench.issuer),
+        "of other edges": bench.token(edges_allow=["edge-2"]),
+        "a month for Prometheus": bench.token(
+            "fleet/http_sd", exp=bench.issuer.now_s + 30 * 86_400
+        ),
+        "none": "",
+    }
+    passed = []
+    for name, token in bad.items():
+        caller = Caller(route=Route.RELAY, remote="203.0.113.7", bearer=token)
+        try:
+            await reach.call("edge-1", caller, "echo", {})
+        except Refused:
+            continue
+        passed.append(name)
+    assert passed == []
+    assert edge.endpoint.tools.calls == []
+
+
+@promise("fleet.history")
+async def test_the_history_of_all_benches_is_one_list_and_no_edge_speaks_for_another(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
+    await one.say()
+    await two.say()
+    await bench.known("edge-1", "edge-2")
+    told = await structured(bench.client(), "fleet__history", since_s=60)
+    assert sorted(row["edge_id"] for row in told["rows"]) == ["edge-1", "edge-2"]
+    times = [row["time_ms"] for row in told["rows"]]
+    assert times == sorted(times, reverse=True)
+    assert one.endpoint.tools.calls[-1].arguments == {"since_s": 60}
+    named = await structured(bench.client(), "fleet__history", edge_ids=["edge-2"])
+    assert [edge["edge_id"] for edge in named["edges"]] == ["edge-2"]
+    other = await error_of(bench.client(), "fleet__history", edge_ids=["edge-2", "edge-9"])
+    assert other["code"] == -33003
+
+
+@promise("fleet.stop-everywhere")
+async def test_everything_is_stopped_within_three_seconds_and_who_hangs_is_not_confirmed(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    good, hangs = await bench.edge("edge-1"), await bench.edge("edge-2")
+    finished = asyncio.Event()
+
+    async def hang(_call: ToolCall) -> Any:
+        await asyncio.sleep(desk.STOP_WITHIN_S + 1)
+        finished.set()
+        return {"is_confirmed": True}
+
+    hangs.endpoint.tools.add("bench__stop_all", hang)
+    # Of edge-9 nobody ever heard; it is told of all the same.
+    client = bench.client(edges_allow=["edge-1", "edge-2", "edge-9"])
+    began = asyncio.get_running_loop().time()
+    told = await structured(client, "fleet__stop_everywhere")
+    assert asyncio.get_running_loop().time() - began < 3.0
+    assert told["is_confirmed"] is False
+    rows = {row["edge_id"]: row for row in told["edges"]}
+    assert {name: row["is_confirmed"] for name, row in rows.items()} == {
+        "edge-1": True,
+        "edge-2": False,
+        "edge-9": False,
+    }
+    assert "has not answered" in rows["edge-2"]["error"]
+    assert "not connected" in rows["edge-9"]["error"]
+    assert good.endpoint.tools.calls[-1].caller.subject == "user:ada"
+    # What was begun goes on.
+    await asyncio.wait_for(finished.wait(), 5)
+    all_good = bench.client(edges_allow=["edge-1"])
+    assert (await structured(all_good, "fleet__stop_everywhere"))["is_confirmed"] is True
+
+
+@promise("fleet.stop-everywhere")
+async def test_an_edge_that_did_not_confirm_or_refused_is_not_confirmed(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge("edge-1")
+    await bench.edge("edge-2", takes_fleet=False)
+
+    async def unsure(_call: ToolCall) -> Any:
+        return {"is_confirmed": False, "unproved": ["psu"]}
+
+    edge.endpoint.tools.add("bench__stop_all", unsure)
+    told = await structured(bench.client(), "fleet__stop_everywhere")
+    first, second = told["edges"]
+    assert (first["is_confirmed"], first["report"]["unproved"]) == (False, ["psu"])
+    assert second["is_confirmed"] is False
+    assert "RELAY_FLEET" in second["error"]
+    few = bench.client(token=bench.token("fleet__stop_everywhere"))
+    assert (await structured(few, "fleet__stop_everywhere"))["is_confirmed"] is False
+
+
+@promise("fleet.stop-everywhere")
+async def test_a_client_that_goes_away_stops_no_stop(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge("edge-1")
+    asked, gate, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slow(_call: ToolCall) -> Any:
+        asked.set()
+        await gate.wait()
+        done.set()
+        return {"is_confirmed": True}
+
+    edge.endpoint.tools.add("bench__stop_all", slow)
+    client = bench.client(edges_allow=["edge-1"])
+    message, headers = modern(client.tool_call("fleet__stop_everywhere"))
+    connection = await client.open_post(message, headers)
+    await asyncio.wait_for(asked.wait(), 5)
+    connection.abort()
+    gate.set()
+    await asyncio.wait_for(done.wait(), 5)
+
+
+@promise("fleet.own-voice")
+async def test_the_broker_lets_no_edge_speak_for_another(
+    tmp_path: Path, free_port: Callable[[], int]
+) -> None:
+    async with running_fleet(tmp_path, free_port(), is_guarded=True) as bench:
+        front = await bench.front()
+        one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
+        await one.say()
+        await two.say(version="2.0")
+        await bench.known("edge-1", "edge-2")
+        forged = json.dumps({"version": "6.6.6"}).encode()
+        await two.say_bytes(forged, "edge-1")
+        async with asyncio.timeout(5):
+            while "edged.edge-1.up.here" not in two.link.status.last_error:
+                await asyncio.sleep(0.01)
+        assert "permissions violation" in two.link.status.last_error.lower()
+        # What it says next of itself comes through, and nothing of the other did.
+        await two.say(version="2.1")
+        async with asyncio.timeout(5):
+            while front.table.listed({"edge-2"})[0].said.version != "2.1":
+                await asyncio.sleep(0.01)
+        assert front.table.listed({"edge-1"})[0].said.version == "1.0"
+        log = (bench.nats.directory / "nats.log").read_text()
+        assert "Publish Violation" in log
+        assert "edged.edge-1.up.here" in log
+
+
+@promise("fleet.last-good-stays")
+async def test_hostile_announcements_leave_the_last_good_one_and_the_front_alive(
+    bench: Bench,
+) -> None:
+    front = await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    for data in (
+        b"",
+        b"\xff" * 100,
+        b"[" * 60_000,
+        b"{" * 70_000,
+        json.dumps({"version": "1", "units": [{**UNIT, "alias": "<script>" * 30}]}).encode(),
+        json.dumps({"version": "1", "page": "javascript:alert(1)"}).encode(),
+        b"0" * 900_000,
+    ):
+        await edge.say_bytes(data)
+    # An announcement that the next, good one follows has been judged when that one is there.
+    await edge.say(version="1.1")
+    async with asyncio.timeout(5):
+        while front.table.listed({"*"})[0].said.version != "1.1":
+            assert front.table.listed({"*"})[0].said.units == (UNIT,)
+            await asyncio.sleep(0.01)
+
+
+async def test_the_fleet_is_told_again_once_the_broker_is_back(bench: Bench) -> None:
+    front = await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    bench.nats.stop()
+    client = bench.client()
+    gone = await client.call("fleet__call", {"edge_id": "edge-1", "tool": "echo"})
+    assert gone["isError"] is True
+    # What was heard is still told.
+    assert (await structured(client, "fleet__list_edges"))["edges"][0]["edge_id"] == "edge-1"
+    bench.nats.start()
+    async with asyncio.timeout(15):
+        while not (front.link.is_connected and edge.link.is_connected):
+            await asyncio.sleep(0.05)
+    await edge.say(version="2.0")
+    async with asyncio.timeout(5):
+        while front.table.listed({"*"})[0].said.version != "2.0":
+            await asyncio.sleep(0.01)
+    assert await structured(client, "fleet__call", edge_id="edge-1", tool="echo")
