@@ -95,7 +95,7 @@ FOREIGN = {
             "type: float, min: 0, max: 30, unit: V",
             more='    verify: {query: "SOUR:VOLT?", tolerance: 0.001}\n',
         ),
-        measured=("measure", "0"),
+        measured=("measure", "2.4975"),
         told="set_point value=2.5",
         refused="set_point value=31",
     ),
