@@ -354,6 +354,7 @@ def different_options(sender: Sender, parameter: Parameter, told: dict[str, Any]
 
 
 @promise("profile.import-limits")
+@pytest.mark.timeout(600)
 def test_every_limit_option_label_and_line_is_what_pymeasure_itself_sends(run: Run) -> None:
     asked = list(orders(run))
     lines = "".join(json.dumps(order) + "\n" for order, *_ in asked)
