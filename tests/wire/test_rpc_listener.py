@@ -306,7 +306,9 @@ async def test_a_page_from_elsewhere_may_not_open_the_events(
     open_rpc: str, dispatcher: Dispatcher
 ) -> None:
     url = open_rpc.replace("/rpc", "/events")
-    async with aiohttp.ClientSession() as session:
+    # One connection each: a refused handshake ends its own.
+    alone = aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(connector=alone) as session:
         own = str(URL(open_rpc).origin())
         for foreign in ("https://evil.example", "http://localhost:3000", "null", f"{own}0", "://"):
             async with session.get(url, headers={"Origin": foreign}) as reply:
