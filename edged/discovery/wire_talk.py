@@ -26,6 +26,7 @@ __all__ = ["WireTalk"]
 T = TypeVar("T")
 
 OPEN_WITHIN_S: Final = 3.0
+TAKEN_S: Final = 1.0
 WRITE_WITHIN_S: Final = 1.0
 QUIET_S: Final = 0.15
 """An answer has ended when nothing more came for so long."""
@@ -67,7 +68,7 @@ class WireTalk:
         knock(self._address, self._clock)
         self._link = self._visa.open_link(self._address)
         try:
-            self._link.open(OPEN_WITHIN_S)
+            self._open(self._link)
         except LinkError as error:
             self._close()
             raise self._gone(
@@ -191,9 +192,27 @@ class WireTalk:
             raise self._gone(f"{self._address} is not connected.", "Report this as a bug.")
         return self._link
 
+    def _open(self, link: Link) -> None:
+        """Connect; again for a moment where that is refused at once.
+
+        An adapter that takes one connection at a time may not have seen the end of the last one.
+        """
+        until_s = self._clock.monotonic() + TAKEN_S
+        while True:
+            try:
+                link.open(OPEN_WITHIN_S)
+            except LinkTimeout:
+                raise
+            except LinkError:
+                if self._clock.monotonic() > until_s:
+                    raise
+                link.pause(TAKEN_S / 10)
+            else:
+                return
+
     def _reopen(self, link: Link) -> None:
         try:
-            link.open(OPEN_WITHIN_S)
+            self._open(link)
         except LinkError as error:
             raise self._gone(
                 f"{self._address} was lost, and could not be opened again: {error}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from edged.cli.main import main
+from edged.discovery import wire_talk
 from edged.transports import reach
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
@@ -89,6 +91,30 @@ def test_probe_prints_a_line_for_a_profile_and_what_to_do_next(
     words = shlex.split(following.partition("# Next: edged ")[2])
     assert main([*words, "--output", str(place / "draft.yaml")]) == 0
     assert main(["profile", "lint", str(place / "draft.yaml")]) == 0
+
+
+@promise("probe.finds")
+def test_an_adapter_that_another_has_for_a_moment_is_waited_for(
+    bench: SimBench,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address = bench.address("pro")
+    port = int(address.split("::")[2])
+    leaving: list[threading.Timer] = []
+
+    def knock(_address: str, _clock: object) -> None:
+        """As the real one, but the adapter sees its end only later."""
+        held = socket.create_connection(("127.0.0.1", port))
+        held.sendall(b"++ver\n")
+        assert held.recv(64)
+        leaving.append(threading.Timer(0.3, held.close))
+        leaving[0].start()
+
+    monkeypatch.setattr(wire_talk, "knock", knock)
+    assert main(["probe", address]) == 0, capsys.readouterr().err
+    leaving[0].join()
 
 
 @promise("probe.finds")
