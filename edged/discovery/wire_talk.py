@@ -72,7 +72,7 @@ class WireTalk:
         except LinkError as error:
             self._close()
             raise self._gone(
-                f"Nobody was met at {self._address}: {error}.",
+                f"No instrument answered at {self._address}: {error}.",
                 "Check the address, the cable, and whether another program holds it.",
             ) from error
         return self

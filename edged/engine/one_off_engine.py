@@ -93,7 +93,7 @@ def registered(client: RpcClient, address: str, clock: Clock) -> dict[str, Any]:
             break
         threading.Event().wait(LOOK_S)
     raise Failed(
-        f"Nobody was met at {address}: {reason}",
+        f"No instrument answered at {address}: {reason}",
         code=ErrorCode.DISCONNECTED,
         data={"address": address},
         remedy="Check the address, the cable, and whether another program holds the instrument.",

@@ -23,6 +23,7 @@ from edged.errors import ErrorCode, Failed
 
 __all__ = [
     "accept_all",
+    "claim_port",
     "connection_limit",
     "keep_alive",
     "listening_socket",
@@ -106,13 +107,7 @@ def listening_socket(host: str, port: int, *, name: str, is_port_shared: bool) -
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if sys.platform == "win32":
-            # There SO_REUSEADDR lets two programs listen on one port.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if is_port_shared:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        claim_port(listening, is_shared=is_port_shared)
         listening.setblocking(False)
         listening.bind((host, port))
         listening.listen(BACKLOG)
@@ -120,6 +115,21 @@ def listening_socket(host: str, port: int, *, name: str, is_port_shared: bool) -
         listening.close()
         raise _bind_failure(host, port, name, unbound) from unbound
     return listening
+
+
+def claim_port(listening: socket.socket, *, is_shared: bool) -> None:
+    """Before it is bound: say who else may listen on its port.
+
+    Args:
+        is_shared: see ``is_port_shared`` of ``listening_socket``.
+    """
+    if sys.platform == "win32":
+        # There SO_REUSEADDR lets two programs listen on one port.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+    else:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def _bind_failure(host: str, port: int, name: str, unbound: OSError) -> Failed:

@@ -24,6 +24,7 @@ from edged.clock import Clock
 from edged.config.keys import Exposure
 from edged.config.kinds import IpNetwork
 from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
+from edged.http.accepting import claim_port
 from edged.http.pulse import Pulse
 from edged.supervisor.peer_header import peer_value
 from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
@@ -267,12 +268,7 @@ class PortProxy:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         try:
-            if sys.platform == "win32":
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-            else:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if self._settings.is_port_shared:
-                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            claim_port(listening, is_shared=self._settings.is_port_shared)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             listening.setblocking(False)

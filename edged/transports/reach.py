@@ -93,7 +93,7 @@ def knock(address: str, clock: Clock) -> None:
         return
     what = f"port {door.port}" if door.is_typed else OTHER_DOORS[door.port][0]
     raise Failed(
-        f"Nobody was met at {address}: {what} at {door.host} {why}.",
+        f"No instrument answered at {address}: {what} at {door.host} {why}.",
         code=ErrorCode.DISCONNECTED,
         data={"address": address},
         remedy=_instead(door, clock),
