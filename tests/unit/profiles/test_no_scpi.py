@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed, Invalid
@@ -106,12 +106,15 @@ def test_a_question_mark_asks_whatever_the_profile_says() -> None:
 
 
 @given(st.sampled_from(PLACES), st.text(st.characters(codec="ascii"), max_size=12))
+@example("IN_SP_2", "0 \x1b")
 def test_no_other_line_is_taken_for_a_question_without_a_mark(line: str, tail: str) -> None:
     told = f"{line}{tail}"
     if "?" in told or re.split(r"[;\r\n]", told) != [told]:
         return
     is_spelled = re.sub(r"[\x00-\x20\x7f]+", " ", told).strip().upper() in PLACES
-    is_other_number = re.fullmatch(r"IN_SP_[^\s,;]{1,64}", told.strip(), re.IGNORECASE)
+    # White space is what IEEE 488.2 section 7.4.1.2 calls so, control characters among it.
+    bare = told.strip("".join(map(chr, (*range(0x21), 0x7F))))
+    is_other_number = re.fullmatch(r"IN_SP_[^\s,;]{1,64}", bare, re.IGNORECASE)
     assert asks(whole(), told) is (is_spelled or is_other_number is not None)
 
 
