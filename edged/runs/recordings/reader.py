@@ -231,8 +231,9 @@ def find_run(root: Path, run_id: str) -> Path:
         NotFound: UNKNOWN_RUN.
     """
     if NAME.fullmatch(run_id):
-        for directory in root.glob(f"{DATE}/{run_id}"):
-            return directory
+        # meta.json is written last of what begins a recording: without it there is none yet.
+        for meta in root.glob(f"{DATE}/{run_id}/{META_FILE}"):
+            return meta.parent
     near = _nearest(root, run_id)
     meant = f"Did you mean {near}? " if near else ""
     raise NotFound(

@@ -70,6 +70,7 @@ def test_a_recording_that_is_being_written_is_exported_in_every_format(
     directory = tmp_path / "2026-11-21" / "mcp-1"
     directory.mkdir(parents=True)
     (directory / "data.csv").write_text("timestamp_ms,value,flag\n1,1.5,\n2,,overload\n3,")
+    (directory / "meta.json").write_text("{}")
     piece = export_run(tmp_path, "mcp-1", form)
     assert piece["name"] == f"mcp-1.{form}"
     assert piece["encoding"] == ("utf-8" if form in ("csv", "jsonl") else "base64")

@@ -15,7 +15,8 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.runs.recordings import reader as run_reader
 from edged.runs.recordings.files import Array, RunFiles, write_meta
 from edged.runs.recordings.formats import finish_archive, member_bytes
-from edged.runs.recordings.reader import export_run, list_runs, show_run
+from edged.runs.recordings.reader import export_run, list_runs, page_of_run, show_run
+from edged.runs.recordings.table import PageWish
 from tests.bench.parquet_reader import read_parquet
 from tests.promises import promise
 
@@ -50,6 +51,26 @@ def test_the_newest_recordings_come_first_and_can_be_narrowed(tmp_path: Path) ->
     assert [run["run_id"] for run in list_runs(tmp_path, 1)] == ["mcp-b"]
     assert [run["run_id"] for run in list_runs(tmp_path, 10, "sweep")] == ["sweep-c"]
     assert [run["run_id"] for run in list_runs(tmp_path, 10, "", "psu")] == ["mcp-b"]
+
+
+def test_a_recording_that_is_being_begun_is_none_yet(tmp_path: Path) -> None:
+    directory = tmp_path / "2026-11-21" / "mcp-a"
+    directory.mkdir(parents=True)
+    for _ in ("before data.csv", "before meta.json"):
+        assert list_runs(tmp_path, 10) == []
+        for read in (
+            lambda: page_of_run(tmp_path, "mcp-a", PageWish(first=0, most=10, every=1, columns=())),
+            lambda: show_run(tmp_path, "mcp-a", 3),
+            lambda: export_run(tmp_path, "mcp-a", "csv"),
+        ):
+            with pytest.raises(NotFound) as refused:
+                read()
+            assert refused.value.code is ErrorCode.UNKNOWN_RUN
+        (directory / "data.csv").write_text("t,name,value\n")
+    write_meta(directory, {"run_id": "mcp-a", "kind": "stream", "status": "running"})
+    assert page_of_run(tmp_path, "mcp-a", PageWish(first=0, most=10, every=1, columns=()))[
+        "columns"
+    ] == ["t", "name", "value"]
 
 
 @promise("runs.list-costs-a-page")
