@@ -155,7 +155,12 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
 
     def read(self, session: Any, count: int) -> tuple[bytes, StatusCode]:
         """The next bytes."""
-        data, status = self._do(session, lambda opened: opened.read(count))
+        opened = self._of(session)
+        # A block with many termchars in it is read in as many pieces: what is here is given at once.
+        if opened.waiting:
+            data, status = opened.read(count)
+        else:
+            data, status = self._told(session, opened, lambda unit: unit.read(count))
         return data, self.handle_return_value(session, status)
 
     buffer_write = write

@@ -22,6 +22,9 @@ SOON_MS = 50
 """So long the bench keeps a question's request for an answer to go back with it."""
 PIECE = 1_048_576
 LINE_FEED = 10
+# Reading an enumeration's member takes longer than all else that reading a piece does.
+MAX_COUNT_READ = StatusCode.success_max_count_read
+TERMCHAR_READ = StatusCode.success_termination_character_read
 OTHER = (constants.InterfaceType.tcpip, 0, "INSTR")
 """What a unit is to PyVISA whose VISA name that does not know."""
 
@@ -105,22 +108,23 @@ class OpenResource:
 
     def read(self, count: int) -> tuple[bytes, StatusCode]:
         """The next bytes: ``count`` at most, to the end of the answer, or to VISA's termchar."""
-        if self._at >= len(self._answer):
+        start = self._at
+        if start >= len(self._answer):
             self._fetch()
-        end = min(len(self._answer), self._at + count)
-        status = StatusCode.success_max_count_read
+            start = self._at
+        answer, size = self._answer, len(self._answer)
+        end, status = start + count, MAX_COUNT_READ
         if self.attributes.get(Attribute.termchar_enabled):
-            mark = bytes([int(self.attributes.get(Attribute.termchar, LINE_FEED)) & 0xFF])
-            found = self._answer.find(mark, self._at, end)
+            # As a number: PyVISA gives it so, and so no bytes are made for each piece.
+            found = answer.find(int(self.attributes[Attribute.termchar]) & 0xFF, start, end)
             if found >= 0:
-                end, status = found + 1, StatusCode.success_termination_character_read
-        piece = self._answer[self._at : end]
-        self._at = end
-        if end == len(self._answer) and not self._is_partial:
-            if status is StatusCode.success_max_count_read:
+                end, status = found + 1, TERMCHAR_READ
+        self._at = end = min(end, size)
+        if end == size and not self._is_partial:
+            if status is MAX_COUNT_READ:
                 status = StatusCode.success
             self._taken()
-        return piece, status
+        return answer[start:end], status
 
     def stb(self) -> int:
         """The status byte."""

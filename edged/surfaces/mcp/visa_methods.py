@@ -25,7 +25,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Underway
 from edged.errors import Conflict, EdgedError, ErrorCode
 from edged.protocol import messages
-from edged.protocol.jsonrpc import ErrorReply, Notification, Request, encode, encode_long
+from edged.protocol.jsonrpc import ErrorReply, Notification, Request, encode
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.methods import AnsweredError, Handler, MethodExtension, Parts
 from edged.surfaces.mcp.post import PendingCall, Served
@@ -138,9 +138,7 @@ class _Soon(Underway):
 def _what_came(visa: VisaSession, count: int) -> bytes:
     told: dict[str, Any] = {"count": count, "asking": visa.is_asking or visa.is_answered}
     answer = visa.peek(WHOLE)
-    if answer is not None:
-        told.update(_told(answer))
-    return encode_long(told) if answer is not None and len(answer) > WHOLE // 16 else encode(told)
+    return encode(told) if answer is None else _with_bytes(told, answer)
 
 
 async def read(_parts: Parts, call: PendingCall) -> bytes:
@@ -153,7 +151,7 @@ async def read(_parts: Parts, call: PendingCall) -> bytes:
         piece, is_last = await visa.read(min(count, WHOLE), visa.timeout_s)
     except EdgedError as failed:
         raise _refused(call, failed) from failed
-    return encode_long({**_told(piece), "end": is_last})
+    return _with_bytes({"end": is_last}, piece)
 
 
 async def status_byte(_parts: Parts, call: PendingCall) -> bytes:
@@ -255,10 +253,12 @@ def _bytes(request: Request) -> bytes:
     raise messages.wrong_params(request, "The bytes stand in text (ASCII) or in base64.")
 
 
-def _told(data: bytes) -> dict[str, str]:
+def _with_bytes(told: dict[str, Any], data: bytes) -> bytes:
+    """A result with bytes in it; what is base64 holds nothing that JSON had to look through."""
     if data.isascii():
-        return {"text": data.decode("ascii")}
-    return {"base64": base64.b64encode(data).decode("ascii")}
+        return encode({**told, "text": data.decode("ascii")})
+    base = binascii.b2a_base64(data, newline=False)
+    return b'%b,"base64":"%b"}' % (encode(told)[:-1], base)
 
 
 def _seconds(request: Request, name: str, missing: float) -> float:
