@@ -74,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load(options)
     here = _here(loaded)
     library = load_library(loaded.config.profile_dirs)
-    reading = BenchCopy(loaded.config.bench_file, loaded.config.state_dir).read(library)
+    copy = BenchCopy(loaded.config.bench_file, loaded.config.state_dir)
+    reading = copy.read(library, seen=here["seen"] or ())
     bench, refused = reading.bench, here["error"] or reading.fault
     units = [
         _told(rules, here["instruments"], library, loaded.config.raw_scpi.value)

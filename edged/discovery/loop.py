@@ -378,16 +378,20 @@ class Discovery:
 
     def report(self) -> dict[str, Any]:
         """What discovery does and has met; for the RPC method ``discovery``."""
-        seen = [
+        return {**self.summary(), "set_aside": self.set_aside(), "seen": self.seen()}
+
+    def seen(self) -> list[dict[str, Any]]:
+        """The units met in this life of the daemon, by what the bench file may call them."""
+        return [
             {
                 "instrument_id": i.id,
                 "serial": i.identity.serial,
                 "serial_told": i.identity.serial_told,
                 "names": list(i.names),
+                "profile_name": i.profile.key if i.profile is not None else "",
             }
             for i in self._pool.known()
         ]
-        return {**self.summary(), "set_aside": self.set_aside(), "seen": seen}
 
     def summary(self) -> dict[str, Any]:
         """How it looks at what, and what of it the owner should know; for get_status and doctor."""

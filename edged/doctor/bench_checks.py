@@ -113,7 +113,7 @@ def check_bench_file(facts: Facts) -> CheckLine:
         )
     copy = BenchCopy(path, facts.config.state_dir)
     try:
-        reading = copy.read(_library(facts))
+        reading = copy.read(_library(facts), seen=facts.seen or ())
     except Invalid as error:
         return fail(f"{error}", "Correct it; an engine does not start with it.")
     if reading.fault:

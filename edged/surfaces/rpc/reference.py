@@ -217,7 +217,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "How the buses are looked at, what was set aside and why, which profiles tie, "
                 "which units tell one serial number, and every unit met since the start.",
                 "{buses, hotplug, scans, rescan_interval_s, ties, twins, warnings, set_aside, "
-                "seen: [{instrument_id, serial, serial_told, names}]}",
+                "seen: [{instrument_id, serial, serial_told, names, profile_name}]}",
             ),
             _entry(
                 "restart.begin",
