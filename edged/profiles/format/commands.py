@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from edged.errors import Invalid
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
@@ -26,7 +25,9 @@ from edged.profiles.format.fields import (
     Gathering,
     check_name,
     complaint,
+    each_of,
     list_of,
+    map_of,
     nearest,
     pattern_of,
     template_of,
@@ -87,7 +88,7 @@ _UNASKABLE: Final = "none"
 
 def _abort(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[AbortStep, ...]:
     owner = fields.name_of(key)
-    return tuple(_abort_step(entry, owner, names) for entry in list_of(node, owner, most=100))
+    return each_of(list_of(node, owner, most=100), lambda entry: _abort_step(entry, owner, names))
 
 
 def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
@@ -203,13 +204,8 @@ def read_command(name: str, key: Node, node: Node) -> Command:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
     gathering = Gathering()
     fields = COMMAND.begin(node, name, gathering)
-    try:
-        parameters = read_parameters(fields)
-    except Invalid as error:
-        # What is said over parameters that nobody knows would be blamed for theirs.
-        gathering.add(error)
-        gathering.end()
-        raise
+    of_parameters = Gathering()
+    parameters = read_parameters(fields, of_parameters)
     found: dict[str, Any] = {"parameters": parameters}
     # Within a part, what builds on something broken is not read.
     with gathering.part():
@@ -219,17 +215,24 @@ def read_command(name: str, key: Node, node: Node) -> Command:
             if returns_node is None
             else read_returns(returns_node, f'{name}: "returns"', parameters)
         )
-        found["scpi"] = _read_scpi(fields, parameters, found["returns"])
-        found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
     with gathering.part():
-        found["sweep"] = _read_sweep(fields, parameters)
-        found["verify"] = _read_verify(fields, parameters, found["sweep"])
+        if "returns" in found:
+            found["scpi"] = _read_scpi(fields, parameters, found["returns"])
+            found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
+        elif fields.has("scpi"):
+            _read_scpi(fields, parameters, None)
+    # What depends on the kinds of parameters would be blamed for one that cannot be read.
+    if of_parameters.is_clean:
+        with gathering.part():
+            found["sweep"] = _read_sweep(fields, parameters)
+            found["verify"] = _read_verify(fields, parameters, found["sweep"])
     with gathering.part():
         found |= COMMAND.values(fields, parameters)
+    for error in of_parameters.found:
+        gathering.add(error)
     gathering.end()
     command = Command(name=name, **found)
-    with gathering.part():
-        _check_marks(fields, command)
+    _check_marks(fields, command, gathering)
     with gathering.part():
         _check_formats(fields, command)
     gathering.end()
@@ -252,7 +255,7 @@ def _read_scpi(
             raise complaint(fields.mark, f'{fields.owner} has no "scpi".')
         return (block.data,)
     nodes = list_of(node, owner, most=_MOST_LINES) if isinstance(node, ListNode) else (node,)
-    lines = tuple(template_of(line, owner, parameters) for line in nodes)
+    lines = each_of(nodes, lambda line: template_of(line, owner, parameters))
     if not lines:
         raise complaint(node.mark, f"{owner} is empty.")
     if block is not None and lines != (block.data,):
@@ -288,8 +291,8 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = VERIFY.fields(node, f"{fields.owner}.verify")
-    found = VERIFY.values(inner, parameters)
+    found = VERIFY.read_values(node, f"{fields.owner}.verify", parameters)
+    inner = Fields(map_of(node, f"{fields.owner}.verify"), f"{fields.owner}.verify")
     parameter = _verified_parameter(inner, parameters, sweep)
     is_float = parameters[parameter].type is ParameterType.FLOAT
     if "tolerance" not in found and is_float:
@@ -349,23 +352,22 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     )
 
 
-def _check_marks(fields: Fields, command: Command) -> None:
-    if command.is_safe and command.is_dangerous:
-        message = f"{command.name} cannot be both safe and dangerous."
-        raise complaint(fields.mark_of("is_safe"), message)
-    if command.requires_sweep and command.sweep is None:
-        message = f'{command.name} has requires_sweep but no "sweep".'
-        raise complaint(fields.mark_of("requires_sweep"), message)
-    if command.requires_sweep and command.is_safe:
-        message = f"{command.name} is safe, so it must be usable at once, without a sweep."
-        raise complaint(fields.mark_of("requires_sweep"), message)
-    if command.precondition is not None and command.is_safe:
-        message = f"{command.name} is safe, so it must go out without asking first."
-        raise complaint(fields.mark_of("precondition"), message)
-    if command.is_query and command.sweep is not None:
-        raise complaint(fields.mark_of("sweep"), f"{command.name} is a query; nothing is swept.")
-    if command.is_query and command.verify is not None:
-        raise complaint(fields.mark_of("verify"), f"{command.name} is a query; nothing is set.")
+def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None:
+    name, is_safe, is_query = command.name, command.is_safe, command.is_query
+    is_ramped = command.requires_sweep
+    for is_wrong, key, message in (
+        (is_safe and command.is_dangerous, "is_safe", "cannot be both safe and dangerous."),
+        (is_ramped and command.sweep is None, "requires_sweep",
+         'has requires_sweep but no "sweep".'),
+        (is_ramped and is_safe, "requires_sweep",
+         "is safe, so it must be usable at once, without a sweep."),
+        (command.precondition is not None and is_safe, "precondition",
+         "is safe, so it must go out without asking first."),
+        (is_query and command.sweep is not None, "sweep", "is a query; nothing is swept."),
+        (is_query and command.verify is not None, "verify", "is a query; nothing is set."),
+    ):  # fmt: skip
+        if is_wrong:
+            gathering.add(complaint(fields.mark_of(key), f"{name} {message}"))
 
 
 def templates_of(command: Command) -> tuple[str, ...]:

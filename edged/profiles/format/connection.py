@@ -10,6 +10,7 @@ from edged.profiles.format.fields import (
     Fields,
     complaint,
     expression_of,
+    map_of,
     number_of,
     pattern_of,
     scalar_of,
@@ -111,18 +112,19 @@ def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) 
 def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorCheck:
     if is_word(node, "none"):
         return ErrorCheck()
-    inner = ERRORS.fields(node, f"{fields.owner}.{key}")
-    if ERRORS.value(inner, "kind") is ErrorKind.NONE:
+    owner = f"{fields.owner}.{key}"
+    found = ERRORS.read_values(node, owner)
+    if found["kind"] is ErrorKind.NONE:
         return ErrorCheck()
-    inner.need("query")
-    return ErrorCheck(**ERRORS.values(inner))
+    Fields(map_of(node, owner), owner).need("query")
+    return ErrorCheck(**found)
 
 
 def _completion(fields: Fields, key: str, node: Node, names: Collection[str]) -> Completion:
     owner = f"{fields.owner}.{key}"
     if not isinstance(node, ScalarNode):
-        inner = COMPLETION.fields(node, owner)
-        return Completion(kind=CompletionKind.POLL, **COMPLETION.values(inner, names))
+        found = COMPLETION.read_values(node, owner, names)
+        return Completion(kind=CompletionKind.POLL, **found)
     word = text_of(node, owner, most=32)
     if word not in (CompletionKind.NONE, CompletionKind.OPC):
         raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{word}".')

@@ -15,6 +15,7 @@ from edged.profiles.format.fields import (
     check_format,
     check_name,
     complaint,
+    each_of,
     list_of,
     marks_of,
     nearest,
@@ -199,8 +200,7 @@ def read_profile(root: Node, path: str) -> Profile:
     commands = _read_commands(fields, gathering)
     # What builds on a command that cannot be read is not blamed for that.
     broken = frozenset(_names(fields, "commands")) - set(commands)
-    with gathering.part():
-        _check_readbacks(fields.node, commands, broken)
+    _check_readbacks(fields.node, commands, broken, gathering)
     if found.get("status") is ProfileStatus.IMPORTED:
         # One whose class cannot be read counts as one that may put something out.
         sources = found.get("instrument_class", "other") in SOURCING
@@ -308,8 +308,7 @@ def _read_sequences(
                 # One name space keeps deny, expose and limits of the bench file free of doubt.
                 message = f'The sequence "{name}" has the name of a command.'
                 raise complaint(key.mark, message)
-            if not _mentions(entry, broken):
-                found[name] = read_sequence(name, key, entry, commands)
+            found[name] = read_sequence(name, key, entry, commands, broken)
     return found
 
 
@@ -327,33 +326,39 @@ def _as_imported(command: Command, sources: bool) -> Command:
 
 
 def _check_readbacks(
-    root: MapNode, commands: Mapping[str, Command], broken: Collection[str]
+    root: MapNode, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
 ) -> None:
     """A sweep's readback must be a query for one number, answerable with the sweep's parameters."""
     for name, command in commands.items():
         if command.sweep is None or command.sweep.readback is None:
             continue
         mark = _mark_at(root, "commands", name, "sweep", "readback")
-        wanted = command.sweep.readback
-        if wanted in broken:
-            continue
-        readback = commands.get(wanted)
-        if readback is None:
-            message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
-            raise complaint(mark, message, nearest(wanted, commands))
-        if not readback.is_query:
-            raise complaint(mark, f"{name}.sweep: the readback {wanted} is no query.")
-        if not is_number(readback.returns):
-            message = f"{name}.sweep: the readback {wanted} does not return one number."
-            raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
-        if readback.is_dangerous or readback.requires_sweep:
-            raise complaint(mark, f"{name}.sweep: the readback {wanted} does more than measure.")
-        optional = optional_names(readback.scpi)
-        for other, parameter in readback.parameters.items():
-            is_needed = parameter.default is None and other not in optional
-            if is_needed and other not in command.parameters:
-                message = f"{name}.sweep: the readback {wanted} needs {other}, which {name} lacks."
-                raise complaint(mark, message)
+        if command.sweep.readback not in broken:
+            with gathering.part():
+                _check_readback(mark, command, command.sweep.readback, commands)
+
+
+def _check_readback(
+    mark: Mark, command: Command, wanted: str, commands: Mapping[str, Command]
+) -> None:
+    name = command.name
+    readback = commands.get(wanted)
+    if readback is None:
+        message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
+        raise complaint(mark, message, nearest(wanted, commands))
+    if not readback.is_query:
+        raise complaint(mark, f"{name}.sweep: the readback {wanted} is no query.")
+    if not is_number(readback.returns):
+        message = f"{name}.sweep: the readback {wanted} does not return one number."
+        raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
+    if readback.is_dangerous or readback.requires_sweep:
+        raise complaint(mark, f"{name}.sweep: the readback {wanted} does more than measure.")
+    optional = optional_names(readback.scpi)
+    for other, parameter in readback.parameters.items():
+        is_needed = parameter.default is None and other not in optional
+        if is_needed and other not in command.parameters:
+            message = f"{name}.sweep: the readback {wanted} needs {other}, which {name} lacks."
+            raise complaint(mark, message)
 
 
 def _mark_at(root: MapNode, *path: str) -> Mark:
@@ -379,10 +384,16 @@ def _read_settings(
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
     check_name(key.mark, name, "The setting")
-    fields = SETTING.fields(node, f"settings.{name}")
-    set_command = _read_set_command(fields, commands)
-    for_values = _read_for(fields, set_command)
-    found = SETTING.values(fields, for_values)
+    gathering = Gathering()
+    fields = SETTING.begin(node, f"settings.{name}", gathering)
+    set_command: Command | None = None
+    for_values: dict[str, tuple[Scalar, ...]] = {}
+    found: dict[str, Any] = {}
+    with gathering.part():
+        set_command = _read_set_command(fields, commands)
+        for_values = _read_for(fields, set_command)
+        found = SETTING.values(fields, for_values)
+    gathering.end()
     found.setdefault("type", AnswerType.FLOAT if found.get("unit") else AnswerType.STRING)
     return Setting(
         name=name,
@@ -463,6 +474,6 @@ def _read_unverified(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
     if is_word(node, "all"):
         return tuple(names)
     what = "no command and no sequence"
-    return tuple(
-        known_name_of(fields, "unverified", item, names, what) for item in list_of(node, owner)
+    return each_of(
+        list_of(node, owner), lambda item: known_name_of(fields, "unverified", item, names, what)
     )

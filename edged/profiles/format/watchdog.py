@@ -8,7 +8,7 @@ from typing import Final
 
 from edged.profiles.format.commands import is_question
 from edged.profiles.format.connection import PRECONDITION
-from edged.profiles.format.fields import Fields, complaint, list_of, number_of, text_of
+from edged.profiles.format.fields import Fields, complaint, each_of, list_of, number_of, text_of
 from edged.profiles.format.tables import (
     PATTERN,
     PLAIN_QUESTION,
@@ -56,7 +56,7 @@ def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
 
 def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
     nodes = list_of(node, fields.name_of(key), most=_MOST_LINES)
-    found = tuple(_line(fields, key, one, names) for one in nodes)
+    found = each_of(nodes, lambda one: _line(fields, key, one, names))
     if not found and key != "delay":
         raise complaint(node.mark, f"{fields.name_of(key)} is empty.")
     return found
@@ -85,11 +85,12 @@ def _step(fields: Fields, key: str, node: Node, _names: Collection[str]) -> floa
 
 
 def _tripped(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Tripped:
-    inner = TRIPPED.fields(node, f"{fields.owner}.{key}")
-    if inner.has("bit") == inner.has("expect"):
-        message = f"{inner.owner} needs one of bit and expect."
-        raise complaint(inner.mark, message, "Say by which the answer tells it.")
-    return Tripped(**TRIPPED.values(inner))
+    owner = f"{fields.owner}.{key}"
+    found = TRIPPED.read_values(node, owner)
+    if ("bit" in found) == ("expect" in found):
+        message = f"{owner} needs one of bit and expect."
+        raise complaint(node.mark, message, "Say by which the answer tells it.")
+    return Tripped(**found)
 
 
 _TIMED: Final = ("enable", "delay")
