@@ -77,10 +77,12 @@ class Client:
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged connect", description=__doc__)
-    parser.add_argument("client", choices=tuple(CLIENTS), help="what shall reach the bench")
+    parser.add_argument("client", choices=tuple(CLIENTS), help="the client to configure")
     parser.add_argument("--host", help="the name or address to use, instead of the one found")
-    parser.add_argument("--name", default="edged", help="what the client shall call the bench")
-    parser.add_argument("--relay", action="store_true", help="by the relay, with a token")
+    parser.add_argument("--name", default="edged", help="the name of the bench in the client")
+    parser.add_argument(
+        "--relay", action="store_true", help="connect through the relay, with a token"
+    )
     parser.add_argument(
         "--tools",
         choices=[each.value for each in ListedTools],
@@ -91,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         action="append",
         default=[],
         metavar="NAME",
-        help="list only this one's tools: alias, id or serial number; may be said more than once",
+        help="list only this one's tools: alias, id or serial number; may be given more than once",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     add_config_options(parser, ["--state-dir"])
@@ -133,7 +135,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
         engine = locate(loaded)
         state_dir, port = engine.path.parent, engine.mcp_port or port
     except EdgedError:
-        remark = "No engine is running now; this is by the configuration."
+        remark = "No engine is running now; this address comes from the configuration."
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
@@ -145,7 +147,7 @@ def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientT
     config = loaded.config
     if not config.relay_url:
         raise Invalid(
-            "RELAY_URL is not set: there is no relay to connect by.",
+            "RELAY_URL is not set: there is no relay to connect through.",
             code=ErrorCode.BAD_CONFIG,
             remedy="docs/relay.md shows what the relay needs.",
         )

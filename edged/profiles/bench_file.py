@@ -235,7 +235,10 @@ class UnseenKey:
     @property
     def sentence(self) -> str:
         """For people."""
-        told = f"{self.place}: no unit that was met since the engine started fits {self.key!r}, so"
+        told = (
+            f"{self.place}: no unit that has answered since the engine started matches "
+            f"{self.key!r}, so"
+        )
         return f"{told} this entry limits nothing. {self.hint}".rstrip()
 
 
@@ -443,7 +446,7 @@ def _read_confirm(fields: Fields) -> tuple[ConfirmRule, ...]:
         if rule is None:
             raise complaint(
                 node.mark,
-                f'{owner}: "{text}" is none of the forms.',
+                f'{owner}: "{text}" has none of the allowed forms.',
                 "Say output_on, sequence:iv_curve or set_voltage.voltage > 24.",
             )
         rules.append(rule)
@@ -610,12 +613,12 @@ def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
         raise complaint(
             rules.marks[""],
             f"{rules.key}: no profile has {names}.",
-            "The profile it is meant for may not be loaded: get_status (profiles) says why.",
+            "The profile of that unit may not be loaded: get_status (profiles) says why.",
         )
     problem = problems[0]
     remedy = (
-        f"No unit that this entry fits was met yet; of all profiles {nearest_key} is the one that "
-        "it fits best."
+        f"No unit that this entry matches has answered yet; of all profiles {nearest_key} fits "
+        "the entry best."
     )
     raise complaint(
         Mark(**{key: problem.data[key] for key in ("path", "line", "column")}),

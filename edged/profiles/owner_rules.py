@@ -403,7 +403,7 @@ def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -
         message = f"{rules.key}: {rule.name} makes {profile.key} safe and cannot be under confirm."
         return [complaint(_mark(rules, "confirm"), message)]
     if isinstance(asked, Command) and asked.is_query and not asked.is_dangerous:
-        message = f"{rules.key}: {rule.name} only asks, so nobody need say yes to it."
+        message = f"{rules.key}: {rule.name} only asks, so it needs no approval."
         return [complaint(_mark(rules, "confirm"), message)]
     if not rule.parameter:
         return []

@@ -172,7 +172,7 @@ def test_the_bench_file_is_shown_unit_by_unit(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "show"]) == 0
-    assert "says nothing" in capsys.readouterr().out
+    assert "has no entries" in capsys.readouterr().out
     bench = place / "bench.yaml"
     bench.write_text("format: 1\nSN1: {alias: psu, limits: {set_v: {v: {max: 5}}}, deny: [on]}\n")
     assert main(["bench", "show", "psu", "--json"]) == 0

@@ -139,7 +139,7 @@ def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tupl
 _NAME: Final = Key(
     "name",
     Kind("name", {"type": "string", "pattern": NAME_PATTERN}, _name),
-    "What callers see it as.",
+    "Its name for callers.",
     is_required=True,
 )
 _TYPE: Final = Key(
@@ -157,7 +157,7 @@ _CONTROL: Final = Key(
 )
 _UNIT: Final = Key("unit", text(32), "Of the value.")
 _LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
-_MAP: Final = Key("map", _LABELS, "What the answers mean, the other way round than a parameter's.")
+_MAP: Final = Key("map", _LABELS, "Answer → label (a parameter's `map` is label → what is sent).")
 _SCALE: Final = Key(
     "scale",
     EXPRESSION._replace(read=None),
@@ -171,13 +171,13 @@ _SENTINELS: Final = Key(
 _EXTRA_LINES: Final = Key(
     "extra_lines",
     integer(0, 16),
-    "How many lines that mean nothing the instrument appends at most.",
+    "The largest number of meaningless lines that the instrument adds to its answer.",
 )
 _PIECES: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": MOST_PIECES}
 _SEPARATOR: Final = Key(
     "separator",
     Kind("1 to 8 characters", {"type": "string", "minLength": 1, "maxLength": 8}, _separator),
-    "What stands between the fields.",
+    "What separates the fields.",
 )
 _COUNT: Final = Key(
     "count",

@@ -159,10 +159,11 @@ SEQUENCE: Final = Table(
         is_required=True),
     Key("finally", _STEPS, "Always runs, whatever happened before."),
     Key("finally_timeout_ms", TIMEOUT, "How long `finally` may take."),
-    Key("result", _VALUES, "What the sequence answers, beside the `rows`."),
-    Key("essential", TRUTH, "One of the few (at most 8) for short tool lists.",
+    Key("result", _VALUES, "What the sequence returns, besides the `rows`."),
+    Key("essential", TRUTH, "It is in the short tool list, too (at most 8 of a profile).",
         field="is_essential"),
-    Key("is_dangerous", TRUTH, "It gives energy, or may, also where none of its steps says so."),
+    Key("is_dangerous", TRUTH,
+        "It can put energy on the terminals, even where no step is marked so."),
     is_merged=True,
 )  # fmt: skip
 _PARAMETERS: Final = Key("parameters", _VALUES, "The command's arguments.")
@@ -179,7 +180,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "query": Table(
         "query_step",
         QueryStep,
-        "Asks what no command does.",
+        "Sends a query that no command has.",
         Key("query", QUERY, "What is asked.", is_required=True),
         _SAVE._replace(is_required=True),
         Key("type", choice(AnswerType), "What the answer is."),

@@ -1,4 +1,4 @@
-"""``watchdog``: the timer that switches an instrument's outputs off when nobody talks to it."""
+"""``watchdog``: the timer that switches an instrument's outputs off when it gets no messages."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ TRIPPED: Final = Table(
     Key("ask", PLAIN_QUESTION, "The question; it changes nothing.", is_required=True),
     Key("bit", integer(1, _MOST_BIT),
         "The answer is a number, and the bit of this weight is set in it (2048: bit 11)."),
-    Key("expect", PATTERN, "Searched in the answer; where it fits, the timer has switched off."),
+    Key("expect", PATTERN, "Searched in the answer; if it matches, the timer has switched off."),
 )  # fmt: skip
 WATCHDOG: Final = Table(
     "watchdog",
     InstrumentWatchdog,
-    "A timer in the instrument that switches its outputs off by itself when nobody talks to it; "
-    "`dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
-    Key("enable", _SENT, "What sets it going, with `{s}` or `{ms}` where that sets its time too.",
+    "A timer in the instrument that switches its outputs off by itself when it gets no "
+    "messages; `dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
+    Key("enable", _SENT, "What starts it, with `{s}` or `{ms}` where that sets its time too.",
         is_required=True),
     Key("disable", _SENT, "What stops it.", is_required=True),
     Key("delay", array(Kind("SCPI", SENDABLE), _MOST_LINES)._replace(read=_lines),
@@ -131,10 +131,10 @@ WATCHDOG: Final = Table(
     Key("tripped", Kind("[tripped](#tripped)", reference("tripped"), _tripped),
         "How it tells that it has switched off.", is_required=True),
     Key("feeds", Kind(f"`{ANY}` or list of SCPI", _FEEDS, _feeds),
-        "What keeps it from switching off: whatever is said, or these lines alone.",
+        "What keeps it from switching off: any message, or only these lines.",
         is_required=True),
     Key("precondition", PRECONDITION.inside,
-        "What must hold before it is any protection; nothing is switched on otherwise."),
+        "What must be true before it protects; otherwise nothing is switched on."),
 )  # fmt: skip
 
 

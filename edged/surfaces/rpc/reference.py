@@ -134,8 +134,8 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "lease_id",
                 "reason",
                 "by",
-                lease_id=_text("its id, or an instrument that it has", minLength=1),
-                reason=_text("why; it stands in the record", minLength=1),
+                lease_id=_text("its id, or an instrument that it reserves", minLength=1),
+                reason=_text("why; written into the record", minLength=1),
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
@@ -191,7 +191,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "reason",
                 "by",
                 instrument_id=INSTRUMENT,
-                reason=_text("why; everybody who is refused reads it", minLength=1),
+                reason=_text("the reason; shown to everybody who is refused", minLength=1),
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
@@ -287,7 +287,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             _entry("runs.status", "How recording is: budget, what is open.", "the status"),
             _entry(
                 "streams.show",
-                "How a stream stands, with its newest points.",
+                "State of a stream, with its newest points.",
                 "the stream",
                 "stream_id",
                 stream_id=_text("its id"),

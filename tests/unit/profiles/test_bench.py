@@ -325,7 +325,7 @@ def test_a_complaint_about_a_unit_nobody_met_says_whose_bounds_it_tells() -> Non
     with pytest.raises(Invalid) as caught:
         parse_bench(text, "bench.yaml", TWO, [seen("L1", "large")])
     assert "would widen what large allows (0 to 600)" in caught.value.message
-    assert "of all profiles large is the one that it fits best" in caught.value.remedy
+    assert "of all profiles large fits the entry best" in caught.value.remedy
 
 
 def test_names_that_no_profile_has_are_blamed_on_none() -> None:
