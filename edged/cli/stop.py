@@ -86,7 +86,7 @@ def _nobody_is_here(client: RpcClient) -> int:
         return ExitStatus.OK
     for one in told:
         outputs = ", ".join(one["outputs"])
-        print(f"{cell(one['instrument_id'])} was told to put something out: {cell(outputs)}")
+        print(f"{cell(one['instrument_id'])} may be on: it was told to switch on {cell(outputs)}")
     print(
         "edged: none of them is connected, so none was stopped. Look at the instruments.",
         file=sys.stderr,

@@ -658,7 +658,10 @@ class BenchStop:
                     "confirmed": [],
                     "confirmed_after_ms": None,
                     "unconfirmed": sorted(outputs),
-                    "error": "It was told to put something out, and is not here to be asked.",
+                    "error": (
+                        "It was told to switch an output on, and is not connected now, so "
+                        "it cannot be asked."
+                    ),
                 }
             )
         return found

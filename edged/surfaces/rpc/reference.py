@@ -204,8 +204,9 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             ),
             _entry(
                 "stop.seen_off",
-                "Takes back the doubt about an instrument that was told to put something out and "
-                "cannot say that it is off: somebody has looked. There is no tool for this.",
+                "Takes back the doubt about an instrument that was told to switch an output on "
+                "and cannot report that it is off: a person has looked. There is no tool for "
+                "this.",
                 "{instrument_id, outputs}: what was in doubt",
                 "instrument_id",
                 "by",
@@ -371,7 +372,7 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
 | `edged_interlocks_tripped` | interlocks that have tripped and were not cleared |
-| `edged_units_told_on` | units told to put something out and not confirmed off since |
+| `edged_units_told_on` | units that were switched on and not confirmed off since |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |
 | `edged_streams`, `edged_sweeps` | those that run |
