@@ -245,14 +245,14 @@ PAGES: Final = MappingProxyType(
 
 MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
-        ErrorCode.BAD_REQUEST: "the message is no request that can be served",
+        ErrorCode.BAD_REQUEST: "the message is not a valid request",
         ErrorCode.BAD_ARGUMENTS: "an argument is missing, unknown, of a wrong type or over a bound",
         ErrorCode.BAD_CONFIG: "the configuration cannot be used",
         ErrorCode.UNSUPPORTED_PLATFORM: "edged does not run on this system",
         ErrorCode.BAD_PROFILE: "a profile cannot be used",
         ErrorCode.BAD_SCPI: "this text cannot be sent as SCPI (line ends, quotes, characters)",
         ErrorCode.UNKNOWN_TOOL: "there is no tool of that name",
-        ErrorCode.RENAMED_TOOL: "the tool has another name now, which is said",
+        ErrorCode.RENAMED_TOOL: "the tool has another name now; the message gives it",
         ErrorCode.UNKNOWN_INSTRUMENT: "there is no instrument of that id, alias or address",
         ErrorCode.UNKNOWN_COMMAND: "the instrument's profile has no such command",
         ErrorCode.UNKNOWN_SEQUENCE: "the instrument's profile has no such sequence",
@@ -260,45 +260,57 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.UNKNOWN_STREAM: "there is no stream of that id",
         ErrorCode.UNKNOWN_POINT: "the stream has no such point, or it was evicted",
         ErrorCode.UNKNOWN_METHOD: "there is no method of that name",
-        ErrorCode.UNKNOWN_SESSION: "the session has ended, or never was: begin a new one",
+        ErrorCode.UNKNOWN_SESSION: "the session has ended, or never existed: start a new one",
         ErrorCode.UNKNOWN_RUN: "there is no recording of that id",
-        ErrorCode.UNKNOWN_LEASE: "the lease that was presented is none, or has ended",
-        ErrorCode.UNKNOWN_APPROVAL: "no question of that id waits for an answer",
+        ErrorCode.UNKNOWN_LEASE: "the lease that was given does not exist, or has ended",
+        ErrorCode.UNKNOWN_APPROVAL: "no approval of that id is waiting",
         ErrorCode.UNKNOWN_RESOURCE: "there is no resource at that URI",
-        ErrorCode.NOT_AUTHENTICATED: "the relay's token was not accepted; why is in the audit only",
+        ErrorCode.NOT_AUTHENTICATED: "the relay's token was not accepted; only the record says why",
         ErrorCode.NOT_ALLOWED: "the caller may not use this tool or scope",
         ErrorCode.DANGEROUS: "what would run is dangerous, and the caller may not do that",
-        ErrorCode.REQUIRES_SWEEP: "this command is only ramped: start_sweep",
-        ErrorCode.LOCKED_OUT: "somebody's hands are in the fixture; the reason is said",
-        ErrorCode.DEAD_MAN: "the timer inside the instrument has switched off, or would not guard "
-        "what was asked for; why, and what a person has to do, is said",
+        ErrorCode.REQUIRES_SWEEP: "this command may only be ramped, by start_sweep",
+        ErrorCode.LOCKED_OUT: (
+            "a person has locked the instrument out; the message gives the reason"
+        ),
+        ErrorCode.DEAD_MAN: "the timer inside the instrument has switched off, or would not "
+        "guard what was asked for; the message says why, and what a person has to do",
         ErrorCode.DENIED_BY_OWNER: "the owner's bench file forbids it",
         ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not let this line through",
-        ErrorCode.SWEEP_CONFLICT: "a sweep has this parameter; its id is said",
-        ErrorCode.INTERLOCK: "what the owner's interlock reads is not as it must be, or unknown",
-        ErrorCode.BUDGET: "it was sent as often as its owner allows; until when is said",
-        ErrorCode.LEASED: "another caller has reserved this; who, what for, until when is said",
+        ErrorCode.SWEEP_CONFLICT: "a sweep is using this parameter; the message gives its id",
+        ErrorCode.INTERLOCK: (
+            "the value that an interlock reads is out of its range, or could not be read"
+        ),
+        ErrorCode.BUDGET: "it was sent as often as the owner allows; the message says until when",
+        ErrorCode.LEASED: (
+            "another caller has reserved this; the message says who, what for and until when"
+        ),
         ErrorCode.NEEDS_APPROVAL: "the owner wants a person's yes, and nobody gave one in time",
         ErrorCode.APPROVAL_DENIED: "a person was asked and said no",
         ErrorCode.BUSY: "the line or the daemon has too much to do",
         ErrorCode.TIMEOUT: "the instrument did not answer in time",
         ErrorCode.DISCONNECTED: "the instrument is not connected now",
         ErrorCode.INSTRUMENT_ERROR: "the instrument reported an error of its own",
-        ErrorCode.BAD_ANSWER: "the instrument's answer is none that can be",
+        ErrorCode.BAD_ANSWER: "the instrument's answer is not valid",
         ErrorCode.VERIFY_FAILED: "the instrument does not hold what was set",
-        ErrorCode.PREEMPTED: "something safe came first, and ended this",
-        ErrorCode.CANCELLED: "the caller took it back or went away",
-        ErrorCode.STEP_FAILED: "a step of a sequence failed; what was sent is said",
+        ErrorCode.PREEMPTED: "a safe command came first, and ended this",
+        ErrorCode.CANCELLED: "the caller cancelled it or disconnected",
+        ErrorCode.STEP_FAILED: "a step of a sequence failed; the message says what was sent",
         ErrorCode.STORE_FAILED: "the database cannot be written: writes are refused until it heals",
         ErrorCode.WRAPPER_FAILED: "an SDK wrapper failed, crashed or hung",
-        ErrorCode.SDK_MISSING: "the vendor's library of an SDK wrapper is missing; what to install",
+        ErrorCode.SDK_MISSING: (
+            "the vendor's library of an SDK wrapper is missing; the message says what to install"
+        ),
         ErrorCode.RECORDING_FAILED: "the recording cannot be written, or its budget is used up",
         ErrorCode.DRAWING_FAILED: "the picture could not be drawn",
-        ErrorCode.BIND_FAILED: "a port is taken or cannot be bound; by whom is said",
-        ErrorCode.NO_KEYS: "no key of a token's issuer can be had now, to judge it by: try again",
+        ErrorCode.BIND_FAILED: (
+            "a port is in use or cannot be bound; the message says by which program"
+        ),
+        ErrorCode.NO_KEYS: (
+            "the keys of a token's issuer cannot be fetched now, so it cannot be checked: try again"
+        ),
         ErrorCode.NO_ENGINE: "no engine answers",
         ErrorCode.EDGE_FAILED: "an edge of the fleet is not there, or did not answer as it should",
-        ErrorCode.INTERNAL: "edged made a mistake; the id is in its log",
+        ErrorCode.INTERNAL: "a bug in edged; its log has the details under the id",
     }
 )
 

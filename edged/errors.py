@@ -3,7 +3,7 @@
 The tree, and what each family tells whoever catches it::
 
     EdgedError
-    ├── Invalid    you asked in a way that cannot be meant: arguments, configuration, a profile
+    ├── Invalid    what you gave is wrong: arguments, configuration, a profile
     ├── NotFound   what you named is not here: instrument, command, tool, session
     ├── Refused    you may not: token, danger, lockout, requires_sweep, the owner's bench file
     ├── Conflict   not now: another sweep, a full mailbox, a taken port
@@ -139,7 +139,7 @@ class EdgedError(Exception):
 
 
 class Invalid(EdgedError):
-    """What was asked cannot be meant: a value, a shape, a file."""
+    """What was given is wrong: a value, a shape, a file."""
 
     default_code = ErrorCode.BAD_ARGUMENTS
 

@@ -204,7 +204,7 @@ class StartSweep(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartStream(Action):
-    """Measure on a grid; the rest of the wishes are in ``arguments``."""
+    """Measure at intervals; the rest of the wishes are in ``arguments``."""
 
     instrument_id: str
     command_name: str

@@ -131,7 +131,7 @@ def read_token(text: str) -> Token:
     if len(text) > MAX_TOKEN_CHARS:
         raise BadTokenError(f"The token has {len(text)} characters; {MAX_TOKEN_CHARS} are allowed.")
     if not FORM.fullmatch(text):
-        raise BadTokenError("The token has not the form of a signed JWT.")
+        raise BadTokenError("The token is not a signed JWT.")
     head, body, signature = text.split(".")
     header = _read_object(head, "header")
     _check_header(header)
@@ -218,7 +218,7 @@ def check_time(claims: Claims, now_ms: int) -> None:
     if claims.exp * 1000 <= now_ms:
         raise BadTokenError(f"The token of {claims.sub} has expired.")
     if claims.iat * 1000 > now_ms + MAX_AHEAD_S * 1000:
-        raise BadTokenError(f"The token of {claims.sub} is from the future.")
+        raise BadTokenError(f"The token of {claims.sub} is dated in the future.")
 
 
 def _check_header(header: Mapping[str, Any]) -> None:
@@ -263,7 +263,7 @@ def _decode(segment: str, what: str) -> bytes:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise BadTokenError("The token says something twice.")
+        raise BadTokenError("The token has the same member twice.")
     return value
 
 
@@ -274,7 +274,7 @@ def _refuse_constant(name: str) -> Any:
 def _same_text(payload: Mapping[str, Any], name: str, wanted: str) -> str:
     value = payload.get(name)
     if not isinstance(value, str) or value != wanted:
-        raise BadTokenError(f"The token's {name} is missing or another one.")
+        raise BadTokenError(f"The token's {name} is missing or is not the expected one.")
     return value
 
 

@@ -1,8 +1,8 @@
-"""``edged approve``: a person's yes to a call that waits for that.
+"""``edged approve``: approve a call that waits for a person.
 
-The bench file says what is asked about (``confirm``). Without an id ``edged approve`` lists what
-waits, with the very lines that would go out; what is approved is exactly that, once. No tool
-answers; ``edged deny`` says no.
+The bench file says which calls wait (``confirm``). Without an id ``edged approve`` lists them, with
+the exact lines that would be sent. An approval is for these lines alone, once. No tool can approve;
+``edged deny`` refuses.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="edged approve", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("approval_id", metavar="ID", nargs="?", help="without it: what waits")
-    parser.add_argument("--by", default=this_user(), help="who says so (this user)")
+    parser.add_argument("approval_id", metavar="ID", nargs="?", help="without it: list what waits")
+    parser.add_argument("--by", default=this_user(), help="your name (this user)")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     if options.approval_id is None:

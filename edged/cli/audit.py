@@ -52,14 +52,16 @@ def run(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="edged audit", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    listing = verbs.add_parser("list", help="the newest rows that fit")
-    listing.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    listing = verbs.add_parser("list", help="the newest rows that match")
+    listing.add_argument("--limit", type=int, default=50, help="at most this many (50)")
     following = verbs.add_parser("follow", help="rows as they come, until Ctrl-C")
-    verify = verbs.add_parser("verify", help="walk the whole chain; exit status 1 if it is broken")
+    verify = verbs.add_parser(
+        "verify", help="check the whole hash chain; exit status 1 if it is broken"
+    )
     verify.add_argument(
         "--file", type=Path, help="a database, without an engine (default: the state directory's)"
     )
-    export = verbs.add_parser("export", help="all rows that fit, as text")
+    export = verbs.add_parser("export", help="all matching rows, as text")
     export.add_argument("--format", choices=("jsonl", "csv"), default="jsonl")
     export.add_argument("--output", type=Path, metavar="FILE", help="(standard output)")
     for verb in (listing, export):
@@ -85,7 +87,7 @@ def _list(options: argparse.Namespace) -> int:
     elif rows:
         print_table([_shown(row) for row in rows], COLUMNS)
     else:
-        print("no rows fit")
+        print("no rows match")
     return ExitStatus.OK
 
 

@@ -1,8 +1,8 @@
-"""``edged bench show [UNIT]``: what the owner's bench file says, and what it comes to.
+"""``edged bench show [UNIT]``: what the owner's bench file says, and the limits that follow.
 
 Reads the file and the profiles as an engine would. With a running engine it also says which units
-are connected, and which keys fit no unit that was met since it started: those limit nothing, so the
-exit status is 1 then.
+are connected, and which keys match no unit that has answered since it started: those limit nothing,
+so the exit status is 1 then.
 """
 
 from __future__ import annotations
@@ -66,15 +66,18 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged bench", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
-    show = verbs.add_parser("show", help="what the owner's bench file says of each unit")
-    show.add_argument("unit", nargs="?", default="", help="serial number or alias; all")
+    show = verbs.add_parser("show", help="the entries of the bench file, unit by unit")
+    show.add_argument(
+        "unit", nargs="?", default="", help="serial number or alias (default: all units)"
+    )
     add_config_options(show, ["--state-dir"])
     show.add_argument("--json", action="store_true", help="print JSON for scripts")
     options = parser.parse_args(arguments)
     loaded = load(options)
     here = _here(loaded)
     library = load_library(loaded.config.profile_dirs)
-    reading = BenchCopy(loaded.config.bench_file, loaded.config.state_dir).read(library)
+    copy = BenchCopy(loaded.config.bench_file, loaded.config.state_dir)
+    reading = copy.read(library, seen=here["seen"] or ())
     bench, refused = reading.bench, here["error"] or reading.fault
     units = [
         _told(rules, here["instruments"], library, loaded.config.raw_scpi.value)
@@ -98,7 +101,7 @@ def run(arguments: Sequence[str]) -> int:
     for key in unseen:
         print(f"edged: {key.sentence}", file=sys.stderr)
     if refused:
-        print(f"edged: an older state of it is in force: {refused}", file=sys.stderr)
+        print(f"edged: an older version of it is in force: {refused}", file=sys.stderr)
     return ExitStatus.FAILED if refused or unseen else ExitStatus.OK
 
 
@@ -161,7 +164,7 @@ def _print(
     path: str, units: Sequence[Mapping[str, Any]], interlocks: Sequence[Mapping[str, Any]]
 ) -> None:
     if not units and not interlocks:
-        print(f"{path} says nothing; the profiles' own limits hold")
+        print(f"{path} has no entries; only the limits of the profiles hold")
         return
     print(path)
     for unit in units:
@@ -172,7 +175,10 @@ def _print(
             print_table(unit["limits"], COLUMNS)
         if unit["unlimited"]:
             told = ", ".join(unit["unlimited"])
-            print(f"\nedged: not limited, and seems to set the same: {told}", file=sys.stderr)
+            print(
+                f"\nedged: not limited, although it seems to set the same quantity: {told}",
+                file=sys.stderr,
+            )
     if interlocks:
         print()
         print_table(interlocks, INTERLOCKS)

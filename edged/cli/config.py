@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged config", description=__doc__)
     add_config_options(parser, ["--state-dir"])
-    parser.add_argument("--sim", action="store_true", help="as `edged engine --sim` would have it")
+    parser.add_argument("--sim", action="store_true", help="as `edged engine --sim` would use it")
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     parser.add_argument(
         "--markdown", action="store_true", help="print docs/configuration.md instead"

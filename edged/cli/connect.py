@@ -2,7 +2,13 @@
 
 What is to be copied goes to stdout, and nothing else; where to put it to stderr. The address is
 the one at which the private network reaches this machine, or 127.0.0.1 where nothing is opened.
+Clients that take few tools are given the short list (``?tools=essential``); ``--tools`` chooses.
 """
+
+# Which clients: the coding agents that lead the surveys of 2026 (The Pragmatic Engineer, February,
+# 906 engineers: Claude Code is used most, Cursor and GitHub Copilot follow; State of Web Dev AI,
+# 7,258 developers: Claude Code, Codex, GitHub Copilot), Claude Desktop as the chat program, and the
+# clients that people ask for most besides. GitHub Copilot is reached by VS Code.
 
 from __future__ import annotations
 
@@ -32,6 +38,7 @@ from edged.host import (
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
+HEADER_VARIABLE: Final = "EDGED_AUTHORIZATION"
 CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
 ALONE: Final = "Only programs of this machine reach it: it has no address on a private network now."
 
@@ -57,36 +64,47 @@ class Client:
     Attributes:
         write: what is to be copied.
         where: where to put it, a sentence.
+        tools: the list that fits it; ``None`` leaves it to the bench (TOOLS).
+        holds_token: it has no variables, so the token itself must be written into its file.
     """
 
     write: Callable[[ClientTarget], str]
     where: str
+    tools: ListedTools | None = None
+    holds_token: bool = False
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged connect", description=__doc__)
-    parser.add_argument("client", choices=tuple(CLIENTS), help="what shall reach the bench")
+    parser.add_argument("client", choices=tuple(CLIENTS), help="the client to configure")
     parser.add_argument("--host", help="the name or address to use, instead of the one found")
-    parser.add_argument("--name", default="edged", help="what the client shall call the bench")
-    parser.add_argument("--relay", action="store_true", help="by the relay, with a token")
+    parser.add_argument("--name", default="edged", help="the name of the bench in the client")
     parser.add_argument(
-        "--tools", choices=[each.value for each in ListedTools], help="which tools it is to list"
+        "--relay", action="store_true", help="connect through the relay, with a token"
+    )
+    parser.add_argument(
+        "--tools",
+        choices=[each.value for each in ListedTools],
+        help="which tools it lists; without it the list that fits the client",
     )
     parser.add_argument(
         "--instrument",
         action="append",
         default=[],
         metavar="NAME",
-        help="list only this one's tools: alias, id or serial number; may be said more than once",
+        help="list only this one's tools: alias, id or serial number; may be given more than once",
     )
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")
     add_config_options(parser, ["--state-dir"])
     options = parser.parse_args(arguments)
     loaded = load(options)
-    target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
-    target = replace(target, url=target.url + query_of(options.tools, options.instrument))
     client = CLIENTS[options.client]
+    target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
+    if target.needs_token and client.holds_token:
+        remark = f"Write the token itself in place of ${TOKEN_VARIABLE}; it lives five minutes."
+    tools = options.tools or client.tools
+    target = replace(target, url=target.url + query_of(tools, options.instrument))
     if options.json:
         told = {"client": options.client, "url": target.url, "configuration": client.write(target)}
         print(json.dumps({**told, "where": client.where, "remark": remark}))
@@ -117,7 +135,7 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
         engine = locate(loaded)
         state_dir, port = engine.path.parent, engine.mcp_port or port
     except EdgedError:
-        remark = "No engine is running now; this is by the configuration."
+        remark = "No engine is running now; this address comes from the configuration."
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
@@ -129,7 +147,7 @@ def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientT
     config = loaded.config
     if not config.relay_url:
         raise Invalid(
-            "RELAY_URL is not set: there is no relay to connect by.",
+            "RELAY_URL is not set: there is no relay to connect through.",
             code=ErrorCode.BAD_CONFIG,
             remedy="docs/relay.md shows what the relay needs.",
         )
@@ -147,20 +165,84 @@ def _claude(target: ClientTarget) -> str:
     return command
 
 
-def _mcp_servers(target: ClientTarget, variable: str, *, is_typed: bool) -> str:
-    entry: dict[str, Any] = {"type": "http"} if is_typed else {}
-    entry["url"] = target.url
+NOTHING_MORE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _entry(
+    target: ClientTarget, url_key: str, variable: str, more: Mapping[str, str] = NOTHING_MORE
+) -> dict[str, Any]:
+    """A server as most clients write it; ``variable`` is how theirs stand for a token."""
+    entry: dict[str, Any] = {**more, url_key: target.url}
     if target.needs_token:
         entry["headers"] = {"Authorization": f"Bearer {variable}"}
-    return json.dumps({"mcpServers": {target.name: entry}}, indent=2)
+    return entry
+
+
+def _servers(
+    target: ClientTarget,
+    key: str,
+    url_key: str,
+    variable: str,
+    more: Mapping[str, str] = NOTHING_MORE,
+) -> str:
+    entry = _entry(target, url_key, variable, more)
+    return json.dumps({key: {target.name: entry}}, indent=2)
 
 
 def _cursor(target: ClientTarget) -> str:
-    return _mcp_servers(target, f"${{env:{TOKEN_VARIABLE}}}", is_typed=False)
+    return _servers(target, "mcpServers", "url", f"${{env:{TOKEN_VARIABLE}}}")
+
+
+def _claude_desktop(target: ClientTarget) -> str:
+    # "Claude Desktop will not connect to remote servers that are configured directly via
+    # claude_desktop_config.json", and a custom connector is reached from Anthropic's cloud, never
+    # from this machine (support.claude.com, article 11503834). So a stdio server carries the calls.
+    words = ["-y", "mcp-remote", target.url, "--transport", "http-only"]
+    if target.url.startswith("http:"):
+        # mcp-remote refuses plain HTTP to other machines without it.
+        words.append("--allow-http")
+    entry: dict[str, Any] = {"command": "npx", "args": words}
+    if target.needs_token:
+        # No blank in an argument: on Windows npx is started without quoting (mcp-remote's README).
+        words += ["--header", f"Authorization:${{{HEADER_VARIABLE}}}"]
+        entry["env"] = {HEADER_VARIABLE: f"Bearer ${TOKEN_VARIABLE}"}
+    return json.dumps({"mcpServers": {target.name: entry}}, indent=2)
+
+
+def _windsurf(target: ClientTarget) -> str:
+    return _servers(target, "mcpServers", "serverUrl", f"${{env:{TOKEN_VARIABLE}}}")
+
+
+def _gemini(target: ClientTarget) -> str:
+    return _servers(target, "mcpServers", "httpUrl", f"${TOKEN_VARIABLE}")
+
+
+def _cline(target: ClientTarget) -> str:
+    # Without the type Cline takes a URL for one of the older SSE transport.
+    typed = {"type": "streamableHttp"}
+    return _servers(target, "mcpServers", "url", f"${{env:{TOKEN_VARIABLE}}}", typed)
+
+
+def _zed(target: ClientTarget) -> str:
+    return _servers(target, "context_servers", "url", f"${TOKEN_VARIABLE}")
+
+
+def _opencode(target: ClientTarget) -> str:
+    entry = _entry(target, "url", f"{{env:{TOKEN_VARIABLE}}}", {"type": "remote"})
+    return json.dumps({"mcp": {"servers": {target.name: entry}}}, indent=2)
+
+
+def _codex(target: ClientTarget) -> str:
+    # A JSON string without control characters is a TOML one, and a name may hold a dot or a blank.
+    name, url = (json.dumps(text, ensure_ascii=False) for text in (target.name, target.url))
+    lines = [f"[mcp_servers.{name}]", f"url = {url}"]
+    if target.needs_token:
+        lines.append(f'bearer_token_env_var = "{TOKEN_VARIABLE}"')
+    return "\n".join(lines)
 
 
 def _json(target: ClientTarget) -> str:
-    return _mcp_servers(target, f"${{{TOKEN_VARIABLE}}}", is_typed=True)
+    return _servers(target, "mcpServers", "url", f"${{{TOKEN_VARIABLE}}}", {"type": "http"})
 
 
 def _vscode(target: ClientTarget) -> str:
@@ -184,19 +266,74 @@ def _pyvisa(target: ClientTarget) -> str:
 
 CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
     {
+        # It looks for tools when it needs them (code.claude.com, MCP, tool search): no limit.
         "claude": Client(
             write=_claude,
             where="Claude Code: run this in a shell. (`edged connect json` is what a project's "
             ".mcp.json holds.)",
         ),
+        # It has no limit that is documented, but each tool's schema is part of each conversation.
+        "claude-desktop": Client(
+            write=_claude_desktop,
+            where="Claude Desktop: put this into claude_desktop_config.json (Settings, Developer, "
+            "Edit Config), then quit and start it again. It needs Node.js 18 or newer on this "
+            "machine, because its file takes local servers only: mcp-remote carries the calls.",
+            tools=ListedTools.ESSENTIAL,
+            holds_token=True,
+        ),
+        # 40 tools of all servers together (docs.cursor.com, Model Context Protocol, until 2025).
+        # Today's page (cursor.com, MCP) names no number; older versions are in use.
         "cursor": Client(
             write=_cursor,
             where="Cursor: put this into ~/.cursor/mcp.json, or .cursor/mcp.json of a project.",
+            tools=ListedTools.ESSENTIAL,
         ),
+        # 128 tools in a request, of all servers together (code.visualstudio.com, Use tools).
         "vscode": Client(
             write=_vscode,
             where="VS Code: put this into .vscode/mcp.json of a workspace, or into the file that "
             "`MCP: Open User Configuration` opens.",
+            tools=ListedTools.ESSENTIAL,
+        ),
+        # 100 tools of all servers together (docs.windsurf.com, Cascade, MCP).
+        "windsurf": Client(
+            write=_windsurf,
+            where="Windsurf: put this into ~/.codeium/windsurf/mcp_config.json, and press the "
+            "refresh button of its MCP panel.",
+            tools=ListedTools.ESSENTIAL,
+        ),
+        # Its model reads a million tokens: the whole list fits.
+        "gemini-cli": Client(
+            write=_gemini,
+            where="Gemini CLI: put this into ~/.gemini/settings.json, or .gemini/settings.json of "
+            "a project.",
+        ),
+        # The functions of an OpenAI request are 128 at most (API reference, tools).
+        "codex": Client(
+            write=_codex,
+            where="Codex: add this to ~/.codex/config.toml.",
+            tools=ListedTools.ESSENTIAL,
+        ),
+        # It writes every tool of every server into its system prompt.
+        "cline": Client(
+            write=_cline,
+            where="Cline: put this into cline_mcp_settings.json (MCP Servers, Configure, Configure "
+            "MCP Servers).",
+            tools=ListedTools.ESSENTIAL,
+        ),
+        # No documented limit; what its models take varies, so the short list.
+        "zed": Client(
+            write=_zed,
+            where="Zed: put this into its settings (`zed: open settings file`).",
+            tools=ListedTools.ESSENTIAL,
+            holds_token=True,
+        ),
+        # "Certain MCP servers … can easily exceed the context limit" (opencode.ai, MCP servers).
+        "opencode": Client(
+            write=_opencode,
+            where="opencode 2: put this into ~/.config/opencode/opencode.json, or opencode.json of "
+            'a project. (opencode 1 has no "servers": the entry stands in "mcp" itself.)',
+            tools=ListedTools.ESSENTIAL,
         ),
         "json": Client(
             write=_json,

@@ -1,4 +1,4 @@
-"""``edged dev-issuer``: a token issuer for development. NOT FOR PRODUCTION: it knows no users.
+"""``edged dev-issuer``: a token issuer for development. NOT FOR PRODUCTION: it checks no users.
 
 ``serve`` makes a key on first use and serves its public half as a JWKS on loopback, and with
 ``--login`` logs clients in by OAuth; ``mint`` prints a token that lives for five minutes at most.
@@ -27,7 +27,9 @@ from edged.host import write_atomically
 
 __all__ = ["run"]
 
-WARNING: Final = "edged dev-issuer is for development only. Whoever reads its key is everybody."
+WARNING: Final = (
+    "edged dev-issuer is for development only. Whoever can read its key can act as any user."
+)
 DEFAULT_ISSUER: Final = "http://127.0.0.1:8769"
 LONGEST_S: Final = 300
 MAX_BODY_BYTES: Final = 64 * 1024
@@ -48,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="edged dev-issuer", description=__doc__, epilog=WARNING)
     actions = parser.add_subparsers(dest="do", required=True)
     serve = actions.add_parser("serve", help="serve the JWKS on loopback")
-    serve.add_argument("--port", type=int, default=8769, help="where (8769; 0: any)")
+    serve.add_argument(
+        "--port", type=int, default=8769, help="port to listen on (8769; 0: any free one)"
+    )
     serve.add_argument(
         "--login", default="", metavar="USER", help="clients log in, as this user, without password"
     )
@@ -70,9 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     for action in (serve, mint):
         action.add_argument("--tools", default="", metavar="TOOL[:SCOPE],…", help="what is allowed")
-        action.add_argument("--danger", action="store_true", help="dangerous things too")
+        action.add_argument("--danger", action="store_true", help="allow dangerous tools, too")
         action.add_argument(
-            "--directory", type=Path, default=Path("dev-issuer"), help="where its key lies"
+            "--directory", type=Path, default=Path("dev-issuer"), help="the directory of its key"
         )
     return parser
 

@@ -153,7 +153,9 @@ class DevLogin:
     def _check(self, asked: Mapping[str, str]) -> None:
         """Raises what is wrong with a request to /authorize; nobody is sent on by it."""
         if asked.get("redirect_uri") not in self._clients.get(asked.get("client_id", ""), ()):
-            raise _RefusedError("invalid_client", "This client did not register, or not so.")
+            raise _RefusedError(
+                "invalid_client", "This client is not registered with these values."
+            )
         if asked.get("response_type") != "code":
             raise _RefusedError("unsupported_response_type", "Only code.")
         if asked.get("code_challenge_method") != "S256" or not asked.get("code_challenge"):
@@ -189,7 +191,7 @@ class DevLogin:
             case _:
                 raise _RefusedError("unsupported_grant_type", "A code, or a refresh token.")
         if asked.get("resource", resource) != resource:
-            raise _RefusedError("invalid_target", "Another resource was allowed.")
+            raise _RefusedError("invalid_target", "The code was given for another resource.")
         found = RESOURCE.fullmatch(urlsplit(resource).path)
         refresh = secrets.token_urlsafe(24)
         _keep(self._refreshes, refresh, (asked.get("client_id", ""), resource))
@@ -213,13 +215,17 @@ class DevLogin:
             or VERIFIER.fullmatch(verifier) is None
             or not hmac.compare_digest(_s256(verifier), grant.challenge.encode("utf-8"))
         ):
-            raise _RefusedError("invalid_grant", "This code is none, or not for you.")
+            raise _RefusedError(
+                "invalid_grant", "This code is unknown, or was given to another client."
+            )
         return grant.resource
 
     def _by_refresh(self, asked: Mapping[str, str]) -> str:
         client_id, resource = self._refreshes.pop(asked.get("refresh_token", ""), ("", ""))
         if not resource or client_id != asked.get("client_id"):
-            raise _RefusedError("invalid_grant", "This refresh token is none, or not yours.")
+            raise _RefusedError(
+                "invalid_grant", "This refresh token is unknown, or was given to another client."
+            )
         return resource
 
 

@@ -37,22 +37,28 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="edged engine", description=__doc__, epilog=EPILOG)
     add_config_options(parser, ["--mcp-port", "--rpc-port", "--state-dir", "--log-level"])
     parser.add_argument(
-        "--supervised", action="store_true", help="the supervisor listens on the same MCP port"
+        "--supervised", action="store_true", help="a supervisor listens on the same MCP port"
     )
     sim = parser.add_argument_group("simulated bench")
-    sim.add_argument("--sim", action="store_true", help="start a simulated bench and work it")
-    sim.add_argument("--seed", metavar="N", help="make its noise repeatable")
+    sim.add_argument("--sim", action="store_true", help="start a simulated bench and use it")
+    sim.add_argument("--seed", metavar="N", help="the seed of its noise: the same noise each time")
     sim.add_argument(
-        "--instruments", metavar="NAME[=MODEL],…", help="what is on it (`edged sim --help`)"
+        "--instruments", metavar="NAME[=MODEL],…", help="its instruments (`edged sim --help`)"
     )
     sim.add_argument("--byte-log", metavar="FILE", help="write every byte of its sockets to FILE")
-    sim.add_argument("--single-session", metavar="NAME,…", help="who takes one connection only")
+    sim.add_argument(
+        "--single-session", metavar="NAME,…", help="instruments that accept only one connection"
+    )
     for flag, metavar, what in (
-        ("--fault", "KIND[:NAME]", "make an instrument misbehave, or all of them"),
-        ("--latency-ms", "NAME=MS", "make an instrument slow"),
-        ("--sim-port", "NAME=PORT", "where an instrument listens"),
-        ("--transport", "NAME=KIND", "what leads to an instrument (`edged sim --help`)"),
-        ("--profile", "NAME=KEY", "by which profile an instrument is taken (`edged sim --help`)"),
+        ("--fault", "KIND[:NAME]", "give a fault to one instrument, or to all"),
+        ("--latency-ms", "NAME=MS", "delay the answers of an instrument"),
+        ("--sim-port", "NAME=PORT", "the port of an instrument"),
+        ("--transport", "NAME=KIND", "the transport of an instrument (`edged sim --help`)"),
+        (
+            "--profile",
+            "NAME=KEY",
+            ("the profile that is used for an instrument (`edged sim --help`)"),
+        ),
     ):
         sim.add_argument(flag, action="append", default=[], metavar=metavar, help=what)
     return parser

@@ -103,10 +103,10 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
     networks = ", ".join(str(network) for network in config.allowed_networks) or "none"
     tools = "every tool" if config.direct_tools_allow is None else "the tools of DIRECT_TOOLS_ALLOW"
     danger = "dangerous ones too" if config.direct_danger_allow else "no dangerous ones"
-    said = [f"Source addresses that are let in (ALLOWED_NETWORKS): {networks}."]
+    said = [f"Source addresses that are accepted (ALLOWED_NETWORKS): {networks}."]
     if not supervisor:
         said.append("No supervisor is running: only programs of this machine reach the bench.")
-    said.append(f"Whoever gets in may call {tools}, {danger}, without a password.")
+    said.append(f"Whoever connects from there may call {tools}, {danger}, without a password.")
     if VisaServer.HISLIP in config.visa_server:
         who = "programs of this machine" if not config.expose_visa else "the same sources"
         said.append(
@@ -120,7 +120,10 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
         )
     else:
         said.append("The relay route is off.")
-    said.append("EXPOSE: [] closes all but this machine; DIRECT_DANGER_ALLOW: false is a middle.")
+    said.append(
+        "EXPOSE: [] closes it to all other machines; DIRECT_DANGER_ALLOW: false only forbids "
+        "dangerous tools."
+    )
     return said
 
 

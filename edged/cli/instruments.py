@@ -29,7 +29,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged instruments", description=__doc__)
     parser.add_argument(
-        "filter", nargs="?", default="", help="show those with this text in any field"
+        "filter", nargs="?", default="", help="show only those with this text in any field"
     )
     add_watch_option(parser)
     add_engine_options(parser)

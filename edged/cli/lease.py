@@ -1,8 +1,8 @@
-"""``edged lease``: instruments that one caller has to itself for a while.
+"""``edged lease``: reserve instruments for one caller for a while.
 
-``edged lease reserve psu1 --purpose burn-in`` prints an id. Whoever presents that (``--lease``,
-EDGED_LEASE, the argument ``lease`` of any tool) may write to these instruments, and nobody else.
-Only this program breaks somebody's lease; no tool does.
+``edged lease reserve psu1 --purpose burn-in`` prints an id. Only callers that give this id
+(``--lease``, EDGED_LEASE, the argument ``lease`` of any tool) may write to these instruments. Only
+this program can break the lease of somebody else; no tool can.
 """
 
 from __future__ import annotations
@@ -34,23 +34,25 @@ def run(arguments: Sequence[str]) -> int:
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
     listing = verbs.add_parser("list", help="what is reserved, by whom, and until when")
-    reserve = verbs.add_parser("reserve", help="have instruments to yourself")
+    reserve = verbs.add_parser("reserve", help="reserve instruments for yourself")
     reserve.add_argument("instruments", nargs="+", help='ids, aliases or serial numbers, or "all"')
     reserve.add_argument(
-        "--purpose", default="", help="what for; everybody who is refused reads it"
+        "--purpose", default="", help="what for; shown to everybody who is refused"
     )
-    renew = verbs.add_parser("renew", help="let a lease last from now")
+    renew = verbs.add_parser("renew", help="extend a lease, counted from now")
     renew.add_argument("lease_id", metavar="ID")
     for one in (reserve, renew):
         one.add_argument(
             "--ttl", type=int, metavar="SECONDS", help="30 to 43200; 900 unless it is given"
         )
-    release = verbs.add_parser("release", help="give back what a lease has")
+    release = verbs.add_parser("release", help="end your lease")
     release.add_argument("lease_id", metavar="ID")
     breaking = verbs.add_parser("break", help="end somebody's lease, as the owner of the bench")
-    breaking.add_argument("lease_id", metavar="ID", help="its id, or an instrument that it has")
-    breaking.add_argument("--reason", required=True, help="why; it stands in the record")
-    breaking.add_argument("--by", default=this_user(), help="who says so (this user)")
+    breaking.add_argument(
+        "lease_id", metavar="ID", help="its id, or an instrument that it reserves"
+    )
+    breaking.add_argument("--reason", required=True, help="why; written into the record")
+    breaking.add_argument("--by", default=this_user(), help="your name (this user)")
     for one in (listing, reserve, renew, release, breaking):
         add_engine_options(one)
     options = parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""``edged lockout``: hands are in the fixture, so nothing may be written to this instrument.
+"""``edged lockout``: forbid writes to an instrument, such as while hands are in the fixture.
 
 Without an address it lists what is locked out. What runs on the instrument is stopped first; reads
-and safe commands still work. Only this program lifts a lockout; no tool does.
+and safe commands still work. Only this program lifts a lockout; no tool can.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged lockout", description=__doc__)
     parser.add_argument("instrument", nargs="?", help="id, alias, serial number or address")
-    parser.add_argument("--reason", help="why; everybody who is refused reads it")
-    parser.add_argument("--by", default=this_user(), help="who says so (this user)")
+    parser.add_argument("--reason", help="the reason; shown to everybody who is refused")
+    parser.add_argument("--by", default=this_user(), help="your name (this user)")
     parser.add_argument("--clear", action="store_true", help="lift it")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
@@ -54,11 +54,17 @@ def _set(client: RpcClient, options: argparse.Namespace) -> int:
     names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     _print(told, f"{names} locked out.", options)
     if not told["is_present"]:
-        print("edged: nothing answers there now; it holds for what will.", file=sys.stderr)
+        print(
+            (
+                "edged: nothing answers at that address now; the lockout holds for whatever "
+                "answers there later."
+            ),
+            file=sys.stderr,
+        )
     for failure in told["failures"]:
-        print(f"edged: not all that runs there could be stopped: {failure}", file=sys.stderr)
+        print(f"edged: not everything that runs on it could be stopped: {failure}", file=sys.stderr)
     if not told["is_persisted"]:
-        print(f"edged: it will not outlive the engine: {told['remark']}", file=sys.stderr)
+        print(f"edged: it will be lost when the engine ends: {told['remark']}", file=sys.stderr)
     return ExitStatus.FAILED if told["failures"] else ExitStatus.OK
 
 

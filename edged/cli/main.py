@@ -38,27 +38,27 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "supervisor": CliVerb(
             "edged.cli.supervisor", "keep an engine running, and its port open to the network"
         ),
-        "restart": CliVerb("edged.cli.restart", "restart --when-idle: once nothing is under way"),
-        "expose": CliVerb("edged.cli.expose", "say who can reach this bench"),
+        "restart": CliVerb("edged.cli.restart", "restart --when-idle: when nothing is running"),
+        "expose": CliVerb("edged.cli.expose", "show who can reach this bench"),
         "connect": CliVerb(
-            "edged.cli.connect", "print how an MCP client is configured to reach it"
+            "edged.cli.connect", "print the configuration of an MCP client for this bench"
         ),
-        "open": CliVerb("edged.cli.open", "look at the bench in a browser: its page"),
-        "relay": CliVerb("edged.cli.relay", "run a public front of the relay route"),
+        "open": CliVerb("edged.cli.open", "open the bench page in a browser"),
+        "relay": CliVerb("edged.cli.relay", "run a public front of the relay"),
         "dev-issuer": CliVerb(
-            "edged.cli.dev_issuer", "mint tokens while developing; never for real"
+            "edged.cli.dev_issuer", "issue tokens for development; never in production"
         ),
         "sim": CliVerb(
-            "edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND spoils it"
+            "edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND adds a fault"
         ),
-        "status": CliVerb("edged.cli.status", "say how the running engine is"),
+        "status": CliVerb("edged.cli.status", "show the state of the running engine"),
         "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
-        "scan": CliVerb("edged.cli.scan", "look at the buses now, and list what is new"),
-        "probe": CliVerb("edged.cli.probe", "find out how an instrument has to be spoken to"),
+        "scan": CliVerb("edged.cli.scan", "search the buses now, and list what is new"),
+        "probe": CliVerb("edged.cli.probe", "find out the connection settings of an instrument"),
         "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
         "scpi": CliVerb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
         "stream": CliVerb(
-            "edged.cli.stream", "measure on a grid: edged stream start | list | stop"
+            "edged.cli.stream", "measure at intervals: edged stream start | list | stop"
         ),
         "sweep": CliVerb("edged.cli.sweep", "ramp a set-point: edged sweep start | status | stop"),
         "sequence": CliVerb(
@@ -67,22 +67,25 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
         "audit": CliVerb(
-            "edged.cli.audit", "the record: edged audit list | follow | verify | export"
+            "edged.cli.audit",
+            ("the record of all calls: edged audit list | follow | verify | export"),
         ),
-        "lockout": CliVerb("edged.cli.lockout", "hands in the fixture: let nothing write to it"),
+        "lockout": CliVerb(
+            "edged.cli.lockout", "forbid writes to an instrument (hands in the fixture)"
+        ),
         "approve": CliVerb(
-            "edged.cli.approve", "say yes to a call that waits for that; without ID: what waits"
+            "edged.cli.approve", "approve a call that waits for a person; without ID: list them"
         ),
-        "deny": CliVerb("edged.cli.deny", "say no to a call that waits for a yes"),
+        "deny": CliVerb("edged.cli.deny", "deny a call that waits for a person"),
         "lease": CliVerb(
-            "edged.cli.lease", "instruments to yourself: edged lease list | reserve | release"
+            "edged.cli.lease", "reserve instruments: edged lease list | reserve | release"
         ),
         "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
         "profile": CliVerb(
             "edged.cli.profile.main", "write instrument profiles: lint | new | test | docs | schema"
         ),
         "bench": CliVerb(
-            "edged.cli.bench", "what the owner's bench file comes to: edged bench show"
+            "edged.cli.bench", "the limits that the bench file sets: edged bench show"
         ),
         "doctor": CliVerb("edged.cli.doctor", "check everything, and say what to do"),
         "config": CliVerb("edged.cli.config", "show the configuration in force and its origins"),

@@ -1,8 +1,8 @@
 """``edged open``: the bench page, in a browser of this computer.
 
-The address is the network's where the port is open to it, so that a phone can take it (--qr). The
-page shows and stops; with --full its address carries the page's key, by which a person approves,
-denies and breaks leases there: give it to nobody whom you would not let do that.
+Where the port is open to the network, the address is the network's, so that a phone can use it
+(--qr). The page shows the bench and can stop it. With --full the address contains the page's key:
+whoever has it can approve and deny calls and break leases there, so give it to nobody else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="edged open", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--full", action="store_true", help="with the page's key: answer there")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="include the page's key: approvals can be answered there",
+    )
     parser.add_argument("--print", action="store_true", help="print the address, open nothing")
     parser.add_argument("--qr", action="store_true", help="print the address as a QR code, too")
     add_engine_options(parser)

@@ -1,7 +1,7 @@
-"""``edged probe ADDRESS``: find out how an unknown instrument has to be spoken to.
+"""``edged probe ADDRESS``: find out the connection settings of an unknown instrument.
 
-Tries line ends, on a serial port speeds, parities and frames too, then how long it must be left
-alone between two lines, and prints a ``connection:`` line for a profile. All that is sent is one
+Tries line ends, on a serial port speeds, parities and frames too, then the pause that it needs
+between two lines, and prints a ``connection:`` line for a profile. All that is sent is one
 question, ``*IDN?`` or what ``--ask`` gives, and bare line ends; it takes at most a minute.
 """
 
@@ -46,7 +46,10 @@ def run(arguments: Sequence[str]) -> int:
         help="a question from its manual that changes nothing, in place of *IDN?",
     )  # fmt: skip
     parser.add_argument(
-        "--connection", default="", metavar="KEYS", help="what is known already, as YAML"
+        "--connection",
+        default="",
+        metavar="KEYS",
+        help="the connection settings that are known, as YAML",
     )
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print JSON for scripts")

@@ -18,8 +18,10 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged relay", description=__doc__, epilog=EPILOG)
     add_config_options(parser, ["--log-level"])
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8768, help="and on which port (8768; 0: any)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument(
+        "--port", type=int, default=8768, help="port to listen on (8768; 0: any free one)"
+    )
     options = parser.parse_args(arguments)
     config = load(options).config
     set_up_logging(config.log_level, config.log_format)

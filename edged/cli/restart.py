@@ -1,8 +1,8 @@
-"""``edged restart --when-idle``: a restart that waits until nothing is under way.
+"""``edged restart --when-idle``: restart supervisor and engine as soon as nothing is running.
 
-For after an upgrade: supervisor and engine begin anew with what is installed now, and no sweep,
-stream, sequence or call is broken off. Ctrl-C takes the request back. Exit status 1 where the time
-was over first.
+For use after an upgrade: both start again with what is installed now, and no sweep, stream,
+sequence or call is interrupted. Ctrl-C cancels the request. Exit status 1 if the time limit passed
+first.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged restart", description=__doc__)
     parser.add_argument(
-        "--when-idle", action="store_true", required=True, help="wait until nothing is under way"
+        "--when-idle", action="store_true", required=True, help="wait until nothing is running"
     )
     parser.add_argument(
-        "--within", type=int, default=3_600, metavar="SECONDS", help="give up after so long (3600)"
+        "--within",
+        type=int,
+        default=3_600,
+        metavar="SECONDS",
+        help="give up after this many seconds (3600)",
     )
     add_engine_options(parser)
     options = parser.parse_args(arguments)
@@ -81,7 +85,7 @@ def _given_up(told: Mapping[str, Any], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(told))
     still = ", ".join(map(cell, told["under_way"])) or "nothing any more"
-    why = "The time is over" if told["state"] == "given_up" else "Somebody took it back"
+    why = "The time limit has passed" if told["state"] == "given_up" else "Somebody cancelled it"
     print(f"edged: {why}; nothing was restarted. Under way: {still}.", file=sys.stderr)
     return ExitStatus.FAILED
 

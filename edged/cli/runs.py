@@ -37,28 +37,39 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged runs", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     listing = verbs.add_parser("list", help="the newest recordings first")
-    listing.add_argument("--limit", type=int, default=50, help="at most so many (50)")
+    listing.add_argument("--limit", type=int, default=50, help="at most this many (50)")
     listing.add_argument("--kind", choices=("sweep", "stream", "sequence"), default="")
     listing.add_argument("--instrument", default="", help="a part of its id or alias")
-    showing = verbs.add_parser("show", help="what one recording is, and its last rows")
+    showing = verbs.add_parser("show", help="one recording and its last rows")
     showing.add_argument("run_id")
-    showing.add_argument("--rows", type=int, default=10, help="at most so many rows (10)")
+    showing.add_argument("--rows", type=int, default=10, help="at most this many rows (10)")
     showing.add_argument(
-        "--png", type=Path, metavar="FILE", help="draw it there (needs the extra edged[plot])"
+        "--png", type=Path, metavar="FILE", help="draw it into FILE (needs the extra edged[plot])"
     )
     export = verbs.add_parser("export", help="its data as a file")
     export.add_argument("run_id")
     export.add_argument("--format", choices=FORMATS, default="csv")
-    export.add_argument("--output", type=Path, metavar="FILE", help="- or nothing: standard output")
-    report = verbs.add_parser("report", help="all that is known of one, as one file to keep")
+    export.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the file to write (default, or -: standard output)",
+    )
+    report = verbs.add_parser(
+        "report", help="a report of one recording: all that is known, in one file"
+    )
     report.add_argument("run_id")
     form = report.add_mutually_exclusive_group()
     form.add_argument("--html", dest="form", action="store_const", const="html", default="html")
     form.add_argument("--pdf", dest="form", action="store_const", const="pdf")
     report.add_argument(
-        "-o", "--output", metavar="FILE", default="", help="- prints it (RUN.html, RUN.pdf)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="",
+        help="the file to write (RUN.html or RUN.pdf; - prints it)",
     )
-    report.add_argument("--force", action="store_true", help="write over a file that is there")
+    report.add_argument("--force", action="store_true", help="overwrite an existing file")
     for verb in (listing, showing, export, report):
         add_engine_options(verb)
     options = parser.parse_args(arguments)
@@ -166,8 +177,8 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
 def _check_free(path: Path) -> None:
     if path.exists():
         raise Invalid(
-            f"{path} exists already; it was not touched.",
-            remedy="Say --force to write over it, or -o another file.",
+            f"{path} exists already; it was not changed.",
+            remedy="Give --force to overwrite it, or -o another file.",
         )
 
 

@@ -1,4 +1,4 @@
-"""``edged scan``: look at every bus and address now, and list what was not known before."""
+"""``edged scan``: search every bus and address now, and list what is new."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``edged sequence start | list | stop``: run one of a profile's sequences, and get its table.
 
-A sequence that is not detached ends with this program: on Ctrl-C the daemon breaks it off and runs
-the steps that leave the instrument safe. With ``--detach`` it goes on alone; ``edged runs show ID``
-has its data.
+A sequence that is not detached ends with this program: on Ctrl-C the daemon interrupts it and runs
+the steps that leave the instrument safe. With ``--detach`` it goes on without this program;
+``edged runs show ID`` has its data.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def run(arguments: Sequence[str]) -> int:
     start.add_argument("instrument", help="its id or alias")
     start.add_argument("sequence", help="a sequence of its profile")
     start.add_argument("words", nargs="*", metavar="key=value", help="the sequence's parameters")
-    start.add_argument("--detach", action="store_true", help="let it go on in the daemon")
+    start.add_argument(
+        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+    )
     add_dry_run_option(start)
     listing = verbs.add_parser("list", help="the sequences that run")
     stop = verbs.add_parser("stop", help="end one: its last steps make the instrument safe")

@@ -1,4 +1,4 @@
-"""``edged sim``: a simulated bench on loopback, by itself; ``edged sim fault …`` works one.
+"""``edged sim``: a simulated bench on loopback; ``edged sim fault …`` changes one that runs.
 
 It prints one line of JSON when it is ready (where each instrument listens, and the control port),
 and ends with SIGTERM or when its standard input closes.
@@ -19,7 +19,7 @@ from edged.host import ExitStatus
 
 __all__ = ["run"]
 
-WORKS_ONE: Final = """``edged sim fault | clear | state``: work a simulated bench that runs already.
+WORKS_ONE: Final = """``edged sim fault | clear | state``: change a running simulated bench.
 
 The bench is that of the running engine (``edged engine --sim``), or the one whose control port
 ``--control`` names (``edged sim`` prints it when it starts).
@@ -52,8 +52,8 @@ def _order(arguments: Sequence[str]) -> int:
     fault = orders.add_parser("fault", help="give an instrument a fault")
     fault.add_argument("name", help="the instrument's name on the bench, such as psu1")
     fault.add_argument("kind", help="timeout, late, garbage, drop, …; docs/instruments.md has all")
-    fault.add_argument("--seconds", type=seconds, help="of late, split and refuse")
-    fault.add_argument("--count", type=positive, help="how many answers; without it until cleared")
+    fault.add_argument("--seconds", type=seconds, help="seconds, of late, split and refuse")
+    fault.add_argument("--count", type=positive, help="number of answers (default: until cleared)")
     clear = orders.add_parser("clear", help="end the faults of an instrument, or of all")
     clear.add_argument("name", nargs="?", default="")
     state = orders.add_parser("state", help="set-points, outputs and faults of the bench")

@@ -120,12 +120,12 @@ def _running(status: Told, name: Name) -> Iterator[str]:
 def _waiting(status: Told, name: Name) -> Iterator[str]:
     for sweep in status["sweeps"]:
         if sweep["status"] == "holding":
-            yield f"{_swept(sweep, name)}, parked until somebody stops it"
+            yield f"{_swept(sweep, name)}, held at its value until somebody stops it"
         if sweep["abort"]["state"] == "pending":
             unit = name(sweep["instrument_id"])
-            yield f"{unit}: the abort of {sweep['sweep_id']} is tried until it is obeyed"
+            yield f"{unit}: the abort of {sweep['sweep_id']} is repeated until the instrument obeys"
     for instrument_id in status["stopping"]:
-        yield f"{name(instrument_id)}: its stop is tried until it is confirmed"
+        yield f"{name(instrument_id)}: its stop is repeated until it is confirmed"
     for line in status["waiting_calls"]:
         yield f"{name(line['instrument_id'])}: calls that wait for its line: {line['calls']}"
     if waiting := status["recordings"]["waiting"]:

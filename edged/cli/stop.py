@@ -1,7 +1,7 @@
 """``edged stop``: make the whole bench safe, now. Exit status 1 where something was not confirmed.
 
-Every sweep, stream and sequence ends, and every instrument gets its abort, ahead of whatever is on
-its line. With ``--lockout`` every instrument is locked out besides, so that it stays so.
+Every sweep, stream and sequence ends, and every instrument gets its abort, before all other work on
+its line. With ``--lockout`` every instrument is also locked out, so that it stays safe.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ REASON: Final = "everything was stopped"
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged stop", description=__doc__)
-    parser.add_argument("--lockout", action="store_true", help="keep it so: lock all of them out")
+    parser.add_argument("--lockout", action="store_true", help="also lock all of them out")
     # Neither is asked for: whoever stops a bench in a hurry must not be sent back for words.
     parser.add_argument(
         "--seen-off",
         metavar="ID",
-        help="stop nothing: you have looked, and this instrument is off, though it cannot say so",
+        help=(
+            "stop nothing; record that you have looked and this instrument is off, which it "
+            "cannot report"
+        ),
     )
     parser.add_argument("--reason", default=REASON, help=f'with --lockout: why ("{REASON}")')
-    parser.add_argument(
-        "--by", default=this_user(), help="with --lockout or --seen-off: who says so"
-    )
+    parser.add_argument("--by", default=this_user(), help="with --lockout or --seen-off: your name")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
     client = connect(options)
@@ -85,8 +86,11 @@ def _nobody_is_here(client: RpcClient) -> int:
         return ExitStatus.OK
     for one in told:
         outputs = ", ".join(one["outputs"])
-        print(f"{cell(one['instrument_id'])} was told to put something out: {cell(outputs)}")
-    print("edged: none of them is here to be stopped. Look at the instruments.", file=sys.stderr)
+        print(f"{cell(one['instrument_id'])} may be on: it was told to switch on {cell(outputs)}")
+    print(
+        "edged: none of them is connected, so none was stopped. Look at the instruments.",
+        file=sys.stderr,
+    )
     return ExitStatus.FAILED
 
 

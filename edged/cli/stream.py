@@ -1,7 +1,7 @@
-"""``edged stream start | list | stop``: measure one command on a grid, and watch it.
+"""``edged stream start | list | stop``: measure one command at intervals, and watch it.
 
-The stream lives in the daemon; this program watches it and stops it when it is interrupted. With
-``--detach`` it goes on alone.
+The stream runs in the daemon; this program watches it, and stops it when it is interrupted. With
+``--detach`` the stream goes on without this program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def run(arguments: Sequence[str]) -> int:
     start.add_argument("words", nargs="*", metavar="key=value", help="the command's parameters")
     start.add_argument("--interval", type=int, default=500, metavar="MS", help="(500)")
     start.add_argument("--duration", type=int, default=10_000, metavar="MS", help="(10000)")
-    start.add_argument("--detach", action="store_true", help="let it go on in the daemon")
+    start.add_argument(
+        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+    )
     listing = verbs.add_parser("list", help="the streams that run")
     stop = verbs.add_parser("stop", help="end a stream: edged stream stop ID")
     stop.add_argument("stream_id")

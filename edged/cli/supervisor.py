@@ -13,7 +13,7 @@ from edged.log import set_up_logging
 
 __all__ = ["run"]
 
-EPILOG = """Everything after -- is handed to `edged engine`: edged supervisor -- --sim --seed 1"""
+EPILOG = """Everything after -- is passed to `edged engine`: edged supervisor -- --sim --seed 1"""
 
 
 def run(arguments: Sequence[str]) -> int:

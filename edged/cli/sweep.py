@@ -1,7 +1,7 @@
 """``edged sweep start | status | stop``: ramp a set-point, and watch it.
 
-The sweep lives in the daemon and goes on when this program is killed. Ctrl-C parks it where it is;
-``edged sweep stop ID`` makes it safe.
+The sweep runs in the daemon and goes on when this program is killed. Ctrl-C ends it and leaves the
+output at its present value; ``edged sweep stop ID`` makes it safe.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ def run(arguments: Sequence[str]) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     start = verbs.add_parser("start", help="ramp: edged sweep start INSTRUMENT COMMAND TARGET RATE")
     _add_start_options(start)
-    status = verbs.add_parser("status", help="how a sweep stands; without ID: those that run")
+    status = verbs.add_parser("status", help="the state of a sweep; without ID: all running ones")
     status.add_argument("sweep_id", nargs="?", default="")
-    status.add_argument("--points", type=int, default=0, metavar="N", help="the most rows (0)")
-    stop = verbs.add_parser("stop", help="make it safe, or park it with --hold")
+    status.add_argument(
+        "--points", type=int, default=0, metavar="N", help="at most this many rows (0)"
+    )
+    stop = verbs.add_parser("stop", help="make it safe, or leave its output as it is with --hold")
     stop.add_argument("sweep_id")
     stop.add_argument("--hold", action="store_true", help="leave the output where it is")
     for verb in (start, status, stop):
@@ -105,7 +107,7 @@ def line_of(told: Mapping[str, Any]) -> str:
 def _add_start_options(start: argparse.ArgumentParser) -> None:
     start.add_argument("instrument", help="its id or alias")
     start.add_argument("command", help="a command of its profile that can be swept")
-    start.add_argument("target", type=finite, help="where to go")
+    start.add_argument("target", type=finite, help="the value to ramp to")
     start.add_argument("rate", type=finite, help="units per second")
     start.add_argument("words", nargs="*", metavar="key=value", help="the command's parameters")
     start.add_argument(
@@ -114,9 +116,15 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar=("INSTRUMENT COMMAND", "key=value"),
-        help="read this at each step, as often as needed",
+        help="read this at each step; may be repeated",
     )
-    start.add_argument("--settle", type=finite, default=0, metavar="MS", help="before reading (0)")
+    start.add_argument(
+        "--settle",
+        type=finite,
+        default=0,
+        metavar="MS",
+        help="how long to wait before reading (0)",
+    )
     start.add_argument(
         "--stop-when",
         nargs=4,
@@ -127,16 +135,26 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
         "--points",
         type=positive,
         metavar="N",
-        help="read at so many set-points only, not each step",
+        help="read only at this many set-points, not at each step",
     )
-    start.add_argument("--spacing", choices=("linear", "log"), help="of these set-points (linear)")
-    start.add_argument("--dwell", type=finite, default=0, metavar="MS", help="stay at each (0)")
+    start.add_argument(
+        "--spacing", choices=("linear", "log"), help="how these set-points are spaced (linear)"
+    )
+    start.add_argument(
+        "--dwell",
+        type=finite,
+        default=0,
+        metavar="MS",
+        help="how long to stay at each of them (0)",
+    )
     start.add_argument(
         "--then",
         choices=("hold", "abort"),
         help="at the target: stay there, or make it safe (hold)",
     )
-    start.add_argument("--detach", action="store_true", help="do not watch it")
+    start.add_argument(
+        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+    )
     add_dry_run_option(start)
 
 
@@ -171,7 +189,7 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
         "dwell_ms": options.dwell,
     }
     if options.spacing and not options.points:
-        raise Invalid("--spacing is of set-points: say --points N with it.")
+        raise Invalid("--spacing needs --points N.")
     if options.points:
         wishes["points"] = {"count": options.points, "spacing": options.spacing or "linear"}
     if options.then:

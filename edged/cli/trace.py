@@ -21,7 +21,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged trace", description=__doc__)
     parser.add_argument("instrument", help="id, alias or serial number")
     parser.add_argument(
-        "--last", type=positive, default=50, metavar="N", help="at most so many (50)"
+        "--last", type=positive, default=50, metavar="N", help="at most this many (50)"
     )
     add_engine_options(parser)
     options = parser.parse_args(arguments)
@@ -35,5 +35,5 @@ def run(arguments: Sequence[str]) -> int:
         arrow = ARROWS.get(entry["direction"], "?")
         print(f"{time:%H:%M:%S}.{time.microsecond // 1000:03} {arrow} {cell(entry['text'])}")
     if not exchanges:
-        print("nothing was said on this line yet")
+        print("nothing was sent or received on this line yet")
     return ExitStatus.OK

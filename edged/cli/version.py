@@ -1,4 +1,4 @@
-"""``edged version``: of this program, its interpreter and what it stands on."""
+"""``edged version``: the versions of this program, of Python and of the libraries it uses."""
 
 from __future__ import annotations
 

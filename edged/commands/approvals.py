@@ -634,6 +634,6 @@ def _unanswerable(question: Question, why: str) -> Refused:
         "sent.",
         code=ErrorCode.NEEDS_APPROVAL,
         data={"approval_id": question.approval_id, "ways": sorted(question.ways)},
-        remedy=f"Somebody must say yes while the call waits, by {ways}"
+        remedy=f"Somebody must approve it while the call waits, by {ways}"
         + "; call again when somebody is there.",
     )

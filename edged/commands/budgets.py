@@ -217,7 +217,10 @@ class BudgetControl:
                 "allowed_again_ms": at_ms,
                 "retry_after_s": round(wait_s, 1),
             },
-            remedy="Wait until then. The owner's bench file has the budget; no call is around it.",
+            remedy=(
+                "Wait until then. The owner's bench file sets the budget, and no other call "
+                "avoids it."
+            ),
         )
 
     def _told(self, instrument: Instrument, name: str, budget: Budget) -> dict[str, Any]:

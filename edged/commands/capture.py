@@ -139,7 +139,7 @@ class Captures:
                 part = _part(told, self._freshness(target, capture))
                 return Captured(part=part, sent=capture.sent)
             case _:
-                raise TypeError(f"{command.name} answers with no block")
+                raise TypeError(f"{command.name} did not answer with a block")
 
     async def _capture(
         self, purpose: Purpose, instrument: Instrument, command: Command, target: Target
@@ -267,7 +267,7 @@ def _plan(
     """What is read, how it is told what that means, and what asks whether it is fresh."""
     answer = command.returns
     if not isinstance(answer, WaveformAnswer | ImageAnswer):
-        raise TypeError(f"{command.name} answers with no block")
+        raise TypeError(f"{command.name} did not answer with a block")
     preamble: tuple[str, ...] = ()
     if isinstance(answer, WaveformAnswer):
         preamble = tuple(

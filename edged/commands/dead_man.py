@@ -252,7 +252,7 @@ class DeadManControl:
         if self.is_supervised and limit_s < LEAST_SUPERVISED_S:
             raise _refused(
                 instrument,
-                f"its dead-man of {limit_s:g} s would switch it off whenever edged is begun anew",
+                f"its dead-man of {limit_s:g} s would switch it off whenever edged restarts",
                 f"Give it a dead_man_s of {LEAST_SUPERVISED_S:g} or more.",
             )
 
@@ -400,7 +400,7 @@ class DeadManControl:
             log.warning("dead_man_refused", id=kept.instrument.id, reason=refused.message)
             self.tell(
                 "dead_man.refused",
-                f"{kept.instrument.called}: something is on, and its dead-man is not set going: "
+                f"{kept.instrument.called}: something is on, and its dead-man was not started: "
                 f"{refused.message}",
                 kept.instrument.id,
             )
@@ -414,7 +414,7 @@ class DeadManControl:
         elif due is Duty.ARM and state.stage is Stage.ARMED:
             self.tell(
                 "dead_man.armed",
-                f"{instrument.called}: its dead-man was set going anew.",
+                f"{instrument.called}: its dead-man was started again.",
                 instrument.id,
             )
         if due is Duty.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:

@@ -562,21 +562,26 @@ def _refusal(target: Target, rule: Interlock, why: str, remedy: str, **data: Any
 def _refused(target: Target, rule: Interlock, reading: MeterReading) -> Refused:
     if reading.verdict is ReadingWorth.BAD:
         why = f"{rule.asked} is {reading.said}, and must be: {rule.must.text}"
-        remedy = "Bring it there first, and call again; it is read anew before each such write."
+        remedy = (
+            "Bring it into that range first, and call again; it is read again before each "
+            "such write."
+        )
     else:
         why = f"{rule.asked} gave no reading: {reading.said.rstrip('.')}"
-        remedy = f"See to {rule.instrument}: what cannot be read guards by refusing."
+        remedy = (
+            f"Check {rule.instrument}: while it cannot be read, the guarded writes are refused."
+        )
     return _refusal(target, rule, why, remedy, value=reading.value)
 
 
 def _tripped(target: Target, watching: Watching) -> Refused:
     why = f"it tripped while this waited ({watching.reason})"
-    return _refusal(target, watching.rule, why, "See to what it read, and call again.")
+    return _refusal(target, watching.rule, why, "Correct what it read, and call again.")
 
 
 def _too_old(target: Target, rule: Interlock) -> Refused:
     why = f"{rule.asked} was read longer ago than max_age_s {rule.max_age_s:g} while this waited"
-    return _refusal(target, rule, why, "Call it again; it is read anew then.")
+    return _refusal(target, rule, why, "Call it again; it is then read again.")
 
 
 def _cooling(target: Target, watching: Watching, left_s: float) -> Refused:

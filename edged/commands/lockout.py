@@ -164,7 +164,7 @@ class LockoutControl:
                 f"{meant[0][0]} is not locked out.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
                 data={"locked_out": [lock.instrument_id for lock in self._lockouts.all()]},
-                remedy="`edged lockout` lists what is.",
+                remedy="`edged lockout` lists what is locked out.",
             )
         return ids
 

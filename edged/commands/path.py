@@ -299,7 +299,7 @@ class CommandPath:
                 # Where a sweep begins is known once it was asked, and nothing has been set by then.
                 lines = frozenset(first_step.lines)
         if self._approvals is None:
-            raise Fault("Nobody can be asked here.")
+            raise Fault("There is nobody here who could be asked.")
         approved = await self._approvals.obtain(action, target, would_send, lines)
         if isinstance(approved, InputRequired):
             return approved

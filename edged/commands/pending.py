@@ -29,7 +29,7 @@ class LineJob:
     __slots__ = ()
 
     def submit(self, waiter: Waiter) -> Job:
-        """Begin it; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not begun."""
+        """Begin it; ``waiter`` gets its ``Reply``. Raises ``EdgedError``: it was not started."""
         raise NotImplementedError
 
     def done(self, reply: Reply) -> Done:
@@ -89,7 +89,7 @@ class Pending(Underway):
         """Begin a job on a line.
 
         Raises:
-            EdgedError: it was not begun.
+            EdgedError: it was not started.
         """
         self._line_job = job
         try:

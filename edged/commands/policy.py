@@ -577,8 +577,8 @@ def _check_dead_man(instrument: Instrument, line: str, called: str) -> None:
         f"{instrument.called}, which its owner wants used.",
         code=ErrorCode.DEAD_MAN,
         data={"line": line[:200], "dead_man_s": instrument.rules.dead_man_s},
-        remedy="One that has switched off is cleared by a person, at the instrument; without "
-        "dead_man_s in the bench file anybody may.",
+        remedy="Once it has switched off, a person clears it at the instrument. Without "
+        "dead_man_s in the bench file everybody may do that.",
     )
 
 

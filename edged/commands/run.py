@@ -79,7 +79,7 @@ def at_one_meeting(
             guard()
         if action.meeting is not None and instrument.meeting != action.meeting:
             raise Failed(
-                f"{instrument.called} was connected anew before {action.command_name} was sent.",
+                f"{instrument.called} was reconnected before {action.command_name} was sent.",
                 code=ErrorCode.PREEMPTED,
             )
 

@@ -76,7 +76,7 @@ class SendGuards:
         def guard() -> None:
             if self._is_closed:
                 raise Failed(
-                    f"The daemon is stopping: {target.command_name or 'it'} was not begun.",
+                    f"The daemon is stopping: {target.command_name or 'it'} was not started.",
                     code=ErrorCode.CANCELLED,
                 )
             if self._stops != stops:

@@ -146,7 +146,7 @@ class StaticTool:
 
 
 def _with_dry_run(schema: Schema) -> Schema:
-    told = {**BOOLEAN, "description": "Send nothing; tell it."}
+    told = {**BOOLEAN, "description": "Send nothing, only tell."}
     return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
 
 

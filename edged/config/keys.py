@@ -426,7 +426,9 @@ _TABLE: Final = (
         name="RAW_SCPI",
         kind=choice(RawScpi),
         default=RawScpi.ALL,
-        sentence="What send_scpi may send.",
+        sentence="What send_scpi may send. all: any line, and no limit of the profile is checked; "
+        "known: only commands of the profile, within its limits; queries: only queries; off: "
+        "nothing. The owner's bench file always holds.",
     ),
     Key(
         name="RELAY_URL",
@@ -480,8 +482,8 @@ _TABLE: Final = (
         name="RELAY_INVENTORY",
         kind=choice(InventoryPlace),
         default=InventoryPlace.MEMORY,
-        sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which outlives all "
-        "fronts.",
+        sentence="Where relay fronts keep the edges: memory, or NATS JetStream, which keeps "
+        "them while no front runs.",
     ),
     Key(
         name="METRICS",

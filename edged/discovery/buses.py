@@ -114,7 +114,7 @@ class BusScanner:
 
     async def _look(self) -> Listing:
         if self._is_hanging:
-            return _failed(f"{self.source.name}: the look before this one still hangs.")
+            return _failed(f"{self.source.name}: the search before this one still hangs.")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Listing] = loop.create_future()
 

@@ -70,7 +70,7 @@ def call_vxi11(seconds: float, clock: Clock) -> tuple[str, ...]:
             except OSError as error:
                 refusal = error
         if not sent:
-            raise refusal or OSError("no network to call on")
+            raise refusal or OSError("no network to search")
         return _listen(line, clock.monotonic() + seconds, clock)
 
 

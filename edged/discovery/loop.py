@@ -63,7 +63,7 @@ class KnownAddress:
         open_as: what VISA is given.
         due_at: monotonic seconds; when it is asked next, if nobody is known there.
         refusals: how often in a row nobody was there.
-        reason: why nobody is known here; empty while somebody is.
+        reason: why no instrument is known here; empty while somebody is.
         remedy: what to do about that.
         is_aside: something is there that hangs, is no instrument or cannot be opened.
         asking: the task that asks now.
@@ -188,7 +188,7 @@ class Reprofile:
             is_confirmed = False
         if is_confirmed:
             return found
-        remark = f"{profile.key} fits the name, but its probe question was answered otherwise."
+        remark = f"{profile.key} matches the name, but its probe question got another answer."
         return replace(
             found, profile=None, tied=(), remark=remark, connection=instrument.connection
         )
@@ -219,10 +219,10 @@ PickMonitor = Callable[[ListThings, Clock], Picked]
 
 SWITCH_IT: Final = "Switch it on, or off and on again, then scan (scan_instruments)."
 NAME_IT: Final = (
-    "It answers, but not by a name: correct its terminations or baud rate in INSTRUMENTS, or name "
-    "its profile there, then start edged again."
+    "It answers, but does not identify itself: correct its terminations or baud rate in "
+    "INSTRUMENTS, or name its profile there, then start edged again."
 )
-OPEN_IT: Final = "Correct what is said, then scan (scan_instruments)."
+OPEN_IT: Final = "Correct that, then scan (scan_instruments)."
 REPORT_IT: Final = "Report this as a bug, with the engine's log."
 
 
@@ -378,16 +378,20 @@ class Discovery:
 
     def report(self) -> dict[str, Any]:
         """What discovery does and has met; for the RPC method ``discovery``."""
-        seen = [
+        return {**self.summary(), "set_aside": self.set_aside(), "seen": self.seen()}
+
+    def seen(self) -> list[dict[str, Any]]:
+        """The units met in this life of the daemon, by what the bench file may call them."""
+        return [
             {
                 "instrument_id": i.id,
                 "serial": i.identity.serial,
                 "serial_told": i.identity.serial_told,
                 "names": list(i.names),
+                "profile_name": i.profile.key if i.profile is not None else "",
             }
             for i in self._pool.known()
         ]
-        return {**self.summary(), "set_aside": self.set_aside(), "seen": seen}
 
     def summary(self) -> dict[str, Any]:
         """How it looks at what, and what of it the owner should know; for get_status and doctor."""
@@ -396,7 +400,7 @@ class Discovery:
             "buses": self._scan_schedule.report(),
             "hotplug": {
                 "monitor": picked.name if picked else "none",
-                "why": picked.why if picked else "No bus that is looked at can be plugged.",
+                "why": picked.why if picked else "No bus that is searched supports hot-plugging.",
             },
             "scans": self._scan_schedule.scans,
             "rescan_interval_s": self._rescan_interval_s,

@@ -143,7 +143,7 @@ def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
     return bool(errors) and is_endless and all(error.code is None for error in errors)
 
 
-OWNERS_WORD: Final = "known by its owner's word"
+OWNERS_WORD: Final = "identified by INSTRUMENTS alone"
 """Stands for the answer to ``*IDN?`` where there is none."""
 
 
@@ -206,7 +206,7 @@ async def examine(
     connection = _connection_of(chosen, entry)
     actor.settle(BoundInstrument(connection=connection))
     if chosen is not None and not await _is_confirmed(actor, connection):
-        remark = f"{chosen.key} fits the name, but its probe question was answered otherwise."
+        remark = f"{chosen.key} matches the name, but its probe question got another answer."
         chosen, tied = None, ()
         connection = connection_for(Connection(), entry)
         actor.settle(BoundInstrument(connection=connection))
@@ -337,8 +337,8 @@ async def _ask_identity(
         raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
     if not is_name(idn) and entry.profile is None and not is_odd_name(idn):
         raise NoInstrument(
-            f'What answers *IDN? with "{clean_text(idn)}", twice, does not say who it is. If this '
-            "is an instrument's SCPI port all the same, name its profile in INSTRUMENTS."
+            f'What answers *IDN? with "{clean_text(idn)}", twice, does not identify itself. If '
+            "this is an instrument's SCPI port all the same, name its profile in INSTRUMENTS."
         )
     return idn
 

@@ -80,10 +80,10 @@ def check_imported(facts: Facts) -> CheckLine:
     more = len(imported) - SHOWN
     named = ", ".join(imported[:SHOWN]) + (f" and {more} more" if more > 0 else "")
     return warn(
-        f"{len(imported)} profiles are imported and held against no manual: {named}. Raw SCPI is "
-        "judged as known by them, and whatever may put something out is dangerous.",
-        "Hold what you use against its manual (`edged profile docs KEY`), then write "
-        "status: reviewed.",
+        f"{len(imported)} profiles are imported and not yet compared with a manual: {named}. Raw "
+        "SCPI is judged as known by them, and whatever may switch an output on is dangerous.",
+        "Compare what you use with its manual (`edged profile docs KEY`), then write status: "
+        "reviewed.",
     )
 
 
@@ -94,10 +94,8 @@ def _library(facts: Facts) -> ProfileLibrary:
 def _remedy_for_broken(facts: Facts) -> str:
     kept = facts.status.get("profiles", {}).get("kept", [])
     if kept:
-        return (
-            f"Correct them: the engine goes on with what it had read before of {', '.join(kept)}."
-        )
-    return "Correct them: what they describe has no tools."
+        return f"Correct them: the engine goes on with the earlier versions of {', '.join(kept)}."
+    return "Correct them: the instruments that they describe have no tools."
 
 
 def check_bench_file(facts: Facts) -> CheckLine:
@@ -107,25 +105,25 @@ def check_bench_file(facts: Facts) -> CheckLine:
     refused = engines.get("bench_error", "")
     if refused:
         return fail(
-            f"The engine goes by an older state of it{_since(engines['bench_error_since_ms'])}, "
+            f"The engine uses an older version of it{_since(engines['bench_error_since_ms'])}, "
             f"because: {refused}",
             "Correct it; the engine reads it again by itself.",
         )
     copy = BenchCopy(path, facts.config.state_dir)
     try:
-        reading = copy.read(_library(facts))
+        reading = copy.read(_library(facts), seen=facts.seen or ())
     except Invalid as error:
         return fail(f"{error}", "Correct it; an engine does not start with it.")
     if reading.fault:
         return fail(
-            f"An engine goes by an older state of it{_since(copy.faulty_since())}, which is kept "
+            f"An engine uses an older version of it{_since(copy.faulty_since())}, which is kept "
             f"in {copy.copy}, because: {reading.fault}",
             "Correct it; an engine reads it again by itself.",
         )
     if engines.get("bench_copy_error"):
         return warn(
             f"The engine could not keep a copy of {path}: {engines['bench_copy_error']}",
-            "Without it the limits are gone if the file is gone at the next start.",
+            "Without it the limits are lost if the file is missing at the next start.",
         )
     if not reading.bench.units:
         there = f"{path} says nothing" if path.exists() else f"There is no {path}"
@@ -139,7 +137,7 @@ def check_bench_file(facts: Facts) -> CheckLine:
             "Correct the key if the unit is on; list_instruments has each serial number. If it is "
             "off or was taken away, its entry holds from when it answers.",
         )
-    return passed(f"Units that {path} says something about: {len(reading.bench.units)}.")
+    return passed(f"Units that {path} has entries for: {len(reading.bench.units)}.")
 
 
 def _since(since_ms: int | None) -> str:
@@ -296,7 +294,7 @@ def check_interlocks(facts: Facts) -> CheckLine:
         if rule["reason"]:
             return warn(
                 f"{rule['name']} has tripped: {rule['reason']}.",
-                "See to what it read; it is told until a guarded write has met a good reading "
+                "Correct what it read; this is shown until a guarded write finds a good reading "
                 "(docs/guards.md).",
             )
     for rule in rules:
@@ -336,11 +334,13 @@ def check_clock(_facts: Facts) -> CheckLine:
     told = f"{now:%Y-%m-%d %H:%M:%S} UTC."
     match clock_state()["is_synchronized"]:
         case True:
-            return passed(f"{told} It is kept right by NTP.")
+            return passed(f"{told} A time service (NTP) sets it.")
         case False:
-            return warn(f"{told} Nobody keeps it right.", "Enable NTP (systemd-timesyncd, chrony).")
+            return warn(
+                f"{told} No time service sets it.", "Enable NTP (systemd-timesyncd, chrony)."
+            )
         case _:
-            return passed(f"{told} This machine does not tell whether it is kept right.")
+            return passed(f"{told} This machine does not tell whether a time service sets it.")
 
 
 DOCUMENTED: Final = "See docs/sdk-wrappers.md."

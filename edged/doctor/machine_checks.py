@@ -82,7 +82,7 @@ def check_visa(facts: Facts) -> CheckLine:
     versions = {name: _version(name) for name in ("pyvisa", "pyvisa-py", "pyusb", "pyserial")}
     missing = [name for name, version in versions.items() if not version]
     if missing:
-        return fail(f"{', '.join(missing)} is not installed.", "Install edged anew.")
+        return fail(f"{', '.join(missing)} is not installed.", "Install edged again.")
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
     # As PyVISA reads it: a file, a backend behind an @, or both (`bench.yaml@sim`).
     file, _, backend = library.rpartition("@") if "@" in library else (library, "", "")

@@ -74,6 +74,7 @@ from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
+from edged.profiles.bench_file import seen_units
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
@@ -320,7 +321,7 @@ class Engine:
         self._work.start(parts)
         self._guards.start(parts)
         self._mcp.start_news(parts)
-        self._profiles.start(self._learn)
+        self._profiles.start(self._learn, met=lambda: seen_units(self._discovery.seen()))
         parts.push_async_callback(asyncio.to_thread, self._profiles.stop)
         await self._discovery.start()
         self._heartbeat.start()

@@ -115,7 +115,7 @@ def _ready(process: subprocess.Popen[bytes], state_dir: Path, log: Path, clock: 
         threading.Event().wait(LOOK_S)
     words = log.read_bytes()[-MAX_LOG_BYTES:].decode("utf-8", "replace").strip()
     last = words.splitlines()[-1] if words else "it said nothing"
-    raise Failed(f"The engine for this errand did not get ready: {last}", code=ErrorCode.NO_ENGINE)
+    raise Failed(f"The temporary engine did not start in time: {last}", code=ErrorCode.NO_ENGINE)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -22,7 +22,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -30,6 +30,7 @@ from edged.clock import Clock
 from edged.discovery.registering import Knowledge
 from edged.log import surviving
 from edged.profiles.authoring.verification import Trial, digest_of, load_reports
+from edged.profiles.bench_file import SeenUnit
 from edged.profiles.library import ProfileLibrary, succeeded
 from edged.profiles.library_cache import load_cached_library
 from edged.store.bench_copy import BenchCopy, BenchReading
@@ -46,6 +47,8 @@ MOST_TOLD: Final = 20
 _SUFFIXES: Final = (".yaml", ".yml")
 Sight = Mapping[str, tuple[int, int, int, int]]
 Take = Callable[[Knowledge], Awaitable[list[str]]]
+Met = Callable[[], Sequence[SeenUnit]]
+R = TypeVar("R")
 
 
 class ProfileWatch:
@@ -84,6 +87,7 @@ class ProfileWatch:
         # Before reading: a file that changes meanwhile is seen as changed at the first look.
         self._seen = self._look()
         library = load_cached_library(self._directories, cache)
+        self._met: Met = tuple
         self._reading = bench.read(library)
         bench.keep(self._reading, clock.wall_ms())
         # What a look at a file in a fault gave last.
@@ -98,9 +102,15 @@ class ProfileWatch:
         self._reader: subprocess.Popen[bytes] | None = None
         self._log = structlog.get_logger("edged.profiles")
 
-    def start(self, take: Take) -> None:
-        """Begin, on the loop; ``take`` is awaited there with whatever is to hold from then on."""
+    def start(self, take: Take, met: Met) -> None:
+        """Begin, on the loop.
+
+        Args:
+            take: is awaited there with whatever is to hold from then on.
+            met: gives the units that were met, with their profiles; called there too.
+        """
         loop = asyncio.get_running_loop()
+        self._met = met
         self._thread = threading.Thread(
             target=self._watch, args=(loop, take), name="edged-profile-watch", daemon=True
         )
@@ -178,7 +188,10 @@ class ProfileWatch:
         self._take_in(loop, take)
 
     def _take_in(self, loop: asyncio.AbstractEventLoop, take: Take) -> None:
-        knowledge, kept, reading = self._read()
+        met = self._result_of(asyncio.run_coroutine_threadsafe(_told_of(self._met), loop))
+        if met is None:
+            return
+        knowledge, kept, reading = self._read(met)
         if self._stopping.is_set():
             return
         ids = self._result_of(asyncio.run_coroutine_threadsafe(_taken(take, knowledge), loop))
@@ -191,7 +204,7 @@ class ProfileWatch:
         self._read_reports(knowledge.library)
         self._tell(knowledge.library, ids)
 
-    def _result_of(self, future: Future[list[str]]) -> list[str] | None:
+    def _result_of(self, future: Future[R]) -> R | None:
         """What the loop answers; ``None`` where the daemon ends before it does."""
         deadline = self._clock.monotonic() + TAKE_WITHIN_S
         while not future.done() and self._clock.monotonic() < deadline:
@@ -200,13 +213,13 @@ class ProfileWatch:
                 return None
         return future.result(0)
 
-    def _read(self) -> tuple[Knowledge, tuple[str, ...], BenchReading]:
+    def _read(self, met: Sequence[SeenUnit]) -> tuple[Knowledge, tuple[str, ...], BenchReading]:
         """What is to hold, the keys whose old profile does, and what the bench file gave."""
         self._warm_cache()
         after = load_cached_library(self._directories, self._cache)
         library, kept = succeeded(self.knowledge.library, after)
         self._glimpse = self._bench.peek()
-        reading = self._bench.read(library, self.knowledge.bench)
+        reading = self._bench.read(library, self.knowledge.bench, met)
         return Knowledge(library=library, bench=reading.bench), kept, reading
 
     def _warm_cache(self) -> None:
@@ -262,6 +275,10 @@ class ProfileWatch:
             self._log.warning("profiles_kept", keys=list(self._kept))
         if self._reading.fault:
             self._log.warning("bench_file_refused", reason=self._reading.fault)
+
+
+async def _told_of(met: Met) -> Sequence[SeenUnit]:
+    return met()
 
 
 async def _taken(take: Take, knowledge: Knowledge) -> list[str]:

@@ -353,7 +353,7 @@ class RpcParts:
             ),
             MetricFigure(
                 name="units_told_on",
-                help="Units that were told to put something out and were not confirmed off since.",
+                help="Units that were switched on and not confirmed off since.",
                 read=lambda: len(stores.told_on.told()),
             ),
             MetricFigure(

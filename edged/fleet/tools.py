@@ -136,8 +136,8 @@ TOOLS: Final = (
         STOP,
         "Make every bench safe",
         "Run bench__stop_all at every edge of this caller at once, and answer within 3 s: "
-        "is_confirmed for each edge, and true for all only if each has said that it is safe. Who "
-        "did not answer is not confirmed. No substitute for an emergency switch.",
+        "is_confirmed for each edge, and true for all only if each has said that it is safe. "
+        "Who did not answer is not confirmed. It does not replace an emergency switch.",
         _schema(),
         {
             **_rows("edges", is_confirmed="boolean"),

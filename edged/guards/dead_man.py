@@ -1,4 +1,4 @@
-"""The timer inside an instrument that switches its outputs off when nobody talks to it. Pure.
+"""The timer inside an instrument that switches its outputs off when it gets no messages. Pure.
 
 Some power supplies have one: once it runs, the instrument wants to hear something every so many
 seconds, and switches its outputs off by itself where it does not. That is what is left when this

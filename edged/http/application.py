@@ -40,7 +40,7 @@ SERVER_OPTIONS: Final[dict[str, Any]] = {
 }
 """For ``web.Server`` or ``web.AppRunner``."""
 FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-NOT_FRAMED: Final = rejection(400, "The body is not framed as HTTP wants it.")
+NOT_FRAMED: Final = rejection(400, "The length of the body is not given as HTTP requires.")
 UNREADABLE: Final = rejection(400, "This is not an HTTP request that can be served.")
 
 
@@ -133,7 +133,7 @@ class RequestTransport(asyncio.Transport):
         if not self._has_written:
             self.write(whole_refusal(NOT_FRAMED))
         self.keeps_alive = False
-        self._end(BodyLostError("The body is not framed as HTTP wants it."))
+        self._end(BodyLostError("The length of the body is not given as HTTP requires."))
 
     # Of the connection ----------------------------------------------------------------------
 

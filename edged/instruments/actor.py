@@ -427,8 +427,8 @@ class Actor:
         else:
             job.fail(
                 Failed(
-                    f"{job.name} was not sent: the line to {self.address.text} was taken by other "
-                    "work until its time was over.",
+                    f"{job.name} was not sent: the line to {self.address.text} was busy with "
+                    "other work until the time limit.",
                     code=ErrorCode.TIMEOUT,
                     data={"address": self.address.text, "line_state": self.state.value},
                 )

@@ -565,11 +565,14 @@ def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:
             remedy="It may have taken effect all the same.",
         )
     raise Failed(
-        f'"{line[:200]}" was answered by "{clean_text(text)}", which is not what acknowledges it '
+        f'"{line[:200]}" was answered by "{clean_text(text)}", which is not the expected answer '
         f"({pattern}).",
         code=ErrorCode.INSTRUMENT_ERROR,
         data={"line": line, "answer": clean_text(text), "expected": pattern},
-        remedy="That is the instrument's own complaint; or its profile's acknowledge is wrong.",
+        remedy=(
+            "Either the instrument reports an error by it, or `acknowledge` in its profile "
+            "is wrong."
+        ),
     )
 
 
@@ -653,12 +656,12 @@ def _check(
     odd = next((error.text for error in errors if error.code is None), None)
     if odd is not None:
         raise Failed(
-            f'"{check.query}" was answered by "{odd}" after "{"; ".join(sent)[:200]}": that is no '
-            "error of the instrument's.",
+            f'"{check.query}" was answered by "{odd}" after "{"; ".join(sent)[:200]}": that is '
+            "not an entry of an error queue.",
             code=ErrorCode.BAD_ANSWER,
             data={"answer": odd, "query": check.query},
             remedy="If it answers its writes, say acknowledge in its profile; what was sent has "
-            "taken effect, if nothing else speaks against it.",
+            "taken effect unless another message says otherwise.",
             sent=sent,
         )
     has_more = check.kind is ErrorKind.QUEUE and len(errors) >= MAX_QUEUED_ERRORS

@@ -158,7 +158,7 @@ class Timer:
         if not self.state.may_talk(self._clock.monotonic(), is_on_loop=is_on_loop):
             raise Failed(
                 f'"{text[:200]}" was not sent to {self._called}: edged does not answer itself in '
-                "time, and any word would keep its dead-man from switching the outputs off.",
+                "time, and any message would keep its dead-man from switching the outputs off.",
                 code=ErrorCode.PREEMPTED,
                 remedy="Try again when edged answers; get_status tells how late its loop is.",
             )
@@ -295,8 +295,9 @@ class Timer:
         longest_s = sum(waits_s) if self.words.watchdog.feeds else max(waits_s)
         if longest_s > self.state.longest_s:
             raise Refused(
-                f"{command.name} may keep the line to {self._called} for {longest_s:g} s without a "
-                f"word, and its dead-man switches its outputs off after {self.words.limit_s:g} s.",
+                f"{command.name} may keep the line to {self._called} for {longest_s:g} s without "
+                "a message, and its dead-man switches its outputs off after "
+                f"{self.words.limit_s:g} s.",
                 code=ErrorCode.DEAD_MAN,
                 data={"longest_s": longest_s, "allowed_s": self.state.longest_s},
                 remedy=f"Allowed are {self.state.longest_s:g} s. Switch the outputs off first, or "

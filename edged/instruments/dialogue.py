@@ -242,7 +242,7 @@ class Dialogue:
         """Read and drop until nothing has come for a while.
 
         Raises:
-            LinkError: as the link does; it does not stop talking.
+            LinkError: as the link does; it does not stop sending.
         """
         self._rest(connection, Owed.QUIET, deadline)
 
@@ -261,7 +261,7 @@ class Dialogue:
             self._quiet_since = began = now
             quiet_s = self.in_step.habits.quiet_s
             if dropped > MOST_LEFT_OVER_BYTES or self._quiet_since >= limit:
-                raise LinkGarbled("it does not stop talking")
+                raise LinkGarbled("it does not stop sending")
         if owed & Owed.QUIET:
             self.in_step.rested(self._clock.monotonic(), is_told=is_told)
         return is_told

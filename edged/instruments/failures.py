@@ -41,9 +41,9 @@ def failure(
         case LinkPreempted() if job.is_withdrawn:
             code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
         case LinkPreempted():
-            code, text = ErrorCode.PREEMPTED, f"A safe command cut {job.name} short"
+            code, text = ErrorCode.PREEMPTED, f"A safe command interrupted {job.name}"
         case LinkGarbled():
-            code, text = ErrorCode.BAD_ANSWER, f"{name} answered what is no answer"
+            code, text = ErrorCode.BAD_ANSWER, f"{name} sent an answer that is not valid"
         case _:
             code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
     after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"

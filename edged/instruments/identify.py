@@ -65,7 +65,7 @@ def identify(is_name: Callable[[str], bool] = has_name_form) -> Conversation[str
         return again
     raise Failed(
         f'What answers *IDN? by "{clean_text(idn)}", and when asked again by '
-        f'"{clean_text(again)}", does not say who it is.',
+        f'"{clean_text(again)}", does not identify itself.',
         code=ErrorCode.BAD_ANSWER,
     )
 

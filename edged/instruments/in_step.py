@@ -46,8 +46,9 @@ ANSWERS_WRITES: Final = (
     'It answers its writes ("{answer}" to "{line}"): say acknowledge in its profile.'
 )
 SAYS_MORE: Final = (
-    'It says more than it is asked ("{answer}" came after the answer to "{line}"): what follows '
-    "its answers is waited for and dropped, which takes {quiet_ms:.0f} ms a question."
+    'It sends more than it was asked for ("{answer}" came after the answer to "{line}"): '
+    "what follows its answers is waited for and dropped, which takes {quiet_ms:.0f} ms a "
+    "question."
 )
 
 

@@ -185,8 +185,9 @@ class Instrument:
         more = len(self.twins) - TWINS_TOLD
         others = listed + (f" and {more} more" if more > 0 else "")
         return (
-            f"It and {others} tell the same serial number {self.identity.serial}; they are taken "
-            "for several units. If they are one, give its addresses one name in INSTRUMENTS."
+            f"It and {others} tell the same serial number {self.identity.serial}; they are "
+            "treated as several units. If they are one, give its addresses one name in "
+            "INSTRUMENTS."
         )
 
     def hangs_on(self, transport: Transport) -> bool:

@@ -238,7 +238,7 @@ class Line:
         bound = self.bound
         if bound.number == 0:
             if self.state is not LineState.LOST:
-                self._lose(LinkLost("nobody is known here"))
+                self._lose(LinkLost("no instrument is known here"))
             return
         if self._is_foreign():
             return
@@ -414,7 +414,7 @@ class Line:
                 None,
             )
             if self._dialogue.is_suspect:
-                raise LinkGarbled("what it is known by was answered by garbage")
+                raise LinkGarbled("the question that identifies it got an invalid answer")
             is_known = self._is_same_unit(bound.idn, idn)
             if is_known and waits:
                 self._dialogue.rest(bound.connection, deadline)

@@ -141,8 +141,8 @@ def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
 
 def _away(name: str, meant: str) -> NotFound:
     return NotFound(
-        f"{name[:200]!r} is the name that the owner of this bench gave to {meant}, and nothing "
-        "that is called so has answered since edged started.",
+        f"{name[:200]!r} is the name that the owner of this bench gave to {meant}, and no such "
+        "instrument has answered since edged started.",
         code=ErrorCode.UNKNOWN_INSTRUMENT,
         data={"instrument_id": name[:200]},
         remedy="Switch it on, or call another instrument by its id; list_instruments has them.",
@@ -155,7 +155,7 @@ def _ambiguous(name: str, named: Sequence[Instrument]) -> NotFound:
         f"{name[:200]!r} is the name of {len(named)} instruments: {ids}.",
         code=ErrorCode.UNKNOWN_INSTRUMENT,
         data={"instrument_id": name[:200], "ids": [i.id for i in named[:NAMES_IN_MESSAGE]]},
-        remedy="Give the id of the one that is meant. Its owner can give each a name of its own.",
+        remedy="Give the id of the one you want. Its owner can give each a name of its own.",
     )
 
 

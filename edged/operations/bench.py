@@ -216,10 +216,9 @@ OPERATIONS: Final = (
             name="list_instruments",
             title="List instruments",
             description=(
-                "List the instruments on this bench from cached state; touches no hardware. Start "
-                "here: every other tool takes an `id` (or alias) from this list. One with "
-                "is_connected false cannot be worked now; with an empty profile_name only by "
-                "send_scpi."
+                "List the instruments on this bench, from memory; sends nothing to hardware. "
+                "Start here: other tools take an `id` (or alias) from it. is_connected false: "
+                "it cannot be used now; empty profile_name: only by send_scpi."
             ),
             schema=parameters_of(
                 filter={
@@ -250,9 +249,10 @@ OPERATIONS: Final = (
             name="get_capabilities",
             title="What instruments can do",
             description=(
-                "What each instrument can do: its commands with JSON Schema, unit and danger, its "
-                "sequences and settings. Touches no hardware. Read it before execute_command, "
-                "execute_sequence or start_sweep, of one instrument: the full answer is long."
+                "What each instrument can do: its commands with JSON Schema, unit and danger, "
+                "its sequences and settings. Sends nothing to hardware. Read it before "
+                "execute_command, execute_sequence or start_sweep, for one instrument: the full "
+                "answer is long."
             ),
             schema=parameters_of(
                 instrument_id=INSTRUMENT_ID,
@@ -318,7 +318,7 @@ OPERATIONS: Final = (
             title="Status of the daemon",
             description=(
                 "The daemon itself: version, uptime, what runs, what is reserved or locked out, "
-                "and whether anything needs attention. Touches no hardware."
+                "and whether anything needs attention. Sends nothing to hardware."
             ),
             schema=NO_ARGUMENTS,
             output=result_of(
@@ -343,10 +343,10 @@ OPERATIONS: Final = (
             name="bench__stop_all",
             title="Make the whole bench safe",
             description=(
-                "Stop everything at once, never refused: ends every sweep, stream and sequence and "
-                "aborts each instrument and SDK wrapper (outputs off), ahead of whatever is on the "
-                "lines. is_confirmed is true only if all that was told to put something out "
-                "answered that it is off. No substitute for an emergency switch."
+                "Stop everything at once, never refused: ends every sweep, stream and sequence "
+                "and aborts each instrument and SDK wrapper (outputs off), before all other "
+                "work. is_confirmed is true only if everything that was switched on answered "
+                "that it is off. It does not replace an emergency switch."
             ),
             schema=NO_ARGUMENTS,
             annotations=CALM,

@@ -397,8 +397,9 @@ OPERATIONS: Final = (
             name="bench__check",
             title="Check the bench",
             description=(
-                "Ask every connected instrument now whether it answers, its error queue and which "
-                "outputs are on; within 3 s. is_on null: cannot be asked; busy_with: not asked."
+                "Ask every connected instrument now whether it answers, its error queue and "
+                "which outputs are on; within 3 s. is_on null: it cannot be asked; busy_with: "
+                "it was busy."
             ),
             schema=parameters_of(instrument_id=INSTRUMENT_ID),
             annotations=MEASURE,

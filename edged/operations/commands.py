@@ -438,8 +438,8 @@ OPERATIONS: Final = (
             title="Run one command",
             description=(
                 "Run one profile command on one instrument; arguments are checked against the "
-                "profile's limits before anything is sent. Prefer this (or the command's own tool) "
-                "over send_scpi. Commands marked requires_sweep need start_sweep."
+                "profile's limits before anything is sent. Commands marked requires_sweep need "
+                "start_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -451,7 +451,7 @@ OPERATIONS: Final = (
                 parameters=PARAMETERS,
                 is_query={
                     "type": "boolean",
-                    "description": "What you expect it to be.",
+                    "description": "Whether you expect a query.",
                 },
             ),
             output=result_of(
@@ -478,8 +478,8 @@ OPERATIONS: Final = (
             title="Run a sequence",
             description=(
                 "Run one of the profile's sequences: several commands in order that do a whole "
-                "measurement and leave the instrument safe, also when a step fails or you go. With "
-                "detach it outlives you; bench__runs has its data by run_id."
+                "measurement and leave the instrument safe, also when a step fails or you "
+                "disconnect. With detach it goes on without you; bench__runs has its data."
             ),
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
@@ -515,10 +515,10 @@ OPERATIONS: Final = (
             name="send_scpi",
             title="Send raw SCPI",
             description=(
-                "Send one raw SCPI line and return the answer if it is a query. It bypasses the "
-                "profile's checks (never the owner's limits), so it counts as dangerous: use "
-                "execute_command whenever the profile has the command. `error` is an object where "
-                "the line was refused and not sent."
+                "Send one raw SCPI line; returns the answer of a query. By default (RAW_SCPI: all) "
+                "NO limit of the profile is checked, only the owner's bench file holds; "
+                "`RAW_SCPI: known` in the configuration checks them. So it is dangerous: prefer "
+                "execute_command. `error` is an object where the line was refused, not sent."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),

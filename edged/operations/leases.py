@@ -42,7 +42,7 @@ class Renew(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(Action):
-    """Give back what a lease has."""
+    """End a lease; its instruments are free."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +84,9 @@ OPERATIONS: Final = (
             name="bench__reserve",
             title="Reserve instruments",
             description=(
-                "Have instruments to yourself: others' writes are refused, reads and stops pass. "
-                "Your calls and runs keep it; the lease_id, as argument `lease` of any tool, opens "
-                "it from elsewhere."
+                "Reserve instruments: others' writes are refused, reads and stops are not. Your "
+                "calls and runs extend it; the lease_id, as argument `lease` of any tool, gives "
+                "access from elsewhere."
             ),
             schema=parameters_of(
                 ("instruments",),
@@ -109,7 +109,7 @@ OPERATIONS: Final = (
         tool=StaticTool(
             name="bench__renew",
             title="Renew a lease",
-            description="Let a lease last ttl_s from now.",
+            description="Extend a lease to ttl_s from now.",
             schema=parameters_of(("lease_id",), lease_id=LEASE_ID, ttl_s=TTL_S),
             annotations=CALM,
             make=only_asking(Renew),
@@ -122,7 +122,7 @@ OPERATIONS: Final = (
         tool=StaticTool(
             name="bench__release",
             title="End a lease",
-            description="Give back what a lease has.",
+            description="End a lease; its instruments are free.",
             schema=parameters_of(("lease_id",), lease_id=LEASE_ID),
             annotations=CALM,
             make=only_asking(Release),

@@ -296,10 +296,10 @@ OPERATIONS: Final = (
             name="bench__runs",
             title="Recorded data",
             description=(
-                "What any sweep, stream, sequence or table has measured, also while it runs and "
-                "after a restart. Without run_id the newest runs; with it rows (lists along "
-                "columns) from from_row on, state and statistics of all rows so far. next_row is "
-                "where to go on; every thins."
+                "Data of any sweep, stream, sequence or table, also while it runs and after a "
+                "restart. Without run_id: the newest runs; with it: rows from from_row on (lists "
+                "along columns), state, and statistics of all rows. next_row: the next from_row; "
+                "every: n gives each n-th row."
             ),
             schema=parameters_of(
                 run_id=RUN_ID,
@@ -323,8 +323,9 @@ OPERATIONS: Final = (
             name="bench__plot",
             title="Picture of a run",
             description=(
-                "A PNG of a run (also while it runs) or of a stream's newest waveform, and a line "
-                "of what it shows. x, y: columns; else set-point or time, and all measured."
+                "A PNG of a run (also while it runs) or of a stream's newest waveform, and a "
+                "line about it. x, y: columns; default: set-point or time, and all that was "
+                "measured."
             ),
             schema=parameters_of(
                 run_id=STRING,
@@ -355,7 +356,11 @@ OPERATIONS: Final = (
             schema=parameters_of(
                 ("run_id",),
                 run_id=RUN_ID,
-                hold={"type": "boolean", "default": False, "description": "Park a sweep."},
+                hold={
+                    "type": "boolean",
+                    "default": False,
+                    "description": ("A sweep: leave its output."),
+                },
             ),
             annotations=CALM,
             make=stop_run,

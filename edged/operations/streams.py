@@ -55,7 +55,7 @@ class FetchWaveform(Action):
 
 STREAM_ID: Final[Schema] = {
     "type": "string",
-    "description": "As it was told.",
+    "description": "As the result gave it.",
 }
 
 
@@ -106,7 +106,7 @@ class StreamOperations:
         return bind(self, OPERATIONS)
 
     async def start(self, action: StartStream, target: Target, _began: float) -> Done:
-        """Measure on a grid."""
+        """Measure at intervals."""
         instrument, command = target.aimed_command()
         return Done(data=await self.streams.start(action, instrument.id, command, target.values))
 
@@ -143,7 +143,7 @@ OPERATIONS: Final = (
         failed=failed_stream,
         tool=StaticTool(
             name="start_stream",
-            title="Measure on a grid",
+            title="Measure at intervals",
             description=(
                 "Measure one query command every interval_ms for duration_ms; each point is "
                 "recorded, and comes as a progress notification if you sent a progressToken. "
@@ -223,7 +223,7 @@ OPERATIONS: Final = (
                     "type": "string",
                     "enum": ["base64", "summary", "decimated", "png"],
                     "default": "base64",
-                    "description": "How to hand out the samples.",
+                    "description": "The form of the samples.",
                 },
                 points={
                     "type": "integer",

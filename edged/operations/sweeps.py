@@ -73,7 +73,7 @@ class StopSweep(Action):
 
 SWEEP_ID: Final[Schema] = {
     "type": "string",
-    "description": "As start_sweep told it.",
+    "description": "As start_sweep returned it.",
 }
 
 
@@ -83,7 +83,7 @@ def start_sweep(call: ToolCall, check: Check) -> Action:
 
 
 def get_sweep_status(call: ToolCall, check: Check) -> Action:
-    """How a sweep stands; as png with a picture, which takes its time."""
+    """State of a sweep; as png with a picture, which takes its time."""
     make = DrawSweep if call.arguments.get("format") == "png" else ReadSweep
     return make(
         **call.asked(check),
@@ -325,12 +325,11 @@ OPERATIONS: Final = (
             name="start_sweep",
             title="Ramp a set-point",
             description=(
-                "Ramp one set-point from where it stands to target_value at sweep_rate, in small "
-                "checked steps; returns at once. get_sweep_status "
-                "follows it, stop_sweep ends it. `measure` reads instruments at each step (an IV "
-                "curve is one call), with `points` only at so many set-points (log: a Bode plot); "
-                "`stop_when` ends it on a reading. The only way for commands marked "
-                "requires_sweep."
+                "Ramp one set-point from its present value to target_value at sweep_rate, in "
+                "small checked steps; returns at once. get_sweep_status follows it, stop_sweep "
+                "ends it. `measure` reads instruments at each step (an IV curve is one call), "
+                "with `points` only at that many set-points (log: a Bode plot); `stop_when` "
+                "ends it on a reading. The only way for commands marked requires_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name", "target_value", "sweep_rate"),
@@ -344,7 +343,7 @@ OPERATIONS: Final = (
                 },
                 parameters={
                     "type": "object",
-                    "description": "Its others, such as the channel.",
+                    "description": "The other parameters, such as the channel.",
                 },
                 measure={
                     "type": "array",
@@ -405,11 +404,11 @@ OPERATIONS: Final = (
         run=SweepOperations.read,
         tool=StaticTool(
             name="get_sweep_status",
-            title="How a sweep stands",
+            title="State of a sweep",
             description=(
-                "How a sweep stands: status, current value, how far behind its rate it is "
-                "(behind_s), why it ended (reason) or what went wrong (error); with points: n at "
-                "most n of its rows, evenly over all. Touches no hardware."
+                "The state of a sweep: status, current value, how late it is (behind_s), why it "
+                "ended (reason) or failed (error); with points: n at most n of its rows, evenly "
+                "spread. Sends nothing."
             ),
             schema=parameters_of(
                 ("sweep_id",),
@@ -449,8 +448,8 @@ OPERATIONS: Final = (
             name="stop_sweep",
             title="Stop a sweep",
             description=(
-                "End a sweep now, from any session. hold: true parks the output where it is; "
-                "otherwise the sweep's abort makes it safe, ahead of everything on the line "
+                "End a sweep now, from any session. hold: true leaves the output at its value; "
+                "otherwise the sweep's abort makes it safe, before all other work on the line "
                 "(aborted says whether it did). still_on lists what is on."
             ),
             schema=parameters_of(
@@ -459,7 +458,7 @@ OPERATIONS: Final = (
                 hold={
                     "type": "boolean",
                     "default": False,
-                    "description": "Park it instead of making it safe.",
+                    "description": "Leave the output as it is.",
                 },
             ),
             output=result_of(status=STRING),

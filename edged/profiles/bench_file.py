@@ -1,9 +1,10 @@
 """The owner's bench file: what may be done with one unit, by serial number or alias.
 
 A key fits as ``bench_file.py`` says.
-It can only tighten what the unit's profile allows. The file is keyed by unit and a unit's profile
-is known only once it answered, so ``load_bench`` checks each entry against the profiles there are
-(one of them must fit it), and ``tighten`` again against the one that the unit has.
+It can only tighten what the unit's profile allows. The entry of a unit
+that was met is checked against its own profile. Of others the profile is known only once they
+answer: their entries are checked against the profiles there are (one of them must fit), and
+``tighten`` checks again against the one that the unit has.
 
 What the owner's bench file comes to for one unit, for people and scripts.
 
@@ -44,7 +45,7 @@ from edged.profiles.format.fields import (
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
-from edged.profiles.model import Bound, Parameter, Profile
+from edged.profiles.model import Bound, Mark, Parameter, Profile
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
 from edged.profiles.template import own_bound, tighter
 from edged.yaml.tree import MapNode, Node, ScalarNode
@@ -188,11 +189,13 @@ class SeenUnit:
         serial: cleaned; empty where it tells none.
         serial_told: as ``*IDN?`` gives it.
         names: those that INSTRUMENTS gives its addresses.
+        profile_key: of its profile; empty where it has none.
     """
 
     serial: str
     serial_told: str
     names: tuple[str, ...] = ()
+    profile_key: str = ""
 
 
 class UnitIndex:
@@ -232,14 +235,22 @@ class UnseenKey:
     @property
     def sentence(self) -> str:
         """For people."""
-        told = f"{self.place}: no unit that was met since the engine started fits {self.key!r}, so"
+        told = (
+            f"{self.place}: no unit that has answered since the engine started matches "
+            f"{self.key!r}, so"
+        )
         return f"{told} this entry limits nothing. {self.hint}".rstrip()
 
 
 def seen_units(told: Iterable[Mapping[str, Any]]) -> tuple[SeenUnit, ...]:
     """From ``seen`` of the RPC method ``discovery``."""
     return tuple(
-        SeenUnit(serial=unit["serial"], serial_told=unit["serial_told"], names=tuple(unit["names"]))
+        SeenUnit(
+            serial=unit["serial"],
+            serial_told=unit["serial_told"],
+            names=tuple(unit["names"]),
+            profile_key=unit["profile_name"],
+        )
         for unit in told
     )
 
@@ -310,19 +321,24 @@ def load_bench(path: Path, library: ProfileLibrary) -> BenchFile:
     """The file, checked; a missing one is an empty one.
 
     Raises:
-        Invalid: unreadable, an unknown key or name, an entry that would widen what every profile
-            allows; ``data`` has path, line and column.
+        Invalid: as ``parse_bench``, or unreadable.
     """
     if not os.path.lexists(path):
         return BenchFile()
     return parse_bench(read_file(path), str(path), library)
 
 
-def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
+def parse_bench(
+    text: str, path: str, library: ProfileLibrary, seen: Iterable[SeenUnit] = ()
+) -> BenchFile:
     """The file's text, checked.
 
+    Args:
+        seen: the units that were met: their entries must fit their own profile.
+
     Raises:
-        Invalid: as ``load_bench``.
+        Invalid: an unknown key or name, or an entry that would widen what the unit's profile allows
+            (of a unit that was not met: what every profile allows); ``data`` has its place.
     """
     # Most benches have no such file, and need no YAML parser to start.
     from edged.profiles.library import parse_yaml
@@ -339,10 +355,32 @@ def parse_bench(text: str, path: str, library: ProfileLibrary) -> BenchFile:
     _check_keys(units)
     _check_aliases(units)
     profiles = tuple(library.profiles.values())
+    own = _own_profiles(units, library, seen)
     for rules in units.values():
-        _check_fits_one(rules, profiles)
+        if rules.key in own:
+            for profile in own[rules.key]:
+                tighten(profile, rules)
+        else:
+            _check_fits_one(rules, profiles)
     check_interlocks(interlocks, profiles)
     return BenchFile(units=units, interlocks=interlocks)
+
+
+def _own_profiles(
+    units: Mapping[str, UnitRules], library: ProfileLibrary, seen: Iterable[SeenUnit]
+) -> dict[str, list[Profile]]:
+    """The key of an entry → the profiles of the units that it is for, where they are known."""
+    index = UnitIndex(units)
+    found: dict[str, dict[str, Profile]] = {}
+    for unit in seen:
+        if unit.profile_key not in library.profiles:
+            continue
+        serials = filter(None, (unit.serial_told, unit.serial))
+        for rules in index.fitting(serials=serials, names=unit.names):
+            profiles = found.setdefault(rules.key, {})
+            if unit.profile_key not in profiles:
+                profiles[unit.profile_key] = library.profiles[unit.profile_key]
+    return {key: list(profiles.values()) for key, profiles in found.items()}
 
 
 def _read_unit(key: str, node: Node) -> UnitRules:
@@ -408,7 +446,7 @@ def _read_confirm(fields: Fields) -> tuple[ConfirmRule, ...]:
         if rule is None:
             raise complaint(
                 node.mark,
-                f'{owner}: "{text}" is none of the forms.',
+                f'{owner}: "{text}" has none of the allowed forms.',
                 "Say output_on, sequence:iv_curve or set_voltage.voltage > 24.",
             )
         rules.append(rule)
@@ -556,7 +594,7 @@ def _check_aliases(units: Mapping[str, UnitRules]) -> None:
 
 def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
     """Raises what is wrong with the entry for the profile that it was most likely written for."""
-    best: tuple[tuple[int, int, int], list[Invalid]] | None = None
+    best: tuple[tuple[int, int, int], list[Invalid], str] | None = None
     for profile in profiles:
         problems = misfits(profile, rules)
         if not problems:
@@ -565,16 +603,25 @@ def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
         near = sum("Did you mean" in problem.remedy for problem in problems)
         rank = (len(rules.names - everything), -near, len(problems))
         if best is None or rank < best[0]:
-            best = rank, problems
+            best = rank, problems, profile.key
     if best is None:
         return
-    (unknown, near, _), problems = best
+    (unknown, near, _), problems, nearest_key = best
     if rules.names and unknown == len(rules.names) and not near:
         # To name whichever profile came first would send the reader looking in a wrong place.
         names = one_of(f'"{name}"' for name in sorted(rules.names))
         raise complaint(
             rules.marks[""],
             f"{rules.key}: no profile has {names}.",
-            "The profile it is meant for may not be loaded: get_status (profiles) says why.",
+            "The profile of that unit may not be loaded: get_status (profiles) says why.",
         )
-    raise problems[0]
+    problem = problems[0]
+    remedy = (
+        f"No unit that this entry matches has answered yet; of all profiles {nearest_key} fits "
+        "the entry best."
+    )
+    raise complaint(
+        Mark(**{key: problem.data[key] for key in ("path", "line", "column")}),
+        problem.data["message"],
+        f"{problem.remedy} {remedy}".strip(),
+    )

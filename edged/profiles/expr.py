@@ -147,7 +147,7 @@ def _tokens(text: str) -> list[_Token]:
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
             column = position + len(text[position:]) - len(text[position:].lstrip(" \t"))
-            raise _refusal(text, column + 1, f"has {text[column]!r} where it means nothing")
+            raise _refusal(text, column + 1, f"has {text[column]!r} where it is not allowed")
         kind = match.lastgroup
         word = match.group(kind)
         if kind == "name" and word in _WORDS:
@@ -184,7 +184,7 @@ class _Parser:
         token = self.here
         if token.kind == "end":
             return _refusal(self._text, token.column, "ends too early")
-        return _refusal(self._text, token.column, f'has "{token.text}" where it means nothing')
+        return _refusal(self._text, token.column, f'has "{token.text}" where it is not allowed')
 
     def _take(self) -> _Token:
         token = self.here

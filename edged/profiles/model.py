@@ -573,7 +573,7 @@ class Tripped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstrumentWatchdog:
-    """The timer inside an instrument that switches its outputs off when nobody talks to it.
+    """The timer inside an instrument that switches its outputs off when it gets no messages.
 
     Attributes:
         enable: the lines that set it going; like those of ``delay`` they may hold ``{s}`` or

@@ -403,7 +403,7 @@ def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -
         message = f"{rules.key}: {rule.name} makes {profile.key} safe and cannot be under confirm."
         return [complaint(_mark(rules, "confirm"), message)]
     if isinstance(asked, Command) and asked.is_query and not asked.is_dangerous:
-        message = f"{rules.key}: {rule.name} only asks, so nobody need say yes to it."
+        message = f"{rules.key}: {rule.name} only asks, so it needs no approval."
         return [complaint(_mark(rules, "confirm"), message)]
     if not rule.parameter:
         return []
@@ -483,18 +483,20 @@ def _misfits_of_limits(
             remedy = nearest(parameter_name, owner.parameters)
             found.append(complaint(_mark(rules, where), message, remedy))
             continue
-        found += _misfits_of_bound(rules, where, f"{rules.key}: {name}", parameter, bound)
+        found += _misfits_of_bound(
+            rules, where, f"{rules.key}: {name}", parameter, bound, profile.key
+        )
     return found
 
 
 def _misfits_of_bound(
-    rules: UnitRules, path: str, owner: str, parameter: Parameter, bound: Bound
+    rules: UnitRules, path: str, owner: str, parameter: Parameter, bound: Bound, profile_key: str
 ) -> list[Invalid]:
     if not _fits_kind(parameter, replace(bound, options=None)) and bound.options is None:
         message = f"{owner}.{parameter.name} is a {parameter.type} and has no min or max."
         return [complaint(_mark(rules, path), message)]
     if bound.options is not None:
-        return _misfits_of_options(rules, path, owner, parameter, bound.options)
+        return _misfits_of_options(rules, path, owner, parameter, bound.options, profile_key)
     low, high = parameter.min, parameter.max
     for key, value in (("min", bound.min), ("max", bound.max)):
         if value is None:
@@ -504,7 +506,7 @@ def _misfits_of_bound(
             is_wider = (key == "min") == (low is not None and value < low)
             what = "would widen" if is_wider else "leaves no value of"
             message = (
-                f"{owner}.{parameter.name}: {key} {value} {what} what the profile allows "
+                f"{owner}.{parameter.name}: {key} {value} {what} what {profile_key} allows "
                 f"({'' if low is None else low} to {'' if high is None else high})."
             )
             return [complaint(mark, message)]
@@ -512,7 +514,12 @@ def _misfits_of_bound(
 
 
 def _misfits_of_options(
-    rules: UnitRules, path: str, owner: str, parameter: Parameter, options: tuple[str, ...]
+    rules: UnitRules,
+    path: str,
+    owner: str,
+    parameter: Parameter,
+    options: tuple[str, ...],
+    profile_key: str,
 ) -> list[Invalid]:
     mark = _mark(rules, f"{path}.options")
     if parameter.type is not ParameterType.ENUM:
@@ -520,6 +527,6 @@ def _misfits_of_options(
         return [complaint(mark, message)]
     for option in options:
         if option not in parameter.options:
-            message = f'{owner}.{parameter.name}: "{option}" is not among the profile\'s options.'
+            message = f'{owner}.{parameter.name}: {profile_key} has no option "{option}".'
             return [complaint(mark, message, nearest(option, parameter.options))]
     return []

@@ -255,8 +255,8 @@ def _no_session(request_id: RequestId | None) -> Rejected:
     # Exactly 404: clients take it as the sign to initialize again.
     return rejection(
         404,
-        "This session is unknown or has ended (it was idle for SESSION_IDLE_SEC, or the daemon was "
-        "started anew); initialize again.",
+        "This session is unknown or has ended (it was idle for SESSION_IDLE_SEC, or the daemon "
+        "was restarted); initialize again.",
         request_id=request_id,
     )
 

@@ -89,7 +89,7 @@ class LeftWork:
     def error(self) -> str:
         """What a person is told."""
         what = "sweep" if self.entry.kind is JournalKind.SWEEP else "sequence"
-        began = f"The daemon died during this {what}."
+        began = f"The daemon was killed during this {what}."
         if self.done is Clean.ABORTED:
             return f"{began} What makes it safe was sent at the next start."
         if self.was_sent:

@@ -147,7 +147,7 @@ class WrapperStop:
             async with asyncio.timeout(WITHIN_S):
                 outcome = await self._perform(action)
         except TimeoutError:
-            said = f"It said nothing within {WITHIN_S:g} s."
+            said = f"It did not answer within {WITHIN_S:g} s."
             return self._with_told(abort, {**told, **_failed(said)})
         if outcome.error is None:
             spent_ms = round((self._clock.monotonic() - began) * 1000, 1)
@@ -319,7 +319,7 @@ class Stopped:
 
     def _why_unanswered(self) -> str | None:
         if self.state is StopState.TRYING:
-            harmless = " It puts nothing out." if self.puts_nothing_out else ""
+            harmless = " It supplies no energy." if self.puts_nothing_out else ""
             return f"It has not answered yet; it goes on being tried.{harmless}"
         return None
 
@@ -658,7 +658,10 @@ class BenchStop:
                     "confirmed": [],
                     "confirmed_after_ms": None,
                     "unconfirmed": sorted(outputs),
-                    "error": "It was told to put something out, and is not here to be asked.",
+                    "error": (
+                        "It was told to switch an output on, and is not connected now, so "
+                        "it cannot be asked."
+                    ),
                 }
             )
         return found

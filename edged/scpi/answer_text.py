@@ -277,7 +277,7 @@ MISREAD: Final = (
 
 
 def bad_answer(what: str, text: str, why: str, remedy: str = MISREAD) -> Failed:
-    """The error for an answer that cannot be meant."""
+    """The error for an answer that cannot be right."""
     shown = clean_text(text)
     message = f'{what} answered "{shown}", which {why}.'
     return Failed(message, code=ErrorCode.BAD_ANSWER, remedy=remedy)

@@ -368,7 +368,7 @@ class WrapperExecutor:
         self._losses += 1
         self.last_loss = why
         self._enter(
-            WrapperState.RESTARTING, why, "It is started anew; its lines in the log may say why."
+            WrapperState.RESTARTING, why, "It is restarted; its lines in the log may say why."
         )
 
     async def _rest(self) -> None:

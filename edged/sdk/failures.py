@@ -69,10 +69,11 @@ def checked(spec: WrapperSpec, value: Any) -> Any:
     problem = _problem(spec.returns, value, "it")
     if problem:
         raise Failed(
-            f"{spec.wrapper}.{spec.name} gave back what its specification does not say: {problem}.",
+            f"{spec.wrapper}.{spec.name} returned what does not match its specification: "
+            f"{problem}.",
             code=ErrorCode.BAD_ANSWER,
             data={"wrapper": spec.wrapper},
-            remedy="The call was made; correct the wrapper.",
+            remedy="The call was carried out; correct the wrapper.",
         )
     return value
 
@@ -85,7 +86,7 @@ def _problem(returned: Returned, value: Any, name: str) -> str:
     if not isinstance(value, _TYPES[returned.type]) or (
         is_number_wanted and isinstance(value, bool)
     ):
-        return f"{name} is a {type(value).__name__}, not {returned.type.value}"
+        return f"{name} is of type {type(value).__name__}, not {returned.type.value}"
     members: Mapping[str, Any] = value if isinstance(value, dict) else {}
     for key, inner in returned.fields.items():
         if key not in members:
@@ -103,7 +104,7 @@ def overdue(spec: WrapperSpec) -> Failed:
         "killed; what it did until then is not known.",
         code=ErrorCode.TIMEOUT,
         data={"wrapper": spec.wrapper, "timeout_s": spec.timeout_s},
-        remedy="The wrapper is started anew. Look at the device; then call again.",
+        remedy="The wrapper is restarted. Look at the device; then call again.",
     )
 
 
@@ -114,7 +115,7 @@ def crashed(spec: WrapperSpec, how: str) -> Failed:
         "is not known.",
         code=ErrorCode.WRAPPER_FAILED,
         data={"wrapper": spec.wrapper},
-        remedy="It is started anew; call again. Its lines in the engine's log may say why.",
+        remedy="It is restarted; call again. Its lines in the engine's log may say why.",
     )
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.format.fields import Fields, check_name, complaint
+from edged.profiles.format.fields import Fields, Gathering, check_name, complaint
 from edged.profiles.format.parameters import read_checks, read_parameters
 from edged.profiles.format.plain_values import plain_node
 from edged.profiles.model import Mark, Parameter
@@ -204,7 +204,9 @@ def _read_spec(node: Node, place: str, mark: Mark, source: SpecSource) -> Wrappe
         fields.need(key)
         if not fields.text(key).strip():
             raise complaint(mark, f'{owner}: "{key}" is empty.')
-    parameters = read_parameters(fields)
+    gathering = Gathering()
+    parameters = read_parameters(fields, gathering)
+    gathering.end()
     method = fields.text("method", most=200)
     takes = _signature(method, owner, mark, source)
     optional = _optional(parameters, takes, owner, mark)

@@ -269,10 +269,10 @@ class Leases:
         lease = self._by_id.get(lease_id)
         if lease is None or self._is_over(lease, now):
             raise NotFound(
-                "The lease that was presented is none, or has ended.",
+                "The lease that was given does not exist, or has ended.",
                 code=ErrorCode.UNKNOWN_LEASE,
-                remedy="Reserve anew with bench__reserve, or call without it: a unit that nobody "
-                "has reserved needs none.",
+                remedy="Reserve again with bench__reserve, or call without the lease: a unit "
+                "that nobody has reserved needs none.",
             )
         return lease
 
@@ -326,7 +326,7 @@ class Leases:
             raise Conflict(
                 f"The lease of {self._called(unit)} ended before this was sent.",
                 code=ErrorCode.LEASED,
-                remedy="Look how the instrument stands, reserve it anew and call again.",
+                remedy="Read the state of the instrument, reserve it again and call again.",
             )
 
     def conflict(self, unit: str, lease: Lease, holder: Holder, now: Moment) -> Conflict:
@@ -336,10 +336,10 @@ class Leases:
         purpose = f" for {lease.purpose!r}" if lease.purpose else ""
         is_own = _is_of(lease, holder)
         remedy = (
-            "You have it already: bench__renew keeps it, bench__release gives it back."
+            "You have reserved it already: bench__renew extends the lease, bench__release ends it."
             if is_own
-            else "Reads and stops pass. Wait, ask who has it, or have the owner of the bench "
-            "break the lease."
+            else "Reads and stops are allowed. Wait, ask the holder, or have the owner of the "
+            "bench break the lease."
         )
         return Conflict(
             f"{self._called(unit)} is reserved by {lease.who}{purpose}, for {left_s} s from now "

@@ -64,7 +64,7 @@ def opened(text: str, key: bytes, *, principal: str, now_ms: int) -> RequestStat
     except (ValueError, binascii.Error):
         told = None
     if told is None:
-        raise bad_state("is none that this daemon has given")
+        raise bad_state("was not given by this daemon")
     state = RequestState(principal=told[0], digest=told[1], until_ms=told[2], approval_id=told[3])
     if state.principal != principal:
         raise bad_state("was given to another caller")
@@ -79,7 +79,7 @@ def bad_state(why: str) -> Invalid:
         f"requestState {why}. Nothing was sent.",
         code=ErrorCode.BAD_ARGUMENTS,
         data={"parameter": "requestState"},
-        remedy="Call again without requestState and inputResponses to be asked anew.",
+        remedy="Call again without requestState and inputResponses to be asked again.",
     )
 
 

@@ -101,14 +101,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=KIND",
-        help=f"what leads to NAME: {', '.join(WireKind)}; default socket",
+        help=f"the transport of NAME: {', '.join(WireKind)}; default socket",
     )
     parser.add_argument(
         "--profile",
         action="append",
         default=[],
         metavar="NAME=KEY",
-        help="the profile by which an engine takes NAME; default its own, if it knows no *IDN?",
+        help="the profile that an engine uses for NAME (default: its own, where NAME has no *IDN?)",
     )
     parser.add_argument("--byte-log", type=Path, metavar="FILE", help="every byte as JSON lines")
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from edged.errors import Invalid
 from edged.host import kept_copy, write_atomically
-from edged.profiles.bench_file import BenchFile, parse_bench
+from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench
 from edged.profiles.format.fields import complaint
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.model import Mark
@@ -65,12 +66,18 @@ class BenchCopy:
         self.unkept = ""
         self._since_file = self.copy.with_suffix(".fault")
 
-    def read(self, library: ProfileLibrary, last: BenchFile | None = None) -> BenchReading:
+    def read(
+        self,
+        library: ProfileLibrary,
+        last: BenchFile | None = None,
+        seen: Sequence[SeenUnit] = (),
+    ) -> BenchReading:
         """What is to hold now.
 
         Args:
             library: the profiles there are.
             last: what held until now; ``None`` at a start, where the copy takes its place.
+            seen: the units that were met; an entry of theirs is judged by their own profile.
 
         Raises:
             Invalid: the file cannot be used, and nothing good is known of it.
@@ -78,7 +85,8 @@ class BenchCopy:
         try:
             text = self._text()
             if text is not None:
-                return BenchReading(bench=parse_bench(text, str(self.path), library), text=text)
+                bench = parse_bench(text, str(self.path), library, seen)
+                return BenchReading(bench=bench, text=text)
             if last is None and not _is_there(self.copy):
                 return BenchReading(bench=BenchFile())
             # What never was there and is not there now is as it was.

@@ -65,7 +65,7 @@ class FileLost(sqlite3.OperationalError):
 
 _LOST: Final = (
     StoreState.BROKEN,
-    "somebody has been at its files",
+    "another program has changed its files",
     "Find out who deletes or cuts files in the state directory; a check of the record tells what "
     "is missing. edged goes on by itself.",
 )

@@ -43,7 +43,7 @@ __all__ = [
 NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 MOST_SERIAL: Final = 32
 UNREVIEWED: Final = (
-    "Imported: read off another program's source and held against no manual by anybody; ask a "
+    "Imported from another program's source code, and not yet compared with a manual; ask a "
     "person where it matters."
 )
 """What every tool of an imported profile says."""

@@ -129,7 +129,7 @@ def _look(host: str, ports: Sequence[int], within_s: float, clock: Clock) -> dic
         except ConnectionRefusedError:
             found[port] = "refuses the connection"
         except socket.gaierror:
-            found[port] = "cannot be looked up, for nobody knows a host of that name"
+            found[port] = "cannot be looked up: there is no host of that name"
         except TimeoutError:
             return
         except OSError as error:

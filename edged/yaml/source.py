@@ -137,7 +137,7 @@ class _Builder:
         if isinstance(event, AliasEvent):
             return self._alias(str(event.anchor), mark)
         if not isinstance(event, ScalarEvent | SequenceStartEvent | MappingStartEvent):
-            raise YamlProblem(mark, "Nothing that can be read stands here.")
+            raise YamlProblem(mark, "What is here cannot be read.")
         before = self._nodes
         self._count(1, mark)
         if depth > self._bounds.max_depth:
@@ -173,7 +173,7 @@ class _Builder:
     def _alias(self, name: str, mark: Mark) -> Node:
         self._refuse_aliases(mark)
         if name in self._open_anchors:
-            raise YamlProblem(mark, f"The alias *{name} stands inside itself.")
+            raise YamlProblem(mark, f"The alias *{name} is inside itself.")
         if name not in self._anchors:
             raise YamlProblem(mark, f"The alias *{name} has no anchor before it.")
         node, size = self._anchors[name]
@@ -204,7 +204,7 @@ class _Builder:
             if key.text in entries:
                 first = keys[key.text].mark.line
                 raise YamlProblem(
-                    key.mark, f'The key "{key.text}" stands here twice, first in line {first}.'
+                    key.mark, f'The key "{key.text}" is here twice, first in line {first}.'
                 )
             entries[key.text] = self._node(_value_event(events, key.mark), events, depth + 1)
             keys[key.text] = key

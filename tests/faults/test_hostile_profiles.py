@@ -47,7 +47,7 @@ FILES: Mapping[str, tuple[Callable[[Path], object], str]] = MappingProxyType(
         "huge.yaml": (huge, "52428800 bytes"),
         "twice.yaml": (
             lambda p: p.write_text(HEAD.format(key="twice") + "format: 1\n"),
-            'key "format" stands here twice, first in line 1',
+            'key "format" is here twice, first in line 1',
         ),
         "tabs.yaml": (lambda p: p.write_text("format: 1\nmatch:\n\tidn: x\n"), "blanks, not tabs"),
         "utf16.yaml": (
@@ -63,7 +63,7 @@ FILES: Mapping[str, tuple[Callable[[Path], object], str]] = MappingProxyType(
         "directory.yaml": (lambda p: p.mkdir(), "not a regular file"),
         "fifo.yaml": (fifo, "not a regular file"),
         "deep.yaml": (lambda p: p.write_text("[" * 10_000), "nested deeper than 32"),
-        "in_itself.yaml": (in_itself, "stands inside itself"),
+        "in_itself.yaml": (in_itself, "is inside itself"),
         "tagged.yaml": (lambda p: p.write_text("format: !!python/object:os.system 1\n"), "tag"),
         "merge.yaml": (lambda p: p.write_text("<<: {format: 1}\n"), "Merge keys"),
         "second.yaml": (lambda p: p.write_text("format: 1\n---\nformat: 1\n"), "second document"),

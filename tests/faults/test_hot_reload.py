@@ -152,7 +152,7 @@ def test_a_broken_profile_leaves_the_old_in_force_and_is_told(story: Story) -> N
     )  # fmt: skip
     line = next(c for c in json.loads(doctor.stdout)["checks"] if c["check"] == "profiles")
     assert line["verdict"] == "WARN"
-    assert "goes on with what it had read before of example_gx100" in line["remedy"]
+    assert "goes on with the earlier versions of example_gx100" in line["remedy"]
     story.reloaded(lambda: story.write(UNKNOWN.replace("max: 10", "max: 5")))
     assert story.status()["kept"] == []
     assert story.maximum() == 5

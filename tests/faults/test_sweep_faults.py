@@ -48,7 +48,7 @@ def rested(bench: SimBench) -> None:
     bench.tell(SUPPLY, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
 
 
-# A doubled answer makes this a unit that says more than it is asked: each question then waits.
+# A doubled answer makes this a unit that sends more than it was asked for: questions then wait.
 @pytest.mark.timeout(300)
 @promise("sweep.never-a-jump")
 async def test_whatever_the_wire_does_no_write_comes_too_far_or_too_fast(

@@ -55,3 +55,21 @@ def test_a_bench_file_that_is_lost_between_two_starts_still_holds(
     with running_engine(tmp_path, *supply) as engine:
         assert set_voltage(engine, 13)
         assert engine.tool("get_status")["result"]["profiles"]["bench_error"] == ""
+
+
+@promise("bench.only-tightens")
+def test_a_running_engine_judges_a_unit_by_its_own_profile_and_names_that_one(
+    tmp_path: Path,
+) -> None:
+    """60 V is within what other supplies allow, and over what this one does."""
+    file = tmp_path / "bench.yaml"
+    file.write_text(LIMITED)
+    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+        assert not set_voltage(engine, 13)
+        file.write_text(LIMITED.replace("max: 12", "max: 60"))
+        deadline = time.monotonic() + 20
+        while not (told := engine.tool("get_status")["result"]["profiles"])["bench_error"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+        assert "max 60 would widen what rigol_dp832 allows (0 to 32)" in told["bench_error"]
+        assert not set_voltage(engine, 13), "the limit of before holds"

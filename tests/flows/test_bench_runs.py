@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import csv
 import json
 import math
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -488,3 +490,42 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
         assert status["who"] == "test 1 at 127.0.0.1"
         lost = await told(client, "bench__runs", run_id=resting)
         assert "daemon died" in lost["error"]
+
+
+@promise("runs.any")
+async def test_a_sweep_that_measures_nothing_is_recorded_listed_exported_and_drawn(
+    engine: EngineProcess, client: McpClient
+) -> None:
+    begun = await told(
+        client,
+        "start_sweep",
+        instrument_id="psu1",
+        command_name="set_voltage",
+        parameters={"channel": 3},
+        target_value=2,
+        sweep_rate=5,
+    )
+    run_id = begun["sweep_id"]
+    run = await over(client, run_id)
+    assert (run["state"], run["columns"]) == ("completed", ["t", "set", "elapsed_s"])
+    assert run["rows"][-1][1] == 2.0
+
+    def edged(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "edged", "runs", *words, "--state-dir", str(engine.state_dir)],
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    listed = json.loads(await asyncio.to_thread(edged, "list", "--json"))
+    assert run_id in json.dumps(listed)
+    rows = list(csv.DictReader((await asyncio.to_thread(edged, "export", run_id)).splitlines()))
+    assert [float(row["set"]) for row in rows] == [row[1] for row in run["rows"]]
+    drawn = await client.call("bench__plot", {"run_id": run_id})
+    assert not drawn.get("isError"), drawn
+    (image,) = [part for part in drawn["content"] if part["type"] == "image"]
+    assert base64.b64decode(image["data"]).startswith(b"\x89PNG")

@@ -59,6 +59,27 @@ def test_clean_profiles_leave_lint_silent_with_0(
         assert "1 profile, all clean" in printed.err
 
 
+@promise("profile.located")
+def test_lint_tells_every_fault_of_every_file_in_the_order_of_the_lines(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = CLEAN.replace("max: 9", "mux: 9").replace("VOLT {v}", "VOLT {w}")
+    (place / "acme.yaml").write_text(bad.replace("is_dangerous: true", "is_dangerous: maybe"))
+    (place / "other.yaml").write_text(CLEAN.replace("acme", "other").replace("guide", "\x01"))
+    (place / "good.yaml").write_text(CLEAN.replace("acme", "good").replace(ABORT, ""))
+    names = ["acme", "other.yaml", "good.yaml", "gone.yaml"]
+    words = [str(place / name) if name.endswith(".yaml") else name for name in names]
+    assert main(["profile", "lint", *words]) == 1
+    printed = capsys.readouterr()
+    places = [line.split(": ")[0].removeprefix(f"{place}/") for line in printed.out.splitlines()]
+    assert places[:3] == ["acme.yaml:12:11", "acme.yaml:13:43", "acme.yaml:16:57"], printed.out
+    assert {one.split(":")[0] for one in places} == {
+        "acme.yaml", "other.yaml", "good.yaml", "gone.yaml"
+    }  # fmt: skip
+    assert "1 profile and 3 files that cannot be read yet" in printed.err
+    assert "run lint again then" in printed.err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "where", "what"),
     [
@@ -151,7 +172,7 @@ def test_the_bench_file_is_shown_unit_by_unit(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", "show"]) == 0
-    assert "says nothing" in capsys.readouterr().out
+    assert "has no entries" in capsys.readouterr().out
     bench = place / "bench.yaml"
     bench.write_text("format: 1\nSN1: {alias: psu, limits: {set_v: {v: {max: 5}}}, deny: [on]}\n")
     assert main(["bench", "show", "psu", "--json"]) == 0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from edged.cli.connect import CLIENTS
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.promises import promise
 
@@ -297,14 +301,42 @@ def test_a_stop_that_is_to_last_asks_for_no_words(engine: EngineProcess) -> None
         edged(engine.state_dir, "lockout", one["instrument_id"], "--clear")
 
 
-@pytest.mark.parametrize("client", ["claude", "cursor", "vscode", "json", "pyvisa"])
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text of a parsed file, wherever it stands."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from texts_of(one)
+
+
+READ_AS: dict[str, Callable[[str], Any]] = {
+    "claude": shlex.split,
+    "codex": tomllib.loads,
+    "pyvisa": lambda text: re.findall(r'"(.*)@edged"', text),
+}
+"""How what is printed for a client is read; for all others it is JSON."""
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_connect_prints_an_address_at_which_the_engine_answers(
     engine: EngineProcess, client: str
 ) -> None:
-    told = json.loads(edged(engine.state_dir, "connect", client, "--json").stdout)
-    assert told["url"] == engine.mcp_url
-    assert told["url"] in told["configuration"]
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
-    request = urllib.request.Request(told["url"], body, {"Content-Type": "application/json"})
+    printed = edged(engine.state_dir, "connect", client)
+    parsed = READ_AS.get(client, json.loads)(printed.stdout)
+    (url,) = [text for text in texts_of(parsed) if text.startswith("http://")]
+    assert printed.stderr.startswith(CLIENTS[client].where)
+    is_short = CLIENTS[client].tools is not None
+    assert url == engine.mcp_url + ("?tools=essential" if is_short else "")
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=20) as answer:
-        assert json.load(answer)["result"] == {}
+        names = {tool["name"] for tool in json.load(answer)["result"]["tools"]}
+    assert "rigol_dp832__set_voltage" in names
+    assert ("rigol_dp832__ovp_off" in names) is not is_short
+
+
+def test_connect_lists_what_is_asked_for_instead_of_what_fits(engine: EngineProcess) -> None:
+    words = ("connect", "cursor", "--tools", "all", "--instrument", "psu1", "--json")
+    told = json.loads(edged(engine.state_dir, *words).stdout)
+    assert told["url"] == f"{engine.mcp_url}?tools=all&instrument=psu1"

@@ -249,7 +249,7 @@ async def test_a_port_that_never_says_who_it_is_is_set_aside(
         await lab.begin(port)
         assert lab.pool.all() == ()
         assert port.received == ["*IDN?"] * 2
-        assert "does not say who it is" in lab.discovery.set_aside()[0]["reason"]
+        assert "does not identify itself" in lab.discovery.set_aside()[0]["reason"]
 
 
 async def test_a_port_that_echoes_is_set_aside_and_says_why(make_lab: MakeLab) -> None:

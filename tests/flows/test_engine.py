@@ -98,6 +98,31 @@ def test_initialize_answers_200_and_a_result(engine: EngineProcess) -> None:
     assert reply["result"]["protocolVersion"] == "2025-03-26"
 
 
+@promise("mcp.smoke")
+def test_the_engine_prints_its_real_addresses_last_and_smoke_finds_them(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    """The ports are free ones here, so what is printed cannot be the default."""
+    page = engine.mcp_url.removesuffix(engine.ports["mcp_path"]) + "/bench"
+    printed = [line for line in engine.log.read_text().splitlines() if "  http://127.0.0.1" in line]
+    assert [line.split()[-1] for line in printed] == [engine.rpc_url, engine.mcp_url, page]
+    before, _, after = engine.log.read_text().partition(printed[0])
+    assert "engine_started" in before
+    assert after.strip().splitlines()[:2] == [line.strip() for line in printed[1:]]
+    (tmp_path / "var").symlink_to(engine.state_dir)
+    done = subprocess.run(
+        ["bash", str(REPOSITORY / "tests" / "smoke.sh")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == engine.mcp_url
+    assert '"protocolVersion":"2025-03-26"' in done.stdout
+
+
 @promise("mcp.no-old-transport")
 @pytest.mark.parametrize("path", ["/sse", "/messages", "/mcp/sse", "/"])
 def test_the_old_transport_does_not_exist(engine: EngineProcess, path: str) -> None:

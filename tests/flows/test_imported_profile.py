@@ -109,7 +109,7 @@ def test_every_list_and_every_tool_says_so(bench: tuple[EngineProcess, bool]) ->
     assert entry["profile_status"] == status
     for tool in engine.rpc("tools/list")["tools"]:
         if tool["name"].startswith("rigol_dp832__"):
-            assert ("Imported:" in tool["description"]) is is_imported, tool["name"]
+            assert ("Imported from" in tool["description"]) is is_imported, tool["name"]
     words = ["doctor", "--config", str(engine.state_dir.parent / "edged.yaml")]
     told = subprocess.run(
         [sys.executable, "-m", "edged", *words],
@@ -118,4 +118,4 @@ def test_every_list_and_every_tool_says_so(bench: tuple[EngineProcess, bool]) ->
         timeout=30,
         check=False,
     ).stdout
-    assert ("imported and held against no manual: rigol_dp832" in told) is is_imported
+    assert ("imported and not yet compared with a manual: rigol_dp832" in told) is is_imported

@@ -170,16 +170,17 @@ async def test_whoever_presents_the_id_is_the_holder_and_another_id_is_refused(
     del bob.headers["Edged-Lease"]
     assert "is of dmm1, not of psu1" in await refused(bob, "execute_command", **SET, lease=other_id)
     said = await refused(alice, "execute_command", **SET, lease="lease-none")
-    assert "is none, or has ended" in said
+    assert "does not exist, or has ended" in said
     said = json.dumps(await alice.call("execute_command", {**SET, "lease": 7}))
-    assert "is none, or has ended" in said
+    assert "does not exist, or has ended" in said
     off = {**SET, "command_name": "output_off", "parameters": {"channel": 1}, "lease": [7]}
     assert (await told(alice, "execute_command", **off))["success"] is True
     await told(alice, "bench__stop_all", lease={"lease_id": lease_id})
     edged(engine, "scpi", "psu1", ":SOUR1:VOLT 1.5", lease=lease_id)
     edged(engine, "scpi", "psu1", ":SOUR1:VOLT 1.5", "--lease", lease_id)
     await told(alice, "bench__release", lease_id=lease_id)
-    assert "none, or has ended" in await refused(bob, "execute_command", **SET, lease=lease_id)
+    said = await refused(bob, "execute_command", **SET, lease=lease_id)
+    assert "does not exist, or has ended" in said
     await told(bob, "execute_command", **SET)
 
 

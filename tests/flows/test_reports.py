@@ -167,7 +167,7 @@ def test_the_command_line_writes_a_file_and_never_over_one_unasked(
     first = page.read_bytes()
     assert first.startswith(b"<!DOCTYPE html>")
     refused = edged(engine, "report", sweep, cwd=tmp_path, status=1)
-    assert b"exists already; it was not touched" in refused.stderr
+    assert b"exists already; it was not changed" in refused.stderr
     assert page.read_bytes() == first
     told = edged(engine, "report", sweep, "--force", "--json", cwd=tmp_path)
     assert json.loads(told.stdout) == {"run_id": sweep, "path": page.name, "made_by": "edged"}

@@ -135,7 +135,7 @@ def test_a_lost_worker_is_told_clearly_and_comes_back(
     error = failure(engine, tool)
     assert error["code"] == code
     assert text in error["message"]
-    assert "started anew" in error["remedy"]
+    assert "restarted" in error["remedy"]
     assert works(engine)
 
 
@@ -166,7 +166,7 @@ def test_exceptions_and_results_that_cannot_be_are_told_with_a_sentence(
     assert "object cannot be written as JSON" in failure(engine, "rough__strange")["message"]
     untrue = failure(engine, "rough__untrue")
     assert untrue["code"] == "bad_answer"
-    assert "it is a str, not float" in untrue["message"]
+    assert "it is of type str, not float" in untrue["message"]
     assert works(engine)
 
 

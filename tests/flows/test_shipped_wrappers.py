@@ -6,6 +6,7 @@ and types.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import shutil
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.fake_dwf import compile_fake_dwf
 from tests.bench.fake_korad import FakeKorad
+from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
 KORAD, DIGILENT = "korad_ka3005p", "digilent_analog_discovery"
@@ -161,3 +163,39 @@ def test_an_owner_who_names_a_wrapper_or_has_one_of_his_own_has_its_tools_listed
         listed = {tool["name"].partition("__")[0] for tool in engine.rpc("tools/list")["tools"]}
         assert listed >= {KORAD, "scope", "bench"}
         assert DIGILENT not in listed
+
+
+def found(engine: EngineProcess, wrapper: str) -> list[str]:
+    """What bench__find_tools finds of a wrapper, asked for by its own words."""
+    answer = engine.tool("bench__find_tools", query=wrapper.replace("_", " "), limit=50)
+    names = [tool["name"] for tool in answer["result"]["tools"]]
+    return [name for name in names if name.startswith(wrapper)]
+
+
+@promise("sdk.absent")
+async def test_clients_hear_of_a_device_that_came_and_the_search_finds_its_tools_from_then_on(
+    tmp_path: Path,
+) -> None:
+    library = await asyncio.to_thread(compile_fake_dwf, tmp_path)
+    config = {
+        "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")],
+        "SDK_LIBRARIES": {"dwf": str(library)},
+    }
+    with running_engine(tmp_path, config=config) as engine:
+        client = McpClient(engine.ports["mcp_port"])
+        await client.initialize()
+        assert (found(engine, DIGILENT), found(engine, KORAD)) == ([], [])
+        async with await client.open_stream() as stream:
+            # A call that goes well shows that a device is there.
+            await client.call(f"{DIGILENT}__list_devices")
+            async with asyncio.timeout(10):
+                method = ""
+                while method != "notifications/tools/list_changed":
+                    event = await stream.next_event()
+                    assert event is not None
+                    method = event.json()["method"]
+        listed = {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
+        assert f"{DIGILENT}__acquire" in listed
+        assert found(engine, DIGILENT) != []
+        assert found(engine, KORAD) == []
+        assert not {name for name in listed if name.startswith(KORAD)}

@@ -200,15 +200,16 @@ def test_when_the_first_drops_nothing_for_it_goes_to_the_other(place: Place) -> 
 def test_bench_show_names_a_key_that_no_unit_fits_and_ends_with_1(place: Place) -> None:
     done = place.edged("bench", "show", status=1)
     assert (
-        "bench.yaml:5:7: no unit that was met since the engine started fits 'gone'" in done.stderr
+        "bench.yaml:5:7: no unit that has answered since the engine started matches 'gone'"
+        in done.stderr
     )
-    assert done.stderr.count("no unit that was met") == 1
+    assert done.stderr.count("no unit that has answered") == 1
     told = json.loads(place.edged("bench", "show", place.serial, "--json", status=1).stdout)
     assert [key["key"] for key in told["unseen"]] == ["gone"]
     assert [unit["profile"] for unit in told["units"]] == ["rigol_dp832"]
     doctor = json.loads(place.edged("doctor", "--json").stdout)
     lines = {line["check"]: line for line in doctor["checks"]}
-    found = [line for line in lines.values() if "fits 'gone'" in line["found"]]
+    found = [line for line in lines.values() if "matches 'gone'" in line["found"]]
     assert [line["verdict"] for line in found] == ["WARN"]
 
 

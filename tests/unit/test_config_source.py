@@ -65,7 +65,7 @@ def test_values_know_their_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("a: 1\na: 2\n", 2, "stands here twice"),
+        ("a: 1\na: 2\n", 2, "is here twice"),
         ("a: &x 1\nb: *x\n", 1, "Anchors"),
         ("a: !!python/object:os.system x\n", 1, "tag"),
         ("a: b\n---\nc: d\n", 2, "second document"),

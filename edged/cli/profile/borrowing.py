@@ -151,7 +151,7 @@ def at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:
                 f"{address!r} is the name of {len(called)} instruments: "
                 f"{', '.join(i['id'] for i in called)}.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
-                remedy="Give the id of the one that is meant.",
+                remedy="Give the id of the one you want.",
             )
         if called and wanted:
             return Borrowed(client=client, known=called[0], is_running_engines=True)

@@ -1,4 +1,4 @@
-"""``edged profile docs``: a Markdown page for each profile, to be held against its manual.
+"""``edged profile docs``: a Markdown page for each profile, to be compared with its manual.
 
 Pages go to standard output; ``--output DIR`` writes ``KEY.md`` for each into a directory, and
 ``index.md``, which lists them by class and maker with what was verified, on what and by whom.

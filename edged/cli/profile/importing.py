@@ -1,9 +1,9 @@
-"""``edged profile import``: drafts of profiles from drivers written for PyMeasure; none is run.
+"""``edged profile import``: draft profiles from PyMeasure drivers, which are not run.
 
-Classes are read by their syntax: commands, limits, options and maps that stand there as literals.
-Whatever only code tells is left out, and told with its line and the reason. The drafts are marked
-``status: imported``, which narrows what may be done by them until somebody has held them against
-the manual. Without ``--output`` they go to standard output.
+Classes are read by their syntax: commands, limits, options and maps that are written as literals.
+What only running code could tell is left out, and listed with its line and the reason. The drafts
+are marked ``status: imported``, which restricts what may be done with them until somebody has
+compared them with the manual. Without ``--output`` they go to standard output.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(arguments: Sequence[str]) -> int:
     wanted = parser.add_mutually_exclusive_group(required=True)
     wanted.add_argument("file", nargs="?", type=Path, metavar="FILE.py", help="one driver's file")
     wanted.add_argument(
-        "--pymeasure", metavar="VENDOR.CLASS", help="of a PyMeasure that is installed"
+        "--pymeasure", metavar="VENDOR.CLASS", help="a class of the installed PyMeasure"
     )
     wanted.add_argument("--all", type=Path, metavar="DIR", help="every .py below a directory")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write KEY.yaml files there")
@@ -170,7 +170,7 @@ def _installed(vendor: str) -> PythonTree:
         {Path(path).parts[1] for path in found.paths if path.startswith("instruments/")}
     )
     if vendor not in makers:
-        raise NotFound(f"PyMeasure has no maker {vendor}.", remedy=nearest(vendor, makers))
+        raise NotFound(f"PyMeasure has no vendor {vendor}.", remedy=nearest(vendor, makers))
     versions = [one.name.split("-")[1] for one in package.parent.glob(f"{PACKAGE}-*.dist-info")]
     version = versions[0].removesuffix(".dist") if len(versions) == 1 else ""
     paths = tuple(f"{PACKAGE}/{path}" for path in found.paths)
@@ -249,7 +249,7 @@ def _tell(
     for one in left_out:
         print(f"{one.path}:{one.line}: {one.what}: {one.reason}", file=sys.stderr)
     for place in kept:
-        print(f"edged: {place} exists and says otherwise; it was not touched.", file=sys.stderr)
+        print(f"edged: {place} exists with other content; it was not changed.", file=sys.stderr)
     where = f" in {output}" if output is not None else ""
     share = f", {imported.arrived} of {imported.declared} declarations" if imported.declared else ""
     count = len(imported.drafts)

@@ -53,7 +53,7 @@ def choose(words: Sequence[str], config: Config) -> Chosen:
         elif path.suffix in (".yaml", ".yml") or path.exists():
             _add_file(path, profiles, complaints)
         else:
-            profiles[word] = _by_key(word, library, complaints)
+            _add_key(word, library, profiles, complaints)
     everything = {**library.profiles, **profiles}
     return Chosen(
         profiles=tuple(profiles.values()),
@@ -71,8 +71,14 @@ def find_one(word: str, config: Config) -> tuple[Profile, tuple[Path, ...]]:
     path = Path(word)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return load_profile(path), (*config.profile_dirs, path.resolve().parent)
+    library = load_library(config.profile_dirs)
+    profiles: dict[str, Profile] = {}
     complaints: list[Complaint] = []
-    return _by_key(word, load_library(config.profile_dirs), complaints), config.profile_dirs
+    _add_key(word, library, profiles, complaints)
+    if complaints:
+        told = "\n".join(dict.fromkeys(complaint.sentence for complaint in complaints))
+        raise Invalid(told, code=ErrorCode.BAD_PROFILE)
+    return profiles[word], config.profile_dirs
 
 
 def _add_file(path: Path, profiles: dict[str, Profile], complaints: list[Complaint]) -> None:
@@ -84,15 +90,19 @@ def _add_file(path: Path, profiles: dict[str, Profile], complaints: list[Complai
         profiles[profile.key] = profile
 
 
-def _by_key(word: str, library: ProfileLibrary, complaints: list[Complaint]) -> Profile:
-    found = library.profiles.get(word)
-    if found is not None:
-        return found
+def _add_key(
+    word: str,
+    library: ProfileLibrary,
+    profiles: dict[str, Profile],
+    complaints: list[Complaint],
+) -> None:
     broken = [c for c in library.complaints if Path(c.path).stem == word]
+    if word in library.profiles:
+        profiles[word] = library.profiles[word]
+        return
     if broken:
         complaints += broken
-        told = "\n".join(dict.fromkeys(complaint.sentence for complaint in broken))
-        raise Invalid(told, code=ErrorCode.BAD_PROFILE)
+        return
     raise NotFound(
         f"There is no profile {word!r} in PROFILE_DIRS, and no such file.",
         code=ErrorCode.BAD_PROFILE,

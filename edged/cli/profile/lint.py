@@ -1,7 +1,7 @@
-"""``edged profile lint``: what should be mended in profiles, as ``file:line:column: …``.
+"""``edged profile lint``: everything that is wrong in profiles, as ``file:line:column: …``.
 
-Without a name, all of PROFILE_DIRS. Exit status 1 where something must be mended; what only wants a
-second look (``warning``) leaves it at 0. ``--resolved`` prints a profile with what it inherits.
+Without a name, all of PROFILE_DIRS. Exit status 1 where there is an error; warnings alone leave it
+at 0. ``--resolved`` prints a profile with what it inherits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def findings_of(chosen: Chosen) -> tuple[Finding, ...]:
     ]
     said = [f for profile in chosen.profiles for f in lint_profile(profile, chosen.library)]
     # A line of a family is found at each of its members.
-    return tuple(dict.fromkeys((*refused, *said)))
+    found = dict.fromkeys((*refused, *said))
+    return tuple(sorted(found, key=lambda one: (one.path, one.line, one.column)))
 
 
 def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
@@ -72,4 +73,9 @@ def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
     told = f"{count} profile{'' if count == 1 else 's'}"
     if not findings:
         return f"{told}, all clean"
-    return f"{told}, {errors} to mend, {len(findings) - errors} to look at"
+    unread = len({complaint.path for complaint in chosen.complaints})
+    if unread:
+        told += f" and {unread} file{'' if unread == 1 else 's'} that cannot be read yet"
+    told += f", {errors} to mend, {len(findings) - errors} to look at"
+    more = "\nMore may be found in a file once it can be read: run lint again then."
+    return told + (more if unread else "")

@@ -22,16 +22,12 @@ class ProfileVerb:
 
 VERBS: Final[Mapping[str, ProfileVerb]] = MappingProxyType(
     {
-        "lint": ProfileVerb("edged.cli.profile.lint", "what should be mended, as file:line:column"),
-        "new": ProfileVerb(
-            "edged.cli.profile.new", "draft a profile from what an instrument tells"
-        ),
+        "lint": ProfileVerb("edged.cli.profile.lint", "all faults, as file:line:column"),
+        "new": ProfileVerb("edged.cli.profile.new", "draft a profile from an instrument's answers"),
         "import": ProfileVerb(
             "edged.cli.profile.importing", "drafts of profiles from drivers for PyMeasure"
         ),
-        "test": ProfileVerb(
-            "edged.cli.profile.test", "ask every question of a profile, and report"
-        ),
+        "test": ProfileVerb("edged.cli.profile.test", "send every query of a profile, and report"),
         "docs": ProfileVerb("edged.cli.profile.docs", "a Markdown page for each profile"),
         "schema": ProfileVerb(
             "edged.cli.profile.schema", "the JSON Schema of the format, for editors"

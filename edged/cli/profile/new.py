@@ -1,10 +1,10 @@
-"""``edged profile new --from ADDRESS``: draft a profile from what an instrument tells of itself.
+"""``edged profile new --from ADDRESS``: draft a profile from what an instrument answers.
 
 Asks for its name (``*IDN?``, or what ``--ask`` says), finds its line ends, its error queue, whether
-it acknowledges what it is told, and asks for its own list of commands where it has one
-(``SYST:HELP:HEAD?``). Nothing is sent but questions, ``*CLS`` and one command that no instrument
-has (``EDGED:NONE``); what that puts into the error queue is read out of it. The draft is clean
-under lint and says what could not be known.
+it acknowledges writes, and asks for its own list of commands where it has one
+(``SYST:HELP:HEAD?``). Only questions are sent, ``*CLS``, and one command that no instrument has
+(``EDGED:NONE``); its entry in the error queue is then read. The draft is clean under lint and says
+what could not be found out.
 """
 
 from __future__ import annotations
@@ -55,18 +55,20 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--ask", default="", metavar="LINE",
-        help="a question from its manual that changes nothing, for one that knows no *IDN?, which "
-        "it is then never asked",
+        help="a question from its manual that changes nothing, for an instrument without *IDN?, "
+        "which is then never sent",
     )  # fmt: skip
     parser.add_argument(
         "--connection",
         default="",
         metavar="KEYS",
-        help="how it is spoken to, as `edged probe` says",
+        help="the connection settings, as `edged probe` prints them",
     )
     parser.add_argument("--key", help="its profile_key (made from maker and model)")
     parser.add_argument(
-        "--output", metavar="FILE", help="- prints it (KEY.yaml; an existing file is never touched)"
+        "--output",
+        metavar="FILE",
+        help="the file to write (KEY.yaml; - prints it; an existing file is never overwritten)",
     )
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print what was learnt as JSON")
@@ -97,7 +99,7 @@ def _tell(met: MetInstrument, key: str, path: str) -> None:
     if met.error_query:
         print(f"Its errors: {met.error_query}")
     if met.acknowledge is not None:
-        print(f"It acknowledges what it is told: {met.acknowledge}")
+        print(f"It acknowledges what is written: {met.acknowledge}")
     if not met.is_name:
         print(f"INSTRUMENTS must name it: [{{address: {met.address}, profile: {key}}}]")
     print(f"Next: edged profile lint {path}")
@@ -183,7 +185,7 @@ def connection_of(text: str, address: str, config: Config) -> Connection:
     if bare:
         node = parse_document(bare[:LONGEST_CONNECTION], "--connection", BOUNDS)
         if node is None:
-            raise Invalid(f"--connection has {bare[:40]!r}, which is nothing.")
+            raise Invalid(f"--connection has {bare[:40]!r}, which is not KEY: VALUE.")
         written |= CONNECTION.values(CONNECTION.fields(node, "connection"))
     return Connection(**written)
 
@@ -194,7 +196,7 @@ def _write(path: Path, text: str) -> None:
             file.write(text)
     except FileExistsError as there:
         raise Invalid(
-            f"{path} exists already; it was not touched.",
+            f"{path} exists already; it was not changed.",
             remedy="Give another place with --output, or another --key.",
         ) from there
     except OSError as error:

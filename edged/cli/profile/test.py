@@ -1,8 +1,8 @@
-"""``edged profile test KEY --address ADDRESS | --sim``: ask each question of a profile, and report.
+"""``edged profile test KEY --address ADDRESS | --sim``: send each query of a profile, and report.
 
-Only queries that are not dangerous are asked, each once, through the one command path: limits and
+Only queries that are not dangerous are sent, each once, through the one command path: limits and
 the owner's bench file hold. ``refused`` is an answer of the instrument itself, such as "no data
-yet": the question is understood, and may need another state. Exit status 1 where one failed.
+yet": the query is understood, and may need another state. Exit status 1 where one failed.
 
 The report goes to the state directory, where list_profiles finds it as ``verified_on``.
 """
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     where.add_argument("--address", help="VISA address; alias, where a running engine has it")
     where.add_argument("--sim", action="store_true", help="the profile's own simulation")
     parser.add_argument("--report", type=Path, metavar="FILE", help="where the report goes")
-    parser.add_argument("--by", default=this_user(), metavar="NAME", help="who tries it (you)")
+    parser.add_argument("--by", default=this_user(), metavar="NAME", help="your name (this user)")
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(arguments)
@@ -109,8 +109,8 @@ def _tried(there: Borrowed, profile: Profile, *, is_simulated: bool) -> Trial:
     known = there.known
     if known["profile_name"] != profile.key:
         raise Failed(
-            f"What answers at {known['address']} was taken for {known['profile_name'] or 'nothing'}"
-            f", not for {profile.key}. {known['remark']}",
+            f"What answers at {known['address']} was recognised as "
+            f"{known['profile_name'] or 'nothing'}, not as {profile.key}. {known['remark']}",
             code=ErrorCode.BAD_ANSWER,
             remedy="Look at the profile's match, or at INSTRUMENTS.",
         )

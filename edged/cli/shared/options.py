@@ -83,7 +83,7 @@ def seconds(text: str) -> float:
     """A length of time that can be waited for."""
     value = finite(text)
     if not 0 < value <= LONGEST_S:
-        message = f"{text!r} is no length of time: more than 0, at most {LONGEST_S:g} seconds"
+        message = f"{text!r} is not a duration: more than 0, at most {LONGEST_S:g} seconds"
         raise argparse.ArgumentTypeError(message)
     return value
 
@@ -95,7 +95,7 @@ def positive(text: str) -> int:
     except ValueError:
         value = 0
     if not isinstance(value, int) or value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return value
 
 
@@ -113,7 +113,10 @@ KEY_FLAGS: Final[Mapping[str, str]] = MappingProxyType(
 def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = ()) -> None:
     """``--config``, ``--set``, and those of ``KEY_FLAGS`` that are named."""
     parser.add_argument(
-        "--config", type=Path, metavar="FILE", help="read this file instead of the machine's own"
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="read this configuration file instead of the default one",
     )
     parser.add_argument(
         "--set",
@@ -121,7 +124,7 @@ def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = (
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="set a configuration key (docs/configuration.md), as often as needed",
+        help="set a configuration key (docs/configuration.md); may be repeated",
     )
     for flag in names:
         parser.add_argument(flag, metavar="VALUE", help=f"the same as --set {KEY_FLAGS[flag]}=…")
@@ -135,15 +138,13 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=seconds, metavar="SECONDS", help="how long to wait for the answer"
     )
-    parser.add_argument(
-        "--lease", metavar="ID", help="present this lease (EDGED_LEASE unless it is given)"
-    )
+    parser.add_argument("--lease", metavar="ID", help="use this lease (default: EDGED_LEASE)")
 
 
 def add_dry_run_option(parser: argparse.ArgumentParser) -> None:
     """``--dry-run``, of what may change something."""
     parser.add_argument(
-        "--dry-run", action="store_true", help="only tell what would be sent, and send nothing"
+        "--dry-run", action="store_true", help="show what would be sent, and send nothing"
     )
 
 
@@ -236,7 +237,8 @@ def parse_arguments(words: Sequence[str], schema: Schema | None) -> dict[str, An
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise Invalid(
-                f"{word!r} is no argument.", remedy="Write key=value, or key:=JSON for a list."
+                f"{word!r} is not KEY=VALUE.",
+                remedy="Write it as key=value, or key:=JSON for a list.",
             )
         is_json = key.endswith(":")
         path = key.removesuffix(":").split(".")

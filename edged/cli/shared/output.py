@@ -99,7 +99,7 @@ def print_dry_run(told: Row) -> None:
     _print_list("needs", told["needs"])
     if told["steps"] is not None:
         steps = "1 step" if told["steps"] == 1 else f"{told['steps']} steps"
-        waits = f"; its own waits take {told['duration_s']:g} s" if told["duration_s"] else ""
+        waits = f"; its waits alone take {told['duration_s']:g} s" if told["duration_s"] else ""
         print(f"{steps}{waits}")
     print("nothing was sent")
 
@@ -241,7 +241,7 @@ def add_watch_option(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         const=EVERY_S,
         metavar="SECONDS",
-        help=f"show it again every so many seconds ({EVERY_S:g}), until Ctrl-C",
+        help=f"show it again every SECONDS seconds ({EVERY_S:g}), until Ctrl-C",
     )
 
 

@@ -302,7 +302,7 @@ def lint_profile(profile: Profile, library: ProfileLibrary) -> tuple[Finding, ..
         for finding in rule(profile, library, place)
     ]
     if profile.is_imported:
-        message = "The profile is imported: nobody has held it against the manual."
+        message = "The profile is imported: nobody has compared it with the manual."
         remedy = (
             "When you have, write status: reviewed; what is a warning until then must be mended."
         )
@@ -339,7 +339,7 @@ def _lint_examples(
 
 
 def _lint_naming(profile: Profile, place: LintPlace) -> Iterator[Finding]:
-    """A unit that is asked nothing at all is known by its owner's word alone."""
+    """A unit that is asked nothing at all is identified by INSTRUMENTS alone."""
     connection = profile.connection
     if connection.identify is None and connection.probe is None:
         message = "It is never asked who it is: another instrument in its place is not noticed."

@@ -67,12 +67,12 @@ def meet(connection: Connection, question: str = "") -> Talk[MetInstrument]:
 
 
 _NOTHING_ELSE: Final = (
-    "Nothing but {question} was sent, for other lines may mean anything to it: whether it tells "
-    "its errors, and acknowledges what it is told, stands in its manual (connection.errors and "
+    "Only {question} was sent, because other lines may have another meaning to it: whether it "
+    "reports errors and acknowledges writes is in its manual (connection.errors and "
     "connection.acknowledge)."
 )
 _SILENT: Final = (
-    "Nothing at all was heard, so line ends, errors and acknowledgements are guesses. Give a "
+    "It did not answer at all, so line ends, errors and acknowledgements are guesses. Give a "
     "question from its manual that changes nothing: --ask VERSION; `edged probe` tries more."
 )
 
@@ -101,9 +101,9 @@ def _name(connection: Connection, question: str) -> Talk[MetInstrument]:
     tried = ", ".join(questions)
     said = f'; {questions[0]} is answered by "{clean_text(refused)}"' if refused else ""
     unknown = (
-        f"It says its name to none of {tried}{said}, and would be set aside where INSTRUMENTS does "
-        "not name its profile. Give a question from its manual that changes nothing, by --ask, so "
-        "that edged can tell whether it is there."
+        f"It identifies itself to none of {tried}{said}, and would be set aside where "
+        "INSTRUMENTS does not name its profile. Give a question from its manual that changes "
+        "nothing, by --ask, so that edged can tell whether it is there."
     )
     return replace(met, unknown=(*met.unknown, unknown))
 

@@ -194,7 +194,7 @@ def find_message_settings(question: str, given: Connection) -> Talk[WireFindings
 
 def _silence(question: str) -> Failed:
     return Failed(
-        f"Nobody answers {question} in any manner that was tried.",
+        f"No setting that was tried got an answer to {question}.",
         code=ErrorCode.TIMEOUT,
         remedy="If it knows no such question, give one from its manual that changes nothing: "
         "--ask VERSION. Is it switched on, and set to remote control over this interface?",
@@ -253,7 +253,8 @@ def find_terminations(
 
 
 ECHO: Final = (
-    "It sends back what it is sent: switch its echo off, for no answer can be told from it."
+    "It sends back what it is sent: switch its echo off, because an echo cannot be told from an "
+    "answer."
 )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from edged.errors import Invalid
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
@@ -26,7 +25,9 @@ from edged.profiles.format.fields import (
     Gathering,
     check_name,
     complaint,
+    each_of,
     list_of,
+    map_of,
     nearest,
     pattern_of,
     template_of,
@@ -87,7 +88,7 @@ _UNASKABLE: Final = "none"
 
 def _abort(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[AbortStep, ...]:
     owner = fields.name_of(key)
-    return tuple(_abort_step(entry, owner, names) for entry in list_of(node, owner, most=100))
+    return each_of(list_of(node, owner, most=100), lambda entry: _abort_step(entry, owner, names))
 
 
 def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
@@ -112,12 +113,14 @@ ABORT: Final = Table(
     "One entry of `abort`: a line, or such a mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
     Key("ask", Kind("question or `none`", SENDABLE),
-        "The question whose answer shows that it was obeyed, `?` or not; `none`: nobody can ask.",
+        "The query whose answer shows that the line was obeyed, with or without `?`; `none`: "
+        "the instrument cannot be asked.",
         is_required=True),
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
     Key("takes_back", array(text(64), 100),
-        "The commands that it takes back though their lines begin otherwise, like `START`."),
+        "The commands that this line undoes although their lines begin with another word, like "
+        "`START`."),
     other=SENDABLE,
 )  # fmt: skip
 ABORT_KIND: Final = Kind(
@@ -126,29 +129,30 @@ ABORT_KIND: Final = Kind(
 VERIFY: Final = Table(
     "verify",
     Verify,
-    "What is asked after the write; a miss is an error.",
+    "What is asked after the write; another value is an error.",
     Key("query", QUERY, "What answers with the value.", is_required=True),
-    Key("parameter", NAMED, "Whose value it is; without it the swept one, else the only float."),
-    Key("tolerance", number(0), "By how much they may differ; a float must have it."),
-    Key("pattern", pattern(1), "Its group is the value, where the answer tells more."),
+    Key("parameter", NAMED,
+        "The parameter that is compared (default: the swept one, else the only float)."),
+    Key("tolerance", number(0), "The largest allowed difference; needed for a float."),
+    Key("pattern", pattern(1), "Its group is the value, where the answer has more text."),
 )  # fmt: skip
 SWEEP: Final = Table(
     "sweep",
     SweepPlan,
     "How the command is ramped.",
     Key("parameter", NAMED, "The number that is ramped.", is_required=True),
-    Key("setpoint", QUERY._replace(read=None), "What the instrument holds as set.",
+    Key("setpoint", QUERY._replace(read=None), "Asks for the set-point that the instrument has.",
         is_required=True),
-    Key("pattern", pattern(1), "Its group is the set-point, where the answer tells more."),
+    Key("pattern", pattern(1), "Its group is the set-point, where the answer has more text."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
     Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
-    Key("step", POSITIVE, "Resolution; without it the parameter's format tells."),
-    Key("abort", ABORT_KIND, "What makes it safe; without it the profile's `abort` does."),
+    Key("step", POSITIVE, "The resolution (default: from the parameter's format)."),
+    Key("abort", ABORT_KIND, "What makes it safe (default: the profile's `abort`)."),
 )  # fmt: skip
 COMMAND: Final = Table(
     "command",
     Command,
-    "One thing that an instrument can be told or asked.",
+    "One command or query of the instrument.",
     Key("scpi", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
         "One line, or a list that nothing interrupts; a waveform or image needs none."),
     Key("description", text(), "What it does, for callers."),
@@ -157,17 +161,20 @@ COMMAND: Final = Table(
     Key("is_query", TRUTH._replace(read=None), "Declares a query without a `?`."),
     Key("returns", Kind("[returns](#returns)", reference("returns")),
         "How the answer of a query is read."),
-    Key("precondition", PRECONDITION.inside, "What is asked before anything is sent."),
+    Key("precondition", PRECONDITION.inside, (
+        "A query whose answer is checked before anything "
+        "is sent."
+    )),
     Key("verify", VERIFY.link, "What is asked after the write."),
-    Key("complete", COMPLETION_KIND, "How one tells that it is done."),
-    Key("errors", ERRORS_KIND, "In place of the connection's."),
-    ACKNOWLEDGE._replace(sentence="In place of the connection's."),
-    Key("timeout_ms", TIMEOUT, "In place of the connection's."),
-    Key("after_write_ms", PAUSE, "In place of the connection's."),
-    Key("is_dangerous", TRUTH, "It gives energy, or may."),
+    Key("complete", COMPLETION_KIND, "How edged knows that it is done."),
+    Key("errors", ERRORS_KIND, "Replaces the setting of the connection."),
+    ACKNOWLEDGE._replace(sentence="Replaces the setting of the connection."),
+    Key("timeout_ms", TIMEOUT, "Replaces the setting of the connection."),
+    Key("after_write_ms", PAUSE, "Replaces the setting of the connection."),
+    Key("is_dangerous", TRUTH, "It can put energy on the terminals."),
     Key("is_safe", TRUTH, "It makes things safe, and is never refused."),
     Key("requires_sweep", TRUTH, "Only start_sweep may run it."),
-    Key("essential", TRUTH, "One of the few (at most 8) for short tool lists.",
+    Key("essential", TRUTH, "It is in the short tool list, too (at most 8 of a profile).",
         field="is_essential"),
     Key("sweep", SWEEP.link, "How it is ramped."),
     is_merged=True,
@@ -203,13 +210,8 @@ def read_command(name: str, key: Node, node: Node) -> Command:
         raise complaint(key.mark, f'No command may be called "{name}": {_RESERVED[name]}.')
     gathering = Gathering()
     fields = COMMAND.begin(node, name, gathering)
-    try:
-        parameters = read_parameters(fields)
-    except Invalid as error:
-        # What is said over parameters that nobody knows would be blamed for theirs.
-        gathering.add(error)
-        gathering.end()
-        raise
+    of_parameters = Gathering()
+    parameters = read_parameters(fields, of_parameters)
     found: dict[str, Any] = {"parameters": parameters}
     # Within a part, what builds on something broken is not read.
     with gathering.part():
@@ -219,17 +221,24 @@ def read_command(name: str, key: Node, node: Node) -> Command:
             if returns_node is None
             else read_returns(returns_node, f'{name}: "returns"', parameters)
         )
-        found["scpi"] = _read_scpi(fields, parameters, found["returns"])
-        found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
     with gathering.part():
-        found["sweep"] = _read_sweep(fields, parameters)
-        found["verify"] = _read_verify(fields, parameters, found["sweep"])
+        if "returns" in found:
+            found["scpi"] = _read_scpi(fields, parameters, found["returns"])
+            found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
+        elif fields.has("scpi"):
+            _read_scpi(fields, parameters, None)
+    # What depends on the kinds of parameters would be blamed for one that cannot be read.
+    if of_parameters.is_clean:
+        with gathering.part():
+            found["sweep"] = _read_sweep(fields, parameters)
+            found["verify"] = _read_verify(fields, parameters, found["sweep"])
     with gathering.part():
         found |= COMMAND.values(fields, parameters)
+    for error in of_parameters.found:
+        gathering.add(error)
     gathering.end()
     command = Command(name=name, **found)
-    with gathering.part():
-        _check_marks(fields, command)
+    _check_marks(fields, command, gathering)
     with gathering.part():
         _check_formats(fields, command)
     gathering.end()
@@ -252,7 +261,7 @@ def _read_scpi(
             raise complaint(fields.mark, f'{fields.owner} has no "scpi".')
         return (block.data,)
     nodes = list_of(node, owner, most=_MOST_LINES) if isinstance(node, ListNode) else (node,)
-    lines = tuple(template_of(line, owner, parameters) for line in nodes)
+    lines = each_of(nodes, lambda line: template_of(line, owner, parameters))
     if not lines:
         raise complaint(node.mark, f"{owner} is empty.")
     if block is not None and lines != (block.data,):
@@ -288,8 +297,8 @@ def _read_verify(
     node = fields.get("verify")
     if node is None:
         return None
-    inner = VERIFY.fields(node, f"{fields.owner}.verify")
-    found = VERIFY.values(inner, parameters)
+    found = VERIFY.read_values(node, f"{fields.owner}.verify", parameters)
+    inner = Fields(map_of(node, f"{fields.owner}.verify"), f"{fields.owner}.verify")
     parameter = _verified_parameter(inner, parameters, sweep)
     is_float = parameters[parameter].type is ParameterType.FLOAT
     if "tolerance" not in found and is_float:
@@ -349,23 +358,22 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
     )
 
 
-def _check_marks(fields: Fields, command: Command) -> None:
-    if command.is_safe and command.is_dangerous:
-        message = f"{command.name} cannot be both safe and dangerous."
-        raise complaint(fields.mark_of("is_safe"), message)
-    if command.requires_sweep and command.sweep is None:
-        message = f'{command.name} has requires_sweep but no "sweep".'
-        raise complaint(fields.mark_of("requires_sweep"), message)
-    if command.requires_sweep and command.is_safe:
-        message = f"{command.name} is safe, so it must be usable at once, without a sweep."
-        raise complaint(fields.mark_of("requires_sweep"), message)
-    if command.precondition is not None and command.is_safe:
-        message = f"{command.name} is safe, so it must go out without asking first."
-        raise complaint(fields.mark_of("precondition"), message)
-    if command.is_query and command.sweep is not None:
-        raise complaint(fields.mark_of("sweep"), f"{command.name} is a query; nothing is swept.")
-    if command.is_query and command.verify is not None:
-        raise complaint(fields.mark_of("verify"), f"{command.name} is a query; nothing is set.")
+def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None:
+    name, is_safe, is_query = command.name, command.is_safe, command.is_query
+    is_ramped = command.requires_sweep
+    for is_wrong, key, message in (
+        (is_safe and command.is_dangerous, "is_safe", "cannot be both safe and dangerous."),
+        (is_ramped and command.sweep is None, "requires_sweep",
+         'has requires_sweep but no "sweep".'),
+        (is_ramped and is_safe, "requires_sweep",
+         "is safe, so it must be usable at once, without a sweep."),
+        (command.precondition is not None and is_safe, "precondition",
+         "is safe, so it must go out without asking first."),
+        (is_query and command.sweep is not None, "sweep", "is a query; nothing is swept."),
+        (is_query and command.verify is not None, "verify", "is a query; nothing is set."),
+    ):  # fmt: skip
+        if is_wrong:
+            gathering.add(complaint(fields.mark_of(key), f"{name} {message}"))
 
 
 def templates_of(command: Command) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from edged.profiles.format.fields import (
     Fields,
     complaint,
     expression_of,
+    map_of,
     number_of,
     pattern_of,
     scalar_of,
@@ -111,18 +112,19 @@ def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) 
 def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorCheck:
     if is_word(node, "none"):
         return ErrorCheck()
-    inner = ERRORS.fields(node, f"{fields.owner}.{key}")
-    if ERRORS.value(inner, "kind") is ErrorKind.NONE:
+    owner = f"{fields.owner}.{key}"
+    found = ERRORS.read_values(node, owner)
+    if found["kind"] is ErrorKind.NONE:
         return ErrorCheck()
-    inner.need("query")
-    return ErrorCheck(**ERRORS.values(inner))
+    Fields(map_of(node, owner), owner).need("query")
+    return ErrorCheck(**found)
 
 
 def _completion(fields: Fields, key: str, node: Node, names: Collection[str]) -> Completion:
     owner = f"{fields.owner}.{key}"
     if not isinstance(node, ScalarNode):
-        inner = COMPLETION.fields(node, owner)
-        return Completion(kind=CompletionKind.POLL, **COMPLETION.values(inner, names))
+        found = COMPLETION.read_values(node, owner, names)
+        return Completion(kind=CompletionKind.POLL, **found)
     word = text_of(node, owner, most=32)
     if word not in (CompletionKind.NONE, CompletionKind.OPC):
         raise complaint(node.mark, f'{owner} must be none, opc or a poll, not "{word}".')
@@ -139,7 +141,7 @@ _TERMINATION: Final = Kind(
 ACKNOWLEDGE: Final = Key(
     "acknowledge",
     Kind("regular expression or `none`", TEXT_SCHEMA, _acknowledge),
-    "What answers a line that asks nothing, like `^OK$`: read and compared after each of them, "
+    "The answer to a line that is no query, like `^OK$`: read and compared after each of them, "
     "raw lines and aborts included; `none`: nothing does.",
 )
 MATCH: Final = Table(
@@ -151,7 +153,8 @@ MATCH: Final = Table(
         is_required=True),
     Key("usb",
         array(Kind("vendor:product", {"type": "string", "pattern": _USB_PATTERN}, _usb_id), 100),
-        'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between equals.', field="usb_ids"),
+        'USB ids such as `"1ab1:0e11"`, hexadecimal; they decide between profiles that match '
+        'equally well.', field="usb_ids"),
     Key("examples", array(text(512)), "Real answers to `*IDN?`."),
 )  # fmt: skip
 IDENTIFY: Final = Table(
@@ -159,14 +162,14 @@ IDENTIFY: Final = Table(
     Identify,
     "What the instrument is asked in place of `*IDN?`, where INSTRUMENTS names the profile.",
     Key("ask", PLAIN_QUESTION, "The question, `?` or not.", is_required=True),
-    Key("expect", PATTERN, "Searched in the answer: where it fits, it is this instrument.",
+    Key("expect", PATTERN, "Searched in the answer: if it matches, it is this instrument.",
         is_required=True),
     Key("serial", pattern(1), "Its group is the serial number in that answer."),
 )  # fmt: skip
 PROBE: Final = Table(
     "probe",
     Probe,
-    "A question whose answer must fit before the profile is taken to fit.",
+    "A query whose answer must match before the profile is used.",
     Key("query", PLAIN_QUERY, "Like `*LANG?`.", is_required=True),
     Key("expect", PATTERN, "Searched in the answer.", is_required=True),
 )  # fmt: skip
@@ -175,13 +178,13 @@ PRECONDITION: Final = Table(
     Precondition,
     "What the instrument must answer before a command's lines are sent; not for a safe command.",
     Key("query", PLAIN_QUERY, "Asked before anything is sent.", is_required=True),
-    Key("expect", PATTERN, "Where the answer does not fit, the command fails.", is_required=True),
+    Key("expect", PATTERN, "If the answer does not match, the command fails.", is_required=True),
     Key("hint", text(), "What the failure then says."),
 )  # fmt: skip
 ERRORS: Final = Table(
     "errors",
     ErrorCheck,
-    "The question that tells what the instrument thought of the last line; or `none`.",
+    "The query that tells whether the last line caused an error; or `none`.",
     Key("kind", choice(ErrorKind), "How its answer is read.", is_required=True),
     Key("query", PLAIN_QUERY, "Like `SYST:ERR?`; needed unless the kind is `none`."),
     Key("detail", PLAIN_QUERY, "A question for the wording, asked after an error."),
@@ -205,13 +208,14 @@ COMPLETION_KIND: Final = Kind(
 CONNECTION: Final = Table(
     "connection",
     Connection,
-    "How to talk to the instrument; what is not said of a serial line is the transport's own.",
+    "How to talk to the instrument; serial settings that are left out have the transport's "
+    "defaults.",
     Key("read_termination", _TERMINATION, "What ends an answer."),
     Key("write_termination", _TERMINATION, "What ends a line."),
     Key("encoding", choice(("ascii", "latin-1", "utf-8")), "Of lines and answers."),
     Key("timeout_ms", TIMEOUT, "How long an answer may take."),
     Key("open_timeout_ms", integer(1, MAX_PAUSE_MS), "How long opening may take."),
-    Key("after_write_ms", PAUSE, "The rest after each line that asks nothing."),
+    Key("after_write_ms", PAUSE, "The pause after each line that is no query."),
     Key("min_gap_ms", PAUSE, "The least time between two lines."),
     Key("chunk_bytes", integer(16, 64 * 1024 * 1024), "How much is read at a time."),
     Key("baud_rate", integer(50, 10_000_000), "Of a serial line."),
@@ -226,10 +230,11 @@ CONNECTION: Final = Table(
     Key("on_connect_serial", array(TEMPLATE, 100),
         "In place of `on_connect` on a serial line."),
     Key("on_release", array(TEMPLATE, 100), "Sent before the connection is given up."),
-    Key("probe", PROBE.inside, "What is asked before the profile is taken to fit."),
+    Key("probe", PROBE.inside, "A query whose answer must match before the profile is used."),
     Key("heartbeat", TRUTH,
         "Whether the probe (else `*IDN?`) is asked of an idle LAN or serial line every "
         "HEARTBEAT_SEC; `false` where that disturbs whoever works at the front panel."),
     Key("heartbeat_source", text(),
-        "Where it stands that being asked changes nothing; of a heartbeat that is off, why it is."),
+        "The source that says that the query changes nothing; with `heartbeat: false`, the "
+        "reason."),
 )  # fmt: skip

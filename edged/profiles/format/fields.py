@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -33,6 +33,7 @@ __all__ = [
     "check_name",
     "choice_of",
     "complaint",
+    "each_of",
     "every_complaint",
     "expression_of",
     "list_of",
@@ -51,6 +52,8 @@ __all__ = [
 
 _MOST_LISTED: Final = 12
 _Word = TypeVar("_Word", bound=str)
+N = TypeVar("N")
+R = TypeVar("R")
 
 
 def complaint(mark: Mark, message: str, remedy: str = "") -> Invalid:
@@ -103,6 +106,11 @@ class Gathering:
         """Whether nothing has been wrong so far."""
         return not self._found
 
+    @property
+    def found(self) -> tuple[Invalid, ...]:
+        """What has been wrong so far."""
+        return tuple(self._found)
+
     def add(self, error: Invalid) -> None:
         """Take note of what was raised."""
         self._found += every_complaint(error)
@@ -125,6 +133,21 @@ class Gathering:
             raise self._found[0]
         if self._found:
             raise SeveralInvalid(self._found)
+
+
+def each_of(nodes: Iterable[N], read: Callable[[N], R]) -> tuple[R, ...]:
+    """What every node of a list (or key of a mapping) says.
+
+    Raises:
+        Invalid: all that is wrong with all of them.
+    """
+    gathering = Gathering()
+    found: list[R] = []
+    for node in nodes:
+        with gathering.part():
+            found.append(read(node))
+    gathering.end()
+    return tuple(found)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

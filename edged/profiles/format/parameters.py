@@ -64,20 +64,21 @@ BOUND: Final = Table("bound", Bound, "What `by` allows besides.", _MIN, _MAX, _O
 PARAMETER: Final = Table(
     "parameter",
     Parameter,
-    "One argument of a command or sequence; `dry_run` and `lease` are every tool's own names.",
+    "One argument of a command or sequence; `dry_run` and `lease` are reserved names.",
     Key("type", choice(ParameterType), "What callers give.", is_required=True),
     _OPTIONS,
     _MIN,
     _MAX,
-    Key("default", Kind("value", SCALAR_SCHEMA), "What is taken where the caller gives none."),
+    Key("default", Kind("value", SCALAR_SCHEMA),
+        "The value that is used where the caller gives none."),
     Key("unit", text(32), "Of the value."),
     Key("map", mapping("label → wire value", SCALAR_SCHEMA),
-        "What goes onto the wire for what callers give; makes an enum, or names both of a bool."),
+        "The text that is sent for each label; makes an enum, or gives both values of a bool."),
     Key("description", text(), "Of the parameter, for callers."),
     Key("step", POSITIVE,
         "Resolution, in the parameter's unit."),
     Key("by", mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
-        "Another parameter → its value → the bound that then holds too."),
+        "Another parameter → its value → the bound that holds then, too."),
     is_merged=True,
 )  # fmt: skip
 PARAMETERS: Final = Key(
@@ -90,17 +91,18 @@ CHECKS: Final = Key(
 )
 
 
-def read_parameters(fields: Fields) -> dict[str, Parameter]:
+def read_parameters(fields: Fields, gathering: Gathering) -> dict[str, Parameter]:
     """The parameters under ``fields``'s key ``parameters``, in the file's order.
 
-    Raises:
-        Invalid: with the place of whatever breaks a rule.
+    One that cannot be read is an int without bounds, so that what names it can be read; what is
+    wrong with it is in ``gathering``.
     """
-    node = fields.mapping("parameters", most=MOST_PARAMETERS)
+    node: MapNode | None = None
+    with gathering.part():
+        node = fields.mapping("parameters", most=MOST_PARAMETERS)
     if node is None:
         return {}
     values: dict[str, dict[str, Any]] = {}
-    gathering = Gathering()
     for name, entry in node.entries.items():
         with gathering.part():
             check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
@@ -110,13 +112,18 @@ def read_parameters(fields: Fields) -> dict[str, Parameter]:
                     f'{fields.owner}: no parameter may be called "{name}": {RESERVED[name]}.',
                 )
             values[name] = _read_parameter(name, entry, f"{fields.owner}.{name}")
-    gathering.end()
-    found = {name: Parameter(**one) for name, one in values.items()}
+    found = {
+        name: Parameter(**values[name])
+        if name in values
+        else Parameter(name=name, type=ParameterType.INT)
+        for name in node.entries
+    }
     for name, entry in node.entries.items():
-        if isinstance(entry, MapNode) and "by" in entry.entries:
-            by = _read_by(found[name], entry.entries["by"], found, f"{fields.owner}.{name}")
-            # dataclasses.replace costs three times this at start-up.
-            found[name] = Parameter(**values[name], by=by)
+        if len(values) == len(found) and isinstance(entry, MapNode) and "by" in entry.entries:
+            with gathering.part():
+                by = _read_by(found[name], entry.entries["by"], found, f"{fields.owner}.{name}")
+                # dataclasses.replace costs three times this at start-up.
+                found[name] = Parameter(**values[name], by=by)
     return found
 
 
@@ -128,25 +135,28 @@ def read_checks(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple[st
 
 def _read_parameter(name: str, node: Node, owner: str) -> dict[str, Any]:
     """The fields of a Parameter, but for ``by``, which names the others."""
-    fields = PARAMETER.fields(node, owner)
-    found = PARAMETER.values(fields)
+    gathering = Gathering()
+    fields = PARAMETER.begin(node, owner, gathering)
+    found: dict[str, Any] = {}
+    with gathering.part():
+        found = PARAMETER.values(fields)
+    if not found:
+        gathering.end()
     type_ = found["type"]
-    wire = _read_map(fields, type_)
-    options = _read_options(fields, type_, wire)
-    if wire and type_ is not ParameterType.BOOL:
-        type_ = ParameterType.ENUM
-    if type_ is ParameterType.ENUM and not options:
-        raise complaint(fields.mark, f'{owner} is an enum without "options".')
-    bound = _read_bound(fields, type_)
-    found |= {
-        "name": name,
-        "type": type_,
-        "options": options,
-        "min": bound.min,
-        "max": bound.max,
-        "map": wire,
-        "step": _read_step(fields, type_),
-    }
+    with gathering.part():
+        wire = _read_map(fields, type_)
+        options = _read_options(fields, type_, wire)
+        if wire and type_ is not ParameterType.BOOL:
+            type_ = ParameterType.ENUM
+        if type_ is ParameterType.ENUM and not options:
+            raise complaint(fields.mark, f'{owner} is an enum without "options".')
+        found |= {"name": name, "type": type_, "options": options, "map": wire}
+    with gathering.part():
+        bound = _read_bound(fields, type_)
+        found |= {"min": bound.min, "max": bound.max}
+    with gathering.part():
+        found["step"] = _read_step(fields, type_)
+    gathering.end()
     default = fields.get("default")
     if default is not None:
         parameter = Parameter(**found)

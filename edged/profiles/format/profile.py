@@ -15,6 +15,7 @@ from edged.profiles.format.fields import (
     check_format,
     check_name,
     complaint,
+    each_of,
     list_of,
     marks_of,
     nearest,
@@ -106,7 +107,7 @@ ACQUISITION: Final = Table(
     "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
     "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
     Key("ask", PLAIN_QUESTION, "What the instrument is doing.", is_required=True),
-    Key("running", PATTERN, "Where the answer fits, the trace is fresh.", is_required=True),
+    Key("running", PATTERN, "Where the answer matches, the trace is new.", is_required=True),
     Key("stopped", PATTERN,
         "Where it fits, only once, and if one of `started_by` was run since the last stop.",
         is_required=True),
@@ -134,7 +135,7 @@ PROFILE: Final = Table(
     Key("profile_key", Kind("name", _NAME, _key),
         "`[a-z][a-z0-9_]*` without `__`; begins every tool name; not `bench`.",
         field="key", is_required=True, is_own=True),
-    Key("version", integer(0, 1_000_000), "A number of your own."),
+    Key("version", integer(0, 1_000_000), "The version of this profile, as you number it."),
     Key("manufacturer", _IDENTITY, "Who makes it.", is_required=True),
     Key("model", _IDENTITY, "What it is called.", is_required=True, is_own=True),
     Key("instrument_class", Kind("name", _NAME, _class),
@@ -143,29 +144,29 @@ PROFILE: Final = Table(
     Key("source", _IDENTITY, "Where the commands come from: manual, driver, capture.",
         is_required=True),
     Key("status", choice(ProfileStatus),
-        "`imported`: read off another program's source and held against no manual; whatever may "
-        "put something out is dangerous, raw SCPI is judged as `known`, and a reviewed profile "
-        "goes before it."),
+        "`imported`: made from another program's source code, and not yet compared with a "
+        "manual; whatever may switch an output on is dangerous, raw SCPI is judged as `known`, "
+        "and a reviewed profile goes before it."),
     Key("match", _section(MATCH),
         "Which instruments it fits; needed but for `identify` and `never_ask_idn`.", is_own=True),
     Key("identify", IDENTIFY.link,
         "What is asked in place of `*IDN?`, where INSTRUMENTS names the profile.", is_own=True),
     Key("never_ask_idn", TRUTH._replace(read=None),
-        "Whether `*IDN?` is never sent, whatever happens; `identify`, else `connection.probe`, "
-        "is asked in its place. Such a profile is used only where INSTRUMENTS names it."),
+        "`true`: `*IDN?` is never sent; `identify`, else `connection.probe`, is asked in its "
+        "place. Such a profile is used only where INSTRUMENTS names it."),
     Key("connection", _section(CONNECTION), "How to talk to it."),
-    Key("abort", ABORT_KIND, "What makes the whole instrument safe."),
+    Key("abort", ABORT_KIND, "The lines that make the whole instrument safe."),
     Key("abort_excludes",
         mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
-        "Why `abort` has nothing to do with what the command puts out."),
+        "Why `abort` need not undo what the command does."),
     Key("watchdog", WATCHDOG_KIND,
-        "The timer that switches its outputs off when nobody talks to it."),
+        "The timer that switches its outputs off when it gets no messages."),
     Key("acquisition", ACQUISITION.link,
         "Of an oscilloscope: what it is doing."),
     Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
         is_own=True),
     Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
-                            is_named=True), "What it can be told and asked.", is_required=True),
+                            is_named=True), "Its commands.", is_required=True),
     Key("settings", mapping("name → [setting](#setting)", reference("setting"), is_named=True),
         "What is read when a recording starts."),
     Key("sequences", mapping("name → [sequence](#sequence)", reference("sequence"), is_named=True),
@@ -199,8 +200,7 @@ def read_profile(root: Node, path: str) -> Profile:
     commands = _read_commands(fields, gathering)
     # What builds on a command that cannot be read is not blamed for that.
     broken = frozenset(_names(fields, "commands")) - set(commands)
-    with gathering.part():
-        _check_readbacks(fields.node, commands, broken)
+    _check_readbacks(fields.node, commands, broken, gathering)
     if found.get("status") is ProfileStatus.IMPORTED:
         # One whose class cannot be read counts as one that may put something out.
         sources = found.get("instrument_class", "other") in SOURCING
@@ -308,8 +308,7 @@ def _read_sequences(
                 # One name space keeps deny, expose and limits of the bench file free of doubt.
                 message = f'The sequence "{name}" has the name of a command.'
                 raise complaint(key.mark, message)
-            if not _mentions(entry, broken):
-                found[name] = read_sequence(name, key, entry, commands)
+            found[name] = read_sequence(name, key, entry, commands, broken)
     return found
 
 
@@ -327,33 +326,39 @@ def _as_imported(command: Command, sources: bool) -> Command:
 
 
 def _check_readbacks(
-    root: MapNode, commands: Mapping[str, Command], broken: Collection[str]
+    root: MapNode, commands: Mapping[str, Command], broken: Collection[str], gathering: Gathering
 ) -> None:
     """A sweep's readback must be a query for one number, answerable with the sweep's parameters."""
     for name, command in commands.items():
         if command.sweep is None or command.sweep.readback is None:
             continue
         mark = _mark_at(root, "commands", name, "sweep", "readback")
-        wanted = command.sweep.readback
-        if wanted in broken:
-            continue
-        readback = commands.get(wanted)
-        if readback is None:
-            message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
-            raise complaint(mark, message, nearest(wanted, commands))
-        if not readback.is_query:
-            raise complaint(mark, f"{name}.sweep: the readback {wanted} is no query.")
-        if not is_number(readback.returns):
-            message = f"{name}.sweep: the readback {wanted} does not return one number."
-            raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
-        if readback.is_dangerous or readback.requires_sweep:
-            raise complaint(mark, f"{name}.sweep: the readback {wanted} does more than measure.")
-        optional = optional_names(readback.scpi)
-        for other, parameter in readback.parameters.items():
-            is_needed = parameter.default is None and other not in optional
-            if is_needed and other not in command.parameters:
-                message = f"{name}.sweep: the readback {wanted} needs {other}, which {name} lacks."
-                raise complaint(mark, message)
+        if command.sweep.readback not in broken:
+            with gathering.part():
+                _check_readback(mark, command, command.sweep.readback, commands)
+
+
+def _check_readback(
+    mark: Mark, command: Command, wanted: str, commands: Mapping[str, Command]
+) -> None:
+    name = command.name
+    readback = commands.get(wanted)
+    if readback is None:
+        message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
+        raise complaint(mark, message, nearest(wanted, commands))
+    if not readback.is_query:
+        raise complaint(mark, f"{name}.sweep: the readback {wanted} is no query.")
+    if not is_number(readback.returns):
+        message = f"{name}.sweep: the readback {wanted} does not return one number."
+        raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
+    if readback.is_dangerous or readback.requires_sweep:
+        raise complaint(mark, f"{name}.sweep: the readback {wanted} does more than measure.")
+    optional = optional_names(readback.scpi)
+    for other, parameter in readback.parameters.items():
+        is_needed = parameter.default is None and other not in optional
+        if is_needed and other not in command.parameters:
+            message = f"{name}.sweep: the readback {wanted} needs {other}, which {name} lacks."
+            raise complaint(mark, message)
 
 
 def _mark_at(root: MapNode, *path: str) -> Mark:
@@ -379,10 +384,16 @@ def _read_settings(
 
 def _read_setting(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Setting:
     check_name(key.mark, name, "The setting")
-    fields = SETTING.fields(node, f"settings.{name}")
-    set_command = _read_set_command(fields, commands)
-    for_values = _read_for(fields, set_command)
-    found = SETTING.values(fields, for_values)
+    gathering = Gathering()
+    fields = SETTING.begin(node, f"settings.{name}", gathering)
+    set_command: Command | None = None
+    for_values: dict[str, tuple[Scalar, ...]] = {}
+    found: dict[str, Any] = {}
+    with gathering.part():
+        set_command = _read_set_command(fields, commands)
+        for_values = _read_for(fields, set_command)
+        found = SETTING.values(fields, for_values)
+    gathering.end()
     found.setdefault("type", AnswerType.FLOAT if found.get("unit") else AnswerType.STRING)
     return Setting(
         name=name,
@@ -463,6 +474,6 @@ def _read_unverified(fields: Fields, names: Collection[str]) -> tuple[str, ...]:
     if is_word(node, "all"):
         return tuple(names)
     what = "no command and no sequence"
-    return tuple(
-        known_name_of(fields, "unverified", item, names, what) for item in list_of(node, owner)
+    return each_of(
+        list_of(node, owner), lambda item: known_name_of(fields, "unverified", item, names, what)
     )

@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_name,
     choice_of,
     complaint,
+    each_of,
     expression_of,
     list_of,
+    map_of,
     number_of,
     scalar_of,
     template_of,
@@ -130,13 +133,13 @@ def _mime(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
 def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
     name = fields.name_of(key)
     lines = list_of(node, name, most=100) if isinstance(node, ListNode) else (node,)
-    return tuple(template_of(line, name, names) for line in lines)
+    return each_of(lines, lambda line: template_of(line, name, names))
 
 
 _NAME: Final = Key(
     "name",
     Kind("name", {"type": "string", "pattern": NAME_PATTERN}, _name),
-    "What callers see it as.",
+    "Its name for callers.",
     is_required=True,
 )
 _TYPE: Final = Key(
@@ -154,7 +157,7 @@ _CONTROL: Final = Key(
 )
 _UNIT: Final = Key("unit", text(32), "Of the value.")
 _LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
-_MAP: Final = Key("map", _LABELS, "What the answers mean, the other way round than a parameter's.")
+_MAP: Final = Key("map", _LABELS, "Answer → label (a parameter's `map` is label → what is sent).")
 _SCALE: Final = Key(
     "scale",
     EXPRESSION._replace(read=None),
@@ -168,13 +171,13 @@ _SENTINELS: Final = Key(
 _EXTRA_LINES: Final = Key(
     "extra_lines",
     integer(0, 16),
-    "How many lines that mean nothing the instrument appends at most.",
+    "The largest number of meaningless lines that the instrument adds to its answer.",
 )
 _PIECES: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": MOST_PIECES}
 _SEPARATOR: Final = Key(
     "separator",
     Kind("1 to 8 characters", {"type": "string", "minLength": 1, "maxLength": 8}, _separator),
-    "What stands between the fields.",
+    "What separates the fields.",
 )
 _COUNT: Final = Key(
     "count",
@@ -327,16 +330,29 @@ def _answer_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple
     if not nodes:
         raise complaint(node.mark, f"{owner} is empty.")
     found: dict[str, AnswerField] = {}
+    gathering = Gathering()
     for entry in nodes:
-        inner = ANSWER_FIELD.fields(entry, owner)
-        if sum(inner.has(key) for key in ("index", "key", "pattern")) != 1:
-            message = f"{owner}: a field needs exactly one of index, key and pattern."
-            raise complaint(inner.mark, message)
-        field = AnswerField(**_scaled(inner, ANSWER_FIELD.values(inner), parameters))
-        if field.name in found:
-            raise complaint(entry.mark, f'{owner} has two fields called "{field.name}".')
-        found[field.name] = field
+        with gathering.part():
+            field = _answer_field(entry, owner, parameters)
+            if field.name in found:
+                raise complaint(entry.mark, f'{owner} has two fields called "{field.name}".')
+            found[field.name] = field
+    gathering.end()
     return tuple(found.values())
+
+
+def _answer_field(node: Node, owner: str, parameters: Mapping[str, Parameter]) -> AnswerField:
+    gathering = Gathering()
+    fields = ANSWER_FIELD.begin(node, owner, gathering)
+    with gathering.part():
+        if sum(fields.has(key) for key in ("index", "key", "pattern")) != 1:
+            message = f"{owner}: a field needs exactly one of index, key and pattern."
+            raise complaint(fields.mark, message)
+    found: dict[str, Any] = {}
+    with gathering.part():
+        found = _scaled(fields, ANSWER_FIELD.values(fields), parameters)
+    gathering.end()
+    return AnswerField(**found)
 
 
 def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> WaveformAnswer:
@@ -391,22 +407,31 @@ def read_returns(node: Node, owner: str, parameters: Mapping[str, Parameter]) ->
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    fields = Fields.of(node, owner, _RETURNS_KEYS)
-    kinds = [kind for kind in RETURNS if fields.has(kind)]
+    kinds = [kind for kind in RETURNS if kind in map_of(node, owner).entries]
     if len(kinds) != 1:
+        # A key that is misspelt says more than that one is missing.
+        fields = Fields.of(node, owner, _RETURNS_KEYS)
         count = "none" if not kinds else " and ".join(kinds)
         message = f"{owner} must have exactly one of {', '.join(RETURNS)}; it has {count}."
         raise complaint(fields.mark, message)
-    kind = kinds[0]
-    fields = RETURNS[kind].fields(node, owner)
-    place = f"{owner}.{kind}"
+    gathering = Gathering()
+    fields = RETURNS[kinds[0]].begin(node, owner, gathering)
+    found: list[Returns] = []
+    with gathering.part():
+        found.append(_read_kind(kinds[0], fields, parameters))
+    gathering.end()
+    return found[0]
+
+
+def _read_kind(kind: str, fields: Fields, parameters: Mapping[str, Parameter]) -> Returns:
+    place = f"{fields.owner}.{kind}"
     match kind:
         case "type":
             return ScalarAnswer(**_scaled(fields, RETURNS[kind].values(fields), parameters))
         case "fields":
             return _read_fields(fields, parameters)
         case "bits":
-            return _read_bits(BITS.fields(fields.need(kind), place))
+            return _read_bits(fields.need(kind), place)
         case "waveform":
             return read_waveform(WAVEFORM.fields(fields.need(kind), place), parameters)
         case _:
@@ -435,19 +460,25 @@ def _read_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> FieldsA
     return FieldsAnswer(fields=pieces, **found)
 
 
-def _read_bits(fields: Fields) -> BitsAnswer:
-    values = BITS.values(fields)
+def _read_bits(node: Node, owner: str) -> BitsAnswer:
+    gathering = Gathering()
+    fields = BITS.begin(node, owner, gathering)
+    values: dict[str, Any] = {}
+    with gathering.part():
+        values = BITS.values(fields)
     found: dict[str, BitField] = {}
-    node = fields.need("fields")
-    for entry in list_of(node, fields.name_of("fields"), most=MOST_FIELDS):
-        inner = BIT.fields(entry, fields.owner)
-        bit = BitField(**BIT.values(inner))
-        if bit.name in found:
-            raise complaint(entry.mark, f'{fields.owner} has two fields called "{bit.name}".')
-        _check_bit_labels(inner, bit)
-        found[bit.name] = bit
-    if not found:
-        raise complaint(node.mark, f"{fields.name_of('fields')} is empty.")
+    with gathering.part():
+        entries = fields.need("fields")
+        for entry in list_of(entries, fields.name_of("fields"), most=MOST_FIELDS):
+            with gathering.part():
+                bit = BIT.read(entry, owner)
+                if bit.name in found:
+                    raise complaint(entry.mark, f'{owner} has two fields called "{bit.name}".')
+                _check_bit_labels(Fields(map_of(entry, owner), owner), bit)
+                found[bit.name] = bit
+        if not list_of(entries, owner):
+            raise complaint(entries.mark, f"{fields.name_of('fields')} is empty.")
+    gathering.end()
     return BitsAnswer(**values, fields=tuple(found.values()))
 
 

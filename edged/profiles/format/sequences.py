@@ -9,7 +9,7 @@ The values in sequences: nodes → literals and expressions whose names are know
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -17,8 +17,10 @@ from edged.profiles.expr import expression_text, names_in
 from edged.profiles.format.connection import MAX_TIMEOUT_MS, TIMEOUT
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_name,
     complaint,
+    each_of,
     expression_of,
     list_of,
     map_of,
@@ -62,7 +64,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
-from edged.yaml.tree import MapNode, Node
+from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = [
     "SEQUENCE",
@@ -157,10 +159,11 @@ SEQUENCE: Final = Table(
         is_required=True),
     Key("finally", _STEPS, "Always runs, whatever happened before."),
     Key("finally_timeout_ms", TIMEOUT, "How long `finally` may take."),
-    Key("result", _VALUES, "What the sequence answers, beside the `rows`."),
-    Key("essential", TRUTH, "One of the few (at most 8) for short tool lists.",
+    Key("result", _VALUES, "What the sequence returns, besides the `rows`."),
+    Key("essential", TRUTH, "It is in the short tool list, too (at most 8 of a profile).",
         field="is_essential"),
-    Key("is_dangerous", TRUTH, "It gives energy, or may, also where none of its steps says so."),
+    Key("is_dangerous", TRUTH,
+        "It can put energy on the terminals, even where no step is marked so."),
     is_merged=True,
 )  # fmt: skip
 _PARAMETERS: Final = Key("parameters", _VALUES, "The command's arguments.")
@@ -177,7 +180,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "query": Table(
         "query_step",
         QueryStep,
-        "Asks what no command does.",
+        "Sends a query that no command has.",
         Key("query", QUERY, "What is asked.", is_required=True),
         _SAVE._replace(is_required=True),
         Key("type", choice(AnswerType), "What the answer is."),
@@ -222,7 +225,13 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
 """By the key that tells which kind of step it is."""
 
 
-def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Command]) -> Sequence:
+def read_sequence(
+    name: str,
+    key: Node,
+    node: Node,
+    commands: Mapping[str, Command],
+    broken: Collection[str] = (),
+) -> Sequence:
     """One sequence.
 
     Args:
@@ -230,29 +239,41 @@ def read_sequence(name: str, key: Node, node: Node, commands: Mapping[str, Comma
         key: where the key stands.
         node: what stands under it.
         commands: of the same profile, for the steps to name.
+        broken: the commands of the same profile that cannot be read: a step that runs one is left
+            out, since nothing can be said of it.
 
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
     check_name(key.mark, name, "The sequence")
-    fields = SEQUENCE.fields(node, name)
-    parameters = read_parameters(fields)
-    reader = _StepReader(name, commands, set(parameters))
-    steps = reader.steps(fields.need("steps"), fields.name_of("steps"), 0)
-    if not steps:
-        raise complaint(fields.mark_of("steps"), f"{fields.name_of('steps')} is empty.")
-    final_reader = _StepReader(name, commands, set(parameters))
-    last = fields.get("finally")
-    finally_steps = () if last is None else final_reader.steps(last, fields.name_of("finally"), 0)
-    names = reader.names | final_reader.names
-    found = SEQUENCE.values(fields, parameters)
+    gathering = Gathering()
+    fields = SEQUENCE.begin(node, name, gathering)
+    parameters = read_parameters(fields, gathering)
+    steps: tuple[Step, ...] = ()
+    finally_steps: tuple[Step, ...] = ()
+    found: dict[str, Any] = {}
+    reader = _StepReader(name, commands, broken, set(parameters))
+    final_reader = _StepReader(name, commands, broken, set(parameters))
+    with gathering.part():
+        entries = fields.need("steps")
+        steps = reader.steps(entries, fields.name_of("steps"), 0)
+        if isinstance(entries, ListNode) and not entries.items:
+            raise complaint(fields.mark_of("steps"), f"{fields.name_of('steps')} is empty.")
+    with gathering.part():
+        last = fields.get("finally")
+        if last is not None:
+            finally_steps = final_reader.steps(last, fields.name_of("finally"), 0)
+    with gathering.part():
+        found = SEQUENCE.values(fields, parameters)
+    with gathering.part():
+        found["result"] = _read_result(fields, reader.names | final_reader.names)
+    gathering.end()
     is_dangerous = is_sequence_dangerous((*steps, *finally_steps), commands)
     return Sequence(
         name=name,
         steps=steps,
         parameters=parameters,
         finally_steps=finally_steps,
-        result=_read_result(fields, names),
         **{**found, "is_dangerous": found.get("is_dangerous", False) or is_dangerous},
     )
 
@@ -264,18 +285,32 @@ def _read_result(fields: Fields, names: Collection[str]) -> dict[str, object]:
     owner = fields.name_of("result")
     if "rows" in node.entries:
         raise complaint(node.keys["rows"].mark, f'{owner} gets "rows" from the row steps.')
-    return {
-        name: checked_value(entry, f"{owner}: {name}", names)
-        for name, entry in node.entries.items()
-    }
+    return _values_of(node, lambda name, entry: checked_value(entry, f"{owner}: {name}", names))
+
+
+def _values_of(node: MapNode, read: Callable[[str, Node], object]) -> dict[str, object]:
+    """What stands under each key; raises Invalid: all that is wrong."""
+    found = each_of(node.keys.values(), lambda key: read(key.text, node.entries[key.text]))
+    return dict(zip(node.entries, found, strict=True))
+
+
+class _Unjudged(Exception):
+    """A step runs a command that cannot be read."""
 
 
 class _StepReader:
     """Reads steps in order and knows which names have a value by then."""
 
-    def __init__(self, owner: str, commands: Mapping[str, Command], names: set[str]) -> None:
+    def __init__(
+        self,
+        owner: str,
+        commands: Mapping[str, Command],
+        broken: Collection[str],
+        names: set[str],
+    ) -> None:
         self._owner = owner
         self._commands = commands
+        self._broken = broken
         self.names = names
         self._count = 0
 
@@ -284,7 +319,30 @@ class _StepReader:
         if depth > MAX_NESTING:
             message = f"{self._owner}: loops are nested deeper than {MAX_NESTING}."
             raise complaint(node.mark, message)
-        return tuple(self._step(entry, depth) for entry in list_of(node, owner, most=_MOST_STEPS))
+        gathering = Gathering()
+        found: list[Step] = []
+        for entry in list_of(node, owner, most=_MOST_STEPS):
+            try:
+                found.append(self._step(entry, depth))
+            except Invalid as error:
+                gathering.add(error)
+                self._assume(entry)
+            except _Unjudged:
+                self._assume(entry)
+        gathering.end()
+        return tuple(found)
+
+    def _assume(self, entry: Node) -> None:
+        """What a step would have saved has a value: later ones are not blamed for this one."""
+        saved = entry.entries.get("as") if isinstance(entry, MapNode) else None
+        if isinstance(saved, ScalarNode):
+            pieces = {
+                field.name
+                for command in self._commands.values()
+                if isinstance(command.returns, FieldsAnswer | BitsAnswer)
+                for field in command.returns.fields
+            }
+            self.names |= {saved.text, *(f"{saved.text}_{piece}" for piece in pieces)}
 
     def _step(self, node: Node, depth: int) -> Step:
         self._count += 1
@@ -328,6 +386,8 @@ class _StepReader:
 
     def _command(self, node: Node, name: str) -> Command:
         command = self._commands.get(name)
+        if command is None and name in self._broken:
+            raise _Unjudged
         if command is None:
             message = f'{self._owner}: there is no command "{name}".'
             raise complaint(node.mark, message, nearest(name, self._commands))
@@ -348,7 +408,9 @@ class _StepReader:
             if name not in entries and parameter.default is None and name not in optional:
                 message = f"{self._owner}: {command.name} needs {name}, which this step lacks."
                 raise complaint(fields.mark, message)
-        return {name: self._argument(entry, command, name) for name, entry in entries.items()}
+        if node is None:
+            return {}
+        return _values_of(node, lambda name, entry: self._argument(entry, command, name))
 
     def _argument(self, node: Node, command: Command, name: str) -> object:
         owner = f"{self._owner}: {command.name}.{name}"

@@ -20,6 +20,7 @@ from edged.profiles.format.fields import (
     Gathering,
     choice_of,
     complaint,
+    each_of,
     expression_of,
     list_of,
     nearest,
@@ -188,13 +189,21 @@ class Table(Generic[M]):
         Raises:
             Invalid: with the place of whatever breaks a rule.
         """
+        return self.model(**self.read_values(node, owner, names))
+
+    def read_values(self, node: Node, owner: str, names: Collection[str] = ()) -> dict[str, Any]:
+        """What ``read`` makes its model of.
+
+        Raises:
+            Invalid: all that is wrong, unknown keys among it.
+        """
         gathering = Gathering()
         found: dict[str, Any] = {}
         with gathering.part():
             fields = self.begin(node, owner, gathering)
             found = self.values(fields, names)
         gathering.end()
-        return self.model(**found)
+        return found
 
     @property
     def link(self) -> Kind:
@@ -284,7 +293,7 @@ def array(kind: Kind, most: int = 1_000, *, least: int = 0) -> Kind:
 
     def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> Any:
         nodes = list_of(node, fields.name_of(key), most=most)
-        return tuple(inner(fields, key, item, names) for item in nodes)
+        return each_of(nodes, lambda item: inner(fields, key, item, names))
 
     return Kind(f"list of {kind.word}", schema, read)
 

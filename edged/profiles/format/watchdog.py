@@ -1,4 +1,4 @@
-"""``watchdog``: the timer that switches an instrument's outputs off when nobody talks to it."""
+"""``watchdog``: the timer that switches an instrument's outputs off when it gets no messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from edged.profiles.format.commands import is_question
 from edged.profiles.format.connection import PRECONDITION
-from edged.profiles.format.fields import Fields, complaint, list_of, number_of, text_of
+from edged.profiles.format.fields import Fields, complaint, each_of, list_of, number_of, text_of
 from edged.profiles.format.tables import (
     PATTERN,
     PLAIN_QUESTION,
@@ -56,7 +56,7 @@ def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
 
 def _lines(fields: Fields, key: str, node: Node, names: Collection[str]) -> tuple[str, ...]:
     nodes = list_of(node, fields.name_of(key), most=_MOST_LINES)
-    found = tuple(_line(fields, key, one, names) for one in nodes)
+    found = each_of(nodes, lambda one: _line(fields, key, one, names))
     if not found and key != "delay":
         raise complaint(node.mark, f"{fields.name_of(key)} is empty.")
     return found
@@ -85,11 +85,12 @@ def _step(fields: Fields, key: str, node: Node, _names: Collection[str]) -> floa
 
 
 def _tripped(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Tripped:
-    inner = TRIPPED.fields(node, f"{fields.owner}.{key}")
-    if inner.has("bit") == inner.has("expect"):
-        message = f"{inner.owner} needs one of bit and expect."
-        raise complaint(inner.mark, message, "Say by which the answer tells it.")
-    return Tripped(**TRIPPED.values(inner))
+    owner = f"{fields.owner}.{key}"
+    found = TRIPPED.read_values(node, owner)
+    if ("bit" in found) == ("expect" in found):
+        message = f"{owner} needs one of bit and expect."
+        raise complaint(node.mark, message, "Say by which the answer tells it.")
+    return Tripped(**found)
 
 
 _TIMED: Final = ("enable", "delay")
@@ -108,14 +109,14 @@ TRIPPED: Final = Table(
     Key("ask", PLAIN_QUESTION, "The question; it changes nothing.", is_required=True),
     Key("bit", integer(1, _MOST_BIT),
         "The answer is a number, and the bit of this weight is set in it (2048: bit 11)."),
-    Key("expect", PATTERN, "Searched in the answer; where it fits, the timer has switched off."),
+    Key("expect", PATTERN, "Searched in the answer; if it matches, the timer has switched off."),
 )  # fmt: skip
 WATCHDOG: Final = Table(
     "watchdog",
     InstrumentWatchdog,
-    "A timer in the instrument that switches its outputs off by itself when nobody talks to it; "
-    "`dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
-    Key("enable", _SENT, "What sets it going, with `{s}` or `{ms}` where that sets its time too.",
+    "A timer in the instrument that switches its outputs off by itself when it gets no "
+    "messages; `dead_man_s` of the bench file uses it. Such a profile has an `abort`.",
+    Key("enable", _SENT, "What starts it, with `{s}` or `{ms}` where that sets its time too.",
         is_required=True),
     Key("disable", _SENT, "What stops it.", is_required=True),
     Key("delay", array(Kind("SCPI", SENDABLE), _MOST_LINES)._replace(read=_lines),
@@ -130,10 +131,10 @@ WATCHDOG: Final = Table(
     Key("tripped", Kind("[tripped](#tripped)", reference("tripped"), _tripped),
         "How it tells that it has switched off.", is_required=True),
     Key("feeds", Kind(f"`{ANY}` or list of SCPI", _FEEDS, _feeds),
-        "What keeps it from switching off: whatever is said, or these lines alone.",
+        "What keeps it from switching off: any message, or only these lines.",
         is_required=True),
     Key("precondition", PRECONDITION.inside,
-        "What must hold before it is any protection; nothing is switched on otherwise."),
+        "What must be true before it protects; otherwise nothing is switched on."),
 )  # fmt: skip
 
 

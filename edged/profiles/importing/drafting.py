@@ -304,7 +304,7 @@ def _text(known: About, key: str, making: _Making, of: ClassSource, origin: str)
         f"# Imported: commands, limits and options of {_comment(f'{of.path}, class {of.name}')}; "
         "no text of it.",
         "# Hold each against the manual (`edged profile docs`), mend match and abort, then write",
-        "# status: reviewed. Until then whatever may put something out is dangerous.",
+        "# status: reviewed. Until then every command that may switch an output on is dangerous.",
         "format: 1",
         f"profile_key: {key}",
         "version: 1",

@@ -457,7 +457,7 @@ def _missing(
         yield "When it ended."
     begun, ended = span_of(meta)
     if ended is not None and ended < begun:
-        yield "How long it took: the computer's clock was set back meanwhile."
+        yield "How long it took: the computer's clock was set back during the run."
     if not units:
         yield "Which units it was measured with."
     for unit in units:

@@ -492,7 +492,7 @@ def _error_of(run: SequenceRun) -> str:
     left = run.what_is_left()
     if run.state in {SequenceState.RUNNING, SequenceState.COMPLETED} or not left:
         return run.error
-    return f"{run.error} It set, and leaves so: {'; '.join(left)}.".strip()
+    return f"{run.error} It set the following, and did not undo it: {'; '.join(left)}.".strip()
 
 
 def _run_now(run: SequenceRun) -> RunNow:
@@ -521,5 +521,5 @@ def _refuse_stopped(run: SequenceRun) -> None:
         raise Failed(
             f"{run.sequence.name} did not begin, because {run.reason}; nothing was sent.",
             code=ErrorCode.CANCELLED,
-            remedy="Somebody wanted it safe: ask before you begin anew.",
+            remedy="Somebody stopped it to make it safe: ask before you start again.",
         )

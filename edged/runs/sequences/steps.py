@@ -215,7 +215,7 @@ def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:
 
 MAX_CLEAN_UP: Final = 200
 """Lines of ``finally`` that the journal keeps."""
-HANGS: Final = "hangs on an answer: judged when it is its turn"
+HANGS: Final = "depends on an earlier answer: checked when the step runs"
 CHECKS_A_TURN: Final = 200
 """Steps checked before the loop gets a turn: a table of 100,000 rows must not block it."""
 

@@ -60,7 +60,7 @@ async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float)
     held = setpoint_from(answer, unit, thing.setpoint_query, thing.plan.pattern)
     if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
         raise Failed(
-            f"{thing.instrument.called} was connected anew and holds {held:g} {unit}, where "
+            f"{thing.instrument.called} was reconnected and holds {held:g} {unit}, where "
             f"{sweep.confirmed:g} {unit} was set: it may have been switched off and on.",
             code=ErrorCode.INSTRUMENT_ERROR,
             sent=(thing.setpoint_query,),

@@ -156,7 +156,7 @@ class SweepRegistry:
         return {"sweep_id": sweep_id, "status": sweep.state.value}
 
     def read(self, sweep_id: str, points: int) -> dict[str, Any]:
-        """How a sweep stands, with at most ``points`` rows.
+        """State of a sweep, with at most ``points`` rows.
 
         Raises:
             NotFound: UNKNOWN_SWEEP.
@@ -332,7 +332,7 @@ class SweepRegistry:
         raise Failed(
             "Everything was stopped while this sweep was about to begin; nothing was set.",
             code=ErrorCode.CANCELLED,
-            remedy="Somebody wanted it safe: ask before you begin anew.",
+            remedy="Somebody stopped it to make it safe: ask before you start again.",
         )
 
     async def _live(self, sweep: Sweep) -> None:

@@ -239,7 +239,7 @@ class HislipServer:
     def _learn_peer(self, connection: HislipConnection, received: HislipMessage) -> None:
         address = "" if connection.is_carried else self._settings.peer_in(received)
         if not address:
-            raise HislipFatal(FatalCode.BAD_INITIALIZATION, "nobody knows this message")
+            raise HislipFatal(FatalCode.BAD_INITIALIZATION, "this message is unknown")
         connection.is_carried = True
         connection.remote = address
 

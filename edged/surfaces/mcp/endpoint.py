@@ -461,6 +461,6 @@ class Endpoint:
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 NO_MESSAGE: Final = rejection(400, "This request cannot be served.")
 POST_ALONE: Final = rejection(
-    405, "Each request stands alone here: POST.", headers=(("Allow", "POST"),)
+    405, "This endpoint has no sessions: use POST.", headers=(("Allow", "POST"),)
 )
 TOO_SLOW: Final = 408

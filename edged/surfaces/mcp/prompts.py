@@ -145,14 +145,15 @@ _ALL: Final = (
             PromptArgument(name="amplitude", description="With its unit.", default="1 Vpp"),
         ),
         text=(
-            "Measure the response between {generator} and {meter} from {start_hz} Hz to {stop_hz} "
-            "Hz at {amplitude}. Set {meter}'s reference to external where it is a lock-in; set the "
-            "amplitude, and {start_hz} Hz: the first row is taken where the generator stands. Then "
-            "make one start_sweep over the generator's frequency with points (count 41, spacing "
-            "log), a dwell_ms of at least five periods and five time constants of {meter}, and "
-            "measure amplitude and phase of {meter}. Try it with dry_run first. Draw it with "
-            "bench__plot: log_x, gain and phase. Name the corner frequency and the slope, and say "
-            "where {meter} was overloaded or not settled. " + CAREFUL
+            "Measure the response between {generator} and {meter} from {start_hz} Hz to "
+            "{stop_hz} Hz at {amplitude}. Set {meter}'s reference to external where it is a "
+            "lock-in; set the amplitude, and {start_hz} Hz: the first row is taken at the "
+            "generator's present frequency. Then make one start_sweep over the generator's "
+            "frequency with points (count 41, spacing log), a dwell_ms of at least five periods "
+            "and five time constants of {meter}, and measure amplitude and phase of {meter}. "
+            "Try it with dry_run first. Draw it with bench__plot: log_x, gain and phase. Name "
+            "the corner frequency and the slope, and say where {meter} was overloaded or not "
+            "settled. " + CAREFUL
         ),
     ),
     Prompt(
@@ -174,8 +175,9 @@ _ALL: Final = (
             "names; give each its page in source, its unit, and the limits of this very model. "
             "Every output that a command can switch on belongs into abort. Mark what you could not "
             "check as unverified. Ask each question of the profile once by send_scpi and compare "
-            "the answer with what the profile says; set nothing before I have said yes. The "
-            "owner puts the file into the bench's profile directory: give it as one YAML block."
+            "the answer with what the profile says; set nothing before I have said yes: send_scpi "
+            "checks no limits unless RAW_SCPI is known. The owner puts the file into the bench's "
+            "profile directory: give it as one YAML block."
         ),
     ),
 )

@@ -278,7 +278,7 @@ class BodyReader:
             case BodyEnd.LATE:
                 return rejection(408, f"The body did not arrive within {self._within_s:g} s.")
             case BodyEnd.BROKEN:
-                return rejection(400, "The body is not framed as HTTP wants it.")
+                return rejection(400, "The length of the body is not given as HTTP requires.")
         return None
 
 

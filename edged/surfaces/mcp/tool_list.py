@@ -180,9 +180,9 @@ def _entry(tool: Tool) -> ToolEntry:
 SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     (
         "list_instruments",
-        "edged works the instruments of one bench. Begin with list_instruments: its ids and "
-        "aliases name instruments everywhere. If tools/list is too long, connect to this URL "
-        "with ?tools=static or ?tools=essential&instrument=ALIAS; bench__find_tools finds any.",
+        "edged works the instruments of one bench. Begin with list_instruments: all tools take "
+        "its ids and aliases. If tools/list is too long, connect to this URL with ?tools=static "
+        "or ?tools=essential&instrument=ALIAS; bench__find_tools finds any.",
     ),
     (
         "get_capabilities",
@@ -190,25 +190,28 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "execute_command",
-        "Run a command by its own tool or by execute_command; both check arguments first.",
+        "Run commands by their own tools or execute_command; both check arguments.",
     ),
-    ("send_scpi", "Use send_scpi for what the profile lacks."),
+    (
+        "send_scpi",
+        "send_scpi is for what the profile lacks; no profile limit holds unless RAW_SCPI is known.",
+    ),
     (
         "start_sweep",
         "Commands marked requires_sweep are ramped by start_sweep; get_sweep_status watches, "
-        "stop_sweep parks or aborts.",
+        "stop_sweep ends it.",
     ),
     (
         "bench__reserve",
-        "bench__reserve keeps units to you.",
+        "bench__reserve reserves units.",
     ),
-    ("start_stream", "For repeated readings use start_stream."),
+    ("start_stream", "start_stream repeats a reading."),
     ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
-        "What runs goes on without you; get_status lists it. Before a dangerous command say what "
-        "it will do, and read the set-point back afterwards. An error says what to do next, and "
-        "its sent list what has reached the instrument already. If something looks unsafe: make it "
+        "What runs goes on without you; get_status lists it. Before a dangerous command say "
+        "what it will do, and read the set-point back. An error says what to do next, and its "
+        "sent list what has reached the instrument already. If something looks unsafe: make it "
         "safe first, then ask a person.",
     ),
 )

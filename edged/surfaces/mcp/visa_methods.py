@@ -232,7 +232,7 @@ def _opened(call: PendingCall) -> VisaSession:
     number = request.params.get("session")
     visa = session.visa.get(number) if type(number) is int else None
     if not isinstance(visa, VisaSession):
-        raise messages.wrong_params(request, "session is none that is open; open it anew.")
+        raise messages.wrong_params(request, "session is not open; open it again.")
     visa.come_as(call.post.caller)
     if request.params.get("taken") is True:
         visa.taken()

@@ -48,7 +48,7 @@ class MetricsPage:
         yield self._calls()
         yield self._tools()
         yield self._latencies()
-        faults = CounterMetricFamily("edged_faults", "Bugs of edged that callers met.")
+        faults = CounterMetricFamily("edged_faults", "Bugs of edged that calls ran into.")
         faults.add_metric([], self._counts.faults)
         yield faults
         yield from map(_family, self._figures)

@@ -134,8 +134,8 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "lease_id",
                 "reason",
                 "by",
-                lease_id=_text("its id, or an instrument that it has", minLength=1),
-                reason=_text("why; it stands in the record", minLength=1),
+                lease_id=_text("its id, or an instrument that it reserves", minLength=1),
+                reason=_text("why; written into the record", minLength=1),
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
@@ -191,7 +191,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "reason",
                 "by",
                 instrument_id=INSTRUMENT,
-                reason=_text("why; everybody who is refused reads it", minLength=1),
+                reason=_text("the reason; shown to everybody who is refused", minLength=1),
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
@@ -204,8 +204,9 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             ),
             _entry(
                 "stop.seen_off",
-                "Takes back the doubt about an instrument that was told to put something out and "
-                "cannot say that it is off: somebody has looked. There is no tool for this.",
+                "Takes back the doubt about an instrument that was told to switch an output on "
+                "and cannot report that it is off: a person has looked. There is no tool for "
+                "this.",
                 "{instrument_id, outputs}: what was in doubt",
                 "instrument_id",
                 "by",
@@ -217,7 +218,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "How the buses are looked at, what was set aside and why, which profiles tie, "
                 "which units tell one serial number, and every unit met since the start.",
                 "{buses, hotplug, scans, rescan_interval_s, ties, twins, warnings, set_aside, "
-                "seen: [{instrument_id, serial, serial_told, names}]}",
+                "seen: [{instrument_id, serial, serial_told, names, profile_name}]}",
             ),
             _entry(
                 "restart.begin",
@@ -287,7 +288,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             _entry("runs.status", "How recording is: budget, what is open.", "the status"),
             _entry(
                 "streams.show",
-                "How a stream stands, with its newest points.",
+                "State of a stream, with its newest points.",
                 "the stream",
                 "stream_id",
                 stream_id=_text("its id"),
@@ -371,7 +372,7 @@ store, loop_lag_s} while the engine serves at all; degraded: the database cannot
 | `edged_instruments` | listed instruments by their `state`, as list_instruments tells it |
 | `edged_lockouts` | instruments locked out |
 | `edged_interlocks_tripped` | interlocks that have tripped and were not cleared |
-| `edged_units_told_on` | units told to put something out and not confirmed off since |
+| `edged_units_told_on` | units that were switched on and not confirmed off since |
 | `edged_sessions`, `edged_mcp_connections` | MCP sessions, open connections of the MCP endpoint |
 | `edged_event_readers` | readers of `/events` |
 | `edged_streams`, `edged_sweeps` | those that run |

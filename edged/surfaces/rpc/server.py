@@ -219,7 +219,9 @@ async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> byte
         ConnectionError,
         RuntimeError,
     ):
-        raise UnusableBodyError(400, "The body is not framed as HTTP wants it.") from None
+        raise UnusableBodyError(
+            400, "The length of the body is not given as HTTP requires."
+        ) from None
 
 
 PATH: Final = "/rpc"

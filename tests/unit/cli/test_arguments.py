@@ -81,8 +81,8 @@ def test_what_the_engine_can_judge_is_sent_to_it() -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("voltage", "no argument"),
-        ("=5", "no argument"),
+        ("voltage", "is not KEY=VALUE"),
+        ("=5", "is not KEY=VALUE"),
         ("voltage=five", "must be a number"),
         ("voltage=nan", "must be a number"),
         ("voltage=inf", "must be a number"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import tomllib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from edged.cli.connect import CLIENTS, ClientTarget, query_of, why_loopback
+from edged.config.keys import ListedTools
 from edged.host import address_of
 from edged.surfaces.mcp.seams import Choice, ToolListing
 from edged.surfaces.mcp.tool_list import read_choice
@@ -42,6 +46,60 @@ def test_vs_code_has_servers_and_asks_for_the_token() -> None:
     assert relayed["servers"]["bench"]["headers"]["Authorization"] == f"Bearer ${{input:{asked}}}"
 
 
+def test_claude_desktop_gets_a_local_server_that_carries_the_calls() -> None:
+    (entry,) = of_json("claude-desktop", BENCH)["mcpServers"].values()
+    assert entry == {
+        "command": "npx",
+        "args": ["-y", "mcp-remote", BENCH.url, "--transport", "http-only", "--allow-http"],
+    }
+    (relayed,) = of_json("claude-desktop", RELAYED)["mcpServers"].values()
+    assert "--allow-http" not in relayed["args"]
+    assert relayed["args"][-2:] == ["--header", "Authorization:${EDGED_AUTHORIZATION}"]
+    assert relayed["env"] == {"EDGED_AUTHORIZATION": "Bearer $EDGED_TOKEN"}
+    assert not any(" " in word for word in relayed["args"])
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "entry", "token"),
+    [
+        ("windsurf", "mcpServers", {"serverUrl": BENCH.url}, "${env:EDGED_TOKEN}"),
+        ("gemini-cli", "mcpServers", {"httpUrl": BENCH.url}, "$EDGED_TOKEN"),
+        (
+            "cline",
+            "mcpServers",
+            {"type": "streamableHttp", "url": BENCH.url},
+            "${env:EDGED_TOKEN}",
+        ),
+        ("zed", "context_servers", {"url": BENCH.url}, "$EDGED_TOKEN"),
+        ("opencode", "mcp.servers", {"type": "remote", "url": BENCH.url}, "{env:EDGED_TOKEN}"),
+    ],
+)
+def test_each_other_client_gets_its_own_keys(
+    client: str, path: str, entry: dict[str, str], token: str
+) -> None:
+    told, relayed = of_json(client, BENCH), of_json(client, RELAYED)
+    for key in path.split("."):
+        told, relayed = told[key], relayed[key]
+    assert told == {"bench": entry}
+    assert relayed["bench"]["headers"] == {"Authorization": f"Bearer {token}"}
+
+
+@pytest.mark.parametrize("name", ["bench", "lab 2.left", 'the "big" one', "Prüfstand"])
+def test_codex_gets_toml(name: str) -> None:
+    target = replace(BENCH, name=name)
+    assert tomllib.loads(CLIENTS["codex"].write(target)) == {
+        "mcp_servers": {name: {"url": BENCH.url}}
+    }
+    relayed = tomllib.loads(CLIENTS["codex"].write(replace(RELAYED, name=name)))
+    assert relayed["mcp_servers"][name]["bearer_token_env_var"] == "EDGED_TOKEN"
+
+
+def test_clients_that_take_few_tools_get_the_short_list() -> None:
+    whole = {name for name, client in CLIENTS.items() if client.tools is None}
+    assert whole == {"claude", "gemini-cli", "json", "pyvisa"}
+    assert {client.tools for client in CLIENTS.values()} == {None, ListedTools.ESSENTIAL}
+
+
 def test_pyvisa_gets_the_two_lines_to_paste() -> None:
     opened = 'rm = pyvisa.ResourceManager("http://10.0.0.7:8767/mcp@edged")'
     assert CLIENTS["pyvisa"].write(BENCH).splitlines() == ["import pyvisa", opened]
@@ -50,7 +108,7 @@ def test_pyvisa_gets_the_two_lines_to_paste() -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_token_itself_is_never_part_of_it(client: str) -> None:
     text = CLIENTS[client].write(RELAYED)
-    assert "Bearer $" in text
+    assert re.search(r"Bearer [${].*edged.token|bearer_token_env_var", text, re.IGNORECASE)
     assert "Authorization" not in CLIENTS[client].write(BENCH)
 
 

@@ -230,9 +230,10 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "  run-1: psu1 iv_curve, 3 steps done",
     ]
     assert lines[waits + 1 : wrong] == [
-        "  sweep-2: psu1 set_voltage is at 1.5 V of 0 to 5 V, parked until somebody stops it",
-        "  psu1: the abort of sweep-3 is tried until it is obeyed",
-        "  psu1: its stop is tried until it is confirmed",
+        "  sweep-2: psu1 set_voltage is at 1.5 V of 0 to 5 V, held at its value until somebody "
+        "stops it",
+        "  psu1: the abort of sweep-3 is repeated until the instrument obeys",
+        "  psu1: its stop is repeated until it is confirmed",
         "  psu1: calls that wait for its line: 3",
         "  recordings that have ended and wait for the disk: 2",
         "  psu1: locked out by anna: hands inside",

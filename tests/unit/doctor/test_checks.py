@@ -338,7 +338,7 @@ def test_profiles_that_are_missing_broken_or_kept_are_warned_of(tmp_path: Path) 
     assert "broken.yaml:1:" in found
     kept = {**STATUS, "profiles": {"kept": ["broken"], "bench_error": ""}}
     going_on = facts(tmp_path, config=odd.config, status=kept)
-    assert "goes on with what it had read before of broken" in check(going_on).remedy
+    assert "goes on with the earlier versions of broken" in check(going_on).remedy
 
 
 @promise("owner.unseen-keys")
@@ -351,13 +351,13 @@ def test_the_bench_file(tmp_path: Path) -> None:
     assert f"{file} says nothing" in told(check(facts(tmp_path, config=own)))[1]
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
-    assert (verdict, "something about: 1" in found) == ("PASS", True)
+    assert (verdict, "has entries for: 1" in found) == ("PASS", True)
     known = SeenUnit(serial="SN1", serial_told="S/N: SN1")
     assert told(check(facts(tmp_path, config=own, seen=[known])))[0] == "PASS"
     other = SeenUnit(serial="SN2", serial_told="SN2")
     verdict, found = told(check(facts(tmp_path, config=own, seen=[other])))
     assert (verdict, f"{file}:2:" in found) == ("WARN", True)
-    assert "fits 'SN1', so this entry limits nothing." in found
+    assert "matches 'SN1', so this entry limits nothing." in found
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 1.0e6}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert verdict == "FAIL"

@@ -253,7 +253,11 @@ def test_expose_says_which_tools_are_listed(expose: str, listed: set[str]) -> No
         ("A1: {limits: {set_voltage: {voltage: {min: 4, max: 3}}}}", 2, "over"),
         ("A1: {limits: {set_voltage: {voltage: {}}}}", 2, "nothing"),
         ("A1: {limits: {set_voltage: {voltage: {options: [a]}}}}", 2, "options"),
-        ("A1: {limits: {measure_dc_voltage: {range: {options: [2 V]}}}}", 2, "among"),
+        (
+            "A1: {limits: {measure_dc_voltage: {range: {options: [2 V]}}}}",
+            2,
+            'keysight_34461a has no option "2 V"',
+        ),
         ("A1: {limits: {measure_dc_voltage: {range: {max: 2}}}}", 2, "enum"),
         ("A1: {limits: {output_off: {channel: {max: 1}}}}", 2, "safe"),
         ("A1: {deny: [output_off]}", 2, "safe"),
@@ -281,6 +285,47 @@ def test_a_bad_entry_is_named_with_its_line(body: str, line: int, wrong: str) ->
     error = refused(body)
     assert error.data["line"] == line
     assert wrong in str(error)
+
+
+def supply(key: str, most: int) -> str:
+    return (
+        f"format: 1\nprofile_key: {key}\nmanufacturer: a\nmodel: {key}\n"
+        f"instrument_class: other\nsource: s\nmatch: {{idn: {key}}}\n"
+        "commands: {set_voltage: {scpi: 'VOLT {voltage}', parameters: "
+        f"{{voltage: {{type: float, min: 0, max: {most}}}}}}}}}\n"
+    )
+
+
+TWO = ProfileLibrary(
+    profiles={
+        key: parse_profile(supply(key, most)) for key, most in (("large", 600), ("small", 20))
+    }
+)
+
+
+def seen(serial: str, profile_key: str) -> SeenUnit:
+    return SeenUnit(serial=serial, serial_told=serial, profile_key=profile_key)
+
+
+@promise("bench.only-tightens")
+def test_each_unit_is_judged_by_its_own_profile() -> None:
+    text = "format: 1\nS1:\n  limits:\n    set_voltage:\n      voltage:\n        max: 60\n"
+    for units in ([], [seen("S1", "large")], [seen("S2", "small"), seen("S1", "gone")]):
+        file = parse_bench(text, "bench.yaml", TWO, units)
+        assert file.units["S1"].limits["set_voltage"]["voltage"] == Bound(max=60)
+    with pytest.raises(Invalid) as caught:
+        parse_bench(text, "bench.yaml", TWO, [seen("L1", "large"), seen("SN: S1", "small")])
+    assert "max 60 would widen what small allows (0 to 20)" in caught.value.message
+    assert "large" not in str(caught.value)
+    assert caught.value.data["line"] == 6
+
+
+def test_a_complaint_about_a_unit_nobody_met_says_whose_bounds_it_tells() -> None:
+    text = "format: 1\nS1: {limits: {set_voltage: {voltage: {max: 700}}}}\n"
+    with pytest.raises(Invalid) as caught:
+        parse_bench(text, "bench.yaml", TWO, [seen("L1", "large")])
+    assert "would widen what large allows (0 to 600)" in caught.value.message
+    assert "of all profiles large fits the entry best" in caught.value.remedy
 
 
 def test_names_that_no_profile_has_are_blamed_on_none() -> None:

@@ -52,7 +52,7 @@ def test_where_its_owner_gives_a_question_nothing_else_is_sent() -> None:
     met = unit.hold(meet(Connection(), "T"))
     assert set(unit.said) == {"T"}
     assert (met.question, met.is_name, met.connection.write_termination) == ("T", False, "\r")
-    assert "Nothing but T was sent" in " ".join(met.unknown)
+    assert "Only T was sent" in " ".join(met.unknown)
 
 
 @pytest.mark.parametrize("query", ["SYST:ERR?", "ERR?"])
@@ -155,4 +155,4 @@ def test_a_list_of_commands_that_is_no_block_is_none(told: str) -> None:
 def test_of_silence_a_draft_says_that_nothing_was_heard() -> None:
     met = TalkingUnit({}).hold(meet(Connection()))
     assert not met.was_heard
-    assert "Nothing at all was heard" in met.unknown[-1]
+    assert "did not answer at all" in met.unknown[-1]

@@ -271,14 +271,73 @@ def test_everything_that_is_wrong_is_told_at_once_and_nothing_twice() -> None:
     told = [(c.data["line"], c.data["message"]) for c in every_complaint(refused.value)]
     lines = sorted(line for line, _ in told)
     # What names a command that is broken itself (ramp, set_point) is not blamed for it.
-    assert lines == [7, 7, 8, 9, 9, 13, 13, 15, 16, 17, 21, 25, 26], told
+    assert lines == [7, 7, 8, 9, 9, 12, 13, 13, 15, 16, 17, 21, 24, 25, 26], told
     assert refused.value.data["line"] == told[0][0], "whoever shows one shows the first"
+
+
+INSIDE = """\
+format: 1
+profile_key: bath
+manufacturer: Acme
+model: Bath
+instrument_class: temperature_controller
+source: its manual
+match: {idn: bath, usb: ["x", "y"]}
+connection: {errors: {kind: stack, qery: "ERR?"}}
+abort: ["OFF {a}", "OFF {b}"]
+commands:
+  set_point:
+    scpi: ["SP?", "SP {value}", "SP {wert}"]
+    parameters:
+      value: {type: float, min: 3, max: 1, step: -1}
+    checks: ["value >", "vlue > 1"]
+  both: {scpi: "X", is_safe: true, is_dangerous: true, requires_sweep: true}
+  several:
+    scpi: "S? {no}"
+    returns:
+      fields:
+        - {name: UPPER, type: float, index: 0}
+        - {name: b, type: flot, index: 1}
+        - {name: c, type: float}
+sequences:
+  go:
+    steps:
+      - {command: pint, as: m}
+      - {command: several, as: s}
+      - {wait_ms: "{m}"}
+      - {poll: "DONE?", until: "value > lmit"}
+    finally: [{command: of}]
+    result: {a: "{m}", b: "{s}", c: "{nobody}"}
+"""
+
+
+@promise("profile.located")
+def test_inside_a_command_a_field_or_a_sequence_nothing_hides_what_comes_after_it() -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_profile(INSIDE, "bath.yaml")
+    told = sorted((c.data["line"], c.data["message"]) for c in every_complaint(refused.value))
+    expected = [
+        (7, '"x"'), (7, '"y"'),
+        (8, '"stack"'), (8, '"qery"'),
+        (9, "{a}"), (9, "{b}"),
+        (12, "{wert}"),
+        (14, '"min" 3'), (14, '"step" must be over 0'),
+        (15, "value >"), (15, "vlue"),
+        (16, "safe and dangerous"), (16, "requires_sweep"), (16, "usable at once"),
+        (18, "{no}"),
+        (21, "UPPER"), (22, "flot"), (23, "exactly one"),
+        (27, '"pint"'), (30, "lmit"), (31, '"of"'), (32, "nobody"),
+    ]  # fmt: skip
+    # A step that runs the broken command, and what it saves, is not blamed.
+    assert [line for line, _ in told] == [line for line, _ in expected], told
+    for line, what in expected:
+        assert any(at == line and what in message for at, message in told), (line, what)
 
 
 def test_lint_tells_all_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "bath.yaml"
     path.write_text(BROKEN, encoding="utf-8")
-    assert len(load_library([tmp_path]).complaints) == 13
+    assert len(load_library([tmp_path]).complaints) == 15
 
 
 STARTING = (

@@ -88,7 +88,7 @@ def test_what_is_known_already_is_tried_and_no_speed_besides() -> None:
 @pytest.mark.parametrize("is_serial", [False, True])
 def test_silence_says_what_to_do(is_serial: bool) -> None:
     unit = TalkingUnit({})
-    with pytest.raises(Failed, match="Nobody answers") as failed:
+    with pytest.raises(Failed, match="No setting that was tried") as failed:
         unit.hold(find_settings("*IDN?", Connection(), is_serial=is_serial))
     assert failed.value.code is ErrorCode.TIMEOUT
     assert "--ask" in failed.value.remedy

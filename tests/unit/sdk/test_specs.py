@@ -105,15 +105,15 @@ def test_nothing_is_said_of_functions_that_could_not_be_seen() -> None:
     [
         ({"type": "float"}, 1, ""),
         ({"type": "float"}, None, ""),
-        ({"type": "float"}, True, "it is a bool, not float"),
-        ({"type": "int"}, 1.5, "it is a float, not int"),
+        ({"type": "float"}, True, "it is of type bool, not float"),
+        ({"type": "int"}, 1.5, "it is of type float, not int"),
         ({"type": "bool"}, False, ""),
         ({"type": "list"}, [1], ""),
-        ({"type": "string"}, 5, "it is a int, not string"),
+        ({"type": "string"}, 5, "it is of type int, not string"),
         ({"fields": {"v": {"type": "float"}}}, {"v": 2.0, "more": 1}, ""),
         ({"fields": {"v": {"type": "float"}}}, {}, "it has no v"),
-        ({"fields": {"v": {"type": "float"}}}, {"v": "x"}, "v is a str, not float"),
-        ({"fields": {"v": {"type": "float"}}}, [1], "it is a list, not object"),
+        ({"fields": {"v": {"type": "float"}}}, {"v": "x"}, "v is of type str, not float"),
+        ({"fields": {"v": {"type": "float"}}}, [1], "it is of type list, not object"),
     ],
 )
 def test_a_result_must_be_what_returns_says(returns: Any, value: Any, problem: str) -> None:
@@ -121,7 +121,7 @@ def test_a_result_must_be_what_returns_says(returns: Any, value: Any, problem: s
     if not problem:
         assert checked(spec, value) == value
         return
-    with pytest.raises(Exception, match="specification does not say") as failed:
+    with pytest.raises(Exception, match="does not match its specification") as failed:
         checked(spec, value)
     assert problem in str(failed.value)
 

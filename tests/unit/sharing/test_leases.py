@@ -74,11 +74,11 @@ def test_a_caller_without_a_key_holds_by_the_leases_id_alone() -> None:
 def test_an_id_that_is_none_ended_or_another_units_is_refused_and_says_so() -> None:
     leases = book()
     lease = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
-    with pytest.raises(NotFound, match="none, or has ended"):
+    with pytest.raises(NotFound, match="does not exist, or has ended"):
         leases.permit("psu1", Holder("", "x", "lease-none"), at(0))
     with pytest.raises(Conflict, match="is of psu1"):
         leases.permit("dmm1", Holder("", "x", lease.lease_id), at(0))
-    with pytest.raises(NotFound, match="none, or has ended"):
+    with pytest.raises(NotFound, match="does not exist, or has ended"):
         leases.permit("psu1", Holder("", "x", lease.lease_id), at(60))
 
 

@@ -22,7 +22,7 @@ def test_what_was_sealed_is_opened_by_whom_it_was_given_to_in_time() -> None:
         opened(text, KEY, principal="direct", now_ms=1_000)
     with pytest.raises(Invalid, match="another caller"):
         opened(text, KEY, principal="relay", now_ms=0)
-    with pytest.raises(Invalid, match="none that this daemon"):
+    with pytest.raises(Invalid, match="not given by this daemon"):
         opened(text, bytes(KEY_BYTES), principal="direct", now_ms=0)
 
 

@@ -518,7 +518,7 @@ async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told
     assert state == "cancelled"
     assert summary["left"] == [":VOLT 5", ":OUTP CH1,OFF"]
     assert summary["reason"] == "its client went away after 4 steps"
-    assert summary["error"] == "It set, and leaves so: :VOLT 5; :OUTP CH1,OFF."
+    assert summary["error"] == "It set the following, and did not undo it: :VOLT 5; :OUTP CH1,OFF."
     (told,) = lab.book.runs()
     assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
 

@@ -89,7 +89,7 @@ async def test_a_silent_meter_that_puts_nothing_out_leaves_the_bench_confirmed(
     await driven_clock.advance(0.99)
     told = stopping.result()
     assert told["instruments"][1]["state"] == "trying"
-    assert "It puts nothing out." in told["instruments"][1]["error"]
+    assert "It supplies no energy." in told["instruments"][1]["error"]
     assert told["is_confirmed"]
 
 

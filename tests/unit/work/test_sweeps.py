@@ -767,7 +767,7 @@ async def test_a_unit_that_was_switched_off_and_on_is_not_stepped_from_where_it_
     await driven_clock.advance(1)
     told = await house.status(sweep_id)
     assert told["status"] == "failed"
-    assert "connected anew and holds 0 V, where 1 V was set" in told["error"]
+    assert "reconnected and holds 0 V, where 1 V was set" in told["error"]
     assert_within_the_rate(house, 1.0)
     assert house.supply.aborts == [":OUTP CH1,OFF"]
 
@@ -785,7 +785,7 @@ async def test_a_parked_sweep_notices_that_its_unit_was_switched_off_and_on(
     await driven_clock.advance(5)
     told = await house.status(sweep_id)
     assert told["status"] == "failed"
-    assert "connected anew and holds 0 V" in told["error"]
+    assert "reconnected and holds 0 V" in told["error"]
     assert house.supply.aborts == [":OUTP CH1,OFF"]
 
 

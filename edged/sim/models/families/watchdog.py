@@ -1,4 +1,4 @@
-"""The timer in a supply that switches its outputs off when nobody talks to it. Pure.
+"""The timer in a supply that switches its outputs off when it gets no messages. Pure.
 
 Which words feed it, when it begins to count and how it is cleared is the model's own.
 """
