@@ -156,7 +156,7 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
     def read(self, session: Any, count: int) -> tuple[bytes, StatusCode]:
         """The next bytes."""
         opened = self._of(session)
-        # A block with many termchars in it is read in as many pieces: what is here is given at once.
+        # A block with many termchars in it comes in as many pieces: what is here is given at once.
         if opened.waiting:
             data, status = opened.read(count)
         else:
