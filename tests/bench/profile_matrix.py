@@ -85,6 +85,21 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "get_statistics": (":READ?",),
         "read_many": (":SENS:VOLT:NPLC 0.0005",),
     },
+    "oxford_itc503": {
+        **dict.fromkeys(
+            (
+                "set_setpoint",
+                "set_automatic",
+                "set_sensor",
+                "set_automatic_pid",
+                "set_proportional_band",
+                "set_integral_time",
+                "set_derivative_time",
+            ),
+            ("C3",),
+        ),
+        "set_gas_flow": ("C3", "A0"),
+    },
     "rigol_dg1022z": {
         "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
         "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),

@@ -51,6 +51,8 @@ REAL_ANSWERS = {
     "RIGOL TECHNOLOGIES,DL3031A,DL3D232300106,00.01.05.00.01": "rigol_dl3031",
     "Siglent Technologies,SDL1020X-E,SDL13GCC7R0028,1.1.1.22": "siglent_sdl1020x",
     "Stanford_Research_Systems,SR830,s/n12345,ver1.07": "srs_sr830",
+    "Stanford_Research_Systems,SR860,003693,V1.51": "srs_sr860",
+    "Stanford_Research_Systems,SR865A,002725,v1.34": "srs_sr865a",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
     "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
@@ -64,6 +66,7 @@ REAL_ANSWERS = {
 """What real units answered, and the profile that must take each, once it ships."""
 
 STRANGERS = (
+    "Stanford_Research_Systems,SR865,001021,v1.18",
     "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2440,1234567,C30",
     "KEITHLEY INSTRUMENTS INC.,MODEL 24001,1234567,C30",
