@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Final
 from edged.sim.models.families.stage import BASE_K, NOISE_K, Stage
 from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
-RISE_K: Final = (0.0, 10.0, 100.0, 400.0)
-"""What off, low, medium and high can warm a stage by."""
+RISE_K: Final = (0.0, 10.0, 100.0, 400.0, 400.0, 400.0)
+"""What off, low, medium and high, or five ranges, can warm a stage by."""
 KELVIN_AT_ZERO_C: Final = 273.15
 CLOSED_LOOP: Final = 1
 HIGHEST_K: Final = 1000.0
@@ -219,39 +219,38 @@ def set_remote(unit: Model335, call: SimCall) -> None:
     unit.mode = call.whole(0, lowest=0, highest=2)
 
 
-VOCABULARY: Final = Vocabulary(
-    {
-        "KRDG?": lambda u, c: _number(u.kelvin(c)),
-        "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
-        "SRDG?": sensor,
-        "RDGST?": reading_status,
-        "SETP": set_goal,
-        "SETP?": lambda u, c: _number(u.loop(c).setpoint),
-        "RAMP": set_ramp,
-        "RAMP?": ramp,
-        "RAMPST?": ramp_state,
-        "RANGE": set_heater,
-        "RANGE?": lambda u, c: str(u.loop(c).heater),
-        "HTR?": lambda u, c: _number(u.loop(c).output_percent, 1),
-        "HTRST?": heater_status,
-        "PID": set_gains,
-        "PID?": gains,
-        "OUTMODE": set_mode,
-        "OUTMODE?": mode,
-        "TLIMIT": set_limit,
-        "TLIMIT?": limit,
-        "INNAME": set_name,
-        "INNAME?": name,
-        "MODE": set_remote,
-        "MODE?": lambda u, _c: str(u.mode),
-    }
-)
+WORDS: Final[Mapping[str, Any]] = {
+    "KRDG?": lambda u, c: _number(u.kelvin(c)),
+    "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
+    "SRDG?": sensor,
+    "RDGST?": reading_status,
+    "SETP": set_goal,
+    "SETP?": lambda u, c: _number(u.loop(c).setpoint),
+    "RAMP": set_ramp,
+    "RAMP?": ramp,
+    "RAMPST?": ramp_state,
+    "RANGE": set_heater,
+    "RANGE?": lambda u, c: str(u.loop(c).heater),
+    "HTR?": lambda u, c: _number(u.loop(c).output_percent, 1),
+    "HTRST?": heater_status,
+    "PID": set_gains,
+    "PID?": gains,
+    "OUTMODE": set_mode,
+    "OUTMODE?": mode,
+    "TLIMIT": set_limit,
+    "TLIMIT?": limit,
+    "INNAME": set_name,
+    "INNAME?": name,
+    "MODE": set_remote,
+    "MODE?": lambda u, _c: str(u.mode),
+}
+"""What every controller of this kind understands."""
 
 MODEL: Final = ModelSpec(
     idn="LSCI,MODEL335,{serial},1.2",
     serial="335A{number:02d}T/#######",
     first_number=12,
     dialect=Dialect(error_format="", line_end=b"\r\n", latency_s=0.005, deaf_s=0.03),
-    vocabulary=VOCABULARY,
+    vocabulary=Vocabulary(WORDS),
     build=Model335,
 )

@@ -55,6 +55,8 @@ REAL_ANSWERS = {
     "Stanford_Research_Systems,SR865A,002725,v1.34": "srs_sr865a",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
     "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
+    "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
+    "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2410,4406455,C34 Sep 21 2016": "keithley_2410",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2420,1230523,C30   Mar 17 2006": "keithley_2420",
@@ -66,6 +68,8 @@ REAL_ANSWERS = {
 """What real units answered, and the profile that must take each, once it ships."""
 
 STRANGERS = (
+    "Keysight Technologies,B2911A,MY51141631,3.4.2011",
+    "LSCI,MODEL340,342638,061407",
     "Stanford_Research_Systems,SR865,001021,v1.18",
     "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2440,1234567,C30",

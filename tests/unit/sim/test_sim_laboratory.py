@@ -56,3 +56,55 @@ def test_each_sr86x_has_a_highest_frequency_of_its_own(
     assert lock_in.number("FREQ?") == hertz
     assert lock_in.raw(f"FREQ {hertz * 1.1}") is None
     assert int(lock_in.ask("*ESR?")) & 16
+
+
+# Keysight B2901A
+
+
+def test_a_b2901a_takes_no_level_beyond_a_fixed_range_and_says_nothing(
+    bench: PretendedBench,
+) -> None:
+    smu = bench.add("keysight_b2901a")
+    smu.tell(":SOUR:VOLT 1", ":SOUR:VOLT:RANG 2", ":SOUR:VOLT 3")
+    assert smu.ask(":SOUR:VOLT?") == "+1.00000000E+000"
+    assert smu.error() == 0
+
+
+def test_a_b2901a_has_three_corners(bench: PretendedBench) -> None:
+    smu = bench.add("keysight_b2901a")
+    for volts, amps in ((6, 3.03), (21, 1.515), (210, 0.105)):
+        smu.tell(":SOUR:VOLT 0", f":SENS:CURR:PROT {amps}", f":SOUR:VOLT {volts}")
+        smu.raw(f":SENS:CURR:PROT {amps * 1.5}")
+        assert smu.error() in {-221, -222}
+
+
+def test_a_b2901a_is_limited_on_the_side_that_it_does_not_source(bench: PretendedBench) -> None:
+    smu = bench.add("keysight_b2901a")
+    smu.tell(":SOUR:FUNC:MODE CURR", ":SENS:VOLT:PROT 1", ":SOUR:CURR 0.1", ":OUTP ON")
+    bench.wait(1)
+    assert smu.ask(":SENS:VOLT:PROT:TRIP?") == "1"
+    assert smu.ask(":SENS:CURR:PROT:TRIP?") == "0"
+
+
+def test_reading_a_b2901a_switches_its_output_on_and_measuring_does_not(
+    bench: PretendedBench,
+) -> None:
+    smu = bench.add("keysight_b2901a")
+    smu.tell(":FORM:ELEM:SENS CURR,VOLT", ':SENS:FUNC:OFF "CURR"')
+    assert smu.ask(":MEAS?").split(",")[1] == "+9.910000E+37"
+    assert smu.ask(":OUTP?") == "0"
+    smu.ask(":READ?")
+    assert smu.ask(":OUTP?") == "1"
+
+
+# Lake Shore 350
+
+
+def test_a_350_has_five_ranges_and_its_analogue_outputs_none(bench: PretendedBench) -> None:
+    controller = bench.add("lakeshore_350")
+    for line in ("RANGE 2,5", "RANGE 3,1", "RANGE 4,2", "SETP 2,100"):
+        controller.raw(line)
+        bench.wait(0.1)
+    assert [controller.ask(f"RANGE? {n}") for n in (1, 2, 3, 4)] == ["0", "5", "1", "0"]
+    bench.wait(30)
+    assert float(controller.ask("KRDG? B")) == pytest.approx(100, abs=0.1)
