@@ -44,6 +44,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_34970a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
+    "keysight_34972a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},

@@ -55,6 +55,8 @@ REAL_ANSWERS = {
     "Stanford_Research_Systems,SR865A,002725,v1.34": "srs_sr865a",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
     "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
+    "HEWLETT-PACKARD,34970A,0,13-2-2": "keysight_34970a",
+    "Agilent Technologies,34972A,MY49021266,1.16-1.12-02-02": "keysight_34972a",
     "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
     "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",

@@ -108,3 +108,26 @@ def test_a_350_has_five_ranges_and_its_analogue_outputs_none(bench: PretendedBen
     assert [controller.ask(f"RANGE? {n}") for n in (1, 2, 3, 4)] == ["0", "5", "1", "0"]
     bench.wait(30)
     assert float(controller.ask("KRDG? B")) == pytest.approx(100, abs=0.1)
+
+
+# Keysight 34970A
+
+
+def test_what_a_34970a_measures_becomes_its_scan_list(bench: PretendedBench) -> None:
+    logger = bench.add("keysight_34970a")
+    assert logger.ask("ROUT:SCAN?") == "#13(@)"
+    logger.raw("READ?")
+    assert logger.error() == -221
+    logger.tell("CONF:TEMP TC,K,(@103:105)")
+    assert logger.ask("ROUT:SCAN?") == "#214(@103,104,105)"
+    assert [round(float(t), 1) for t in logger.ask("READ?").split(",")] == [22.3, 22.4, 22.5]
+    assert float(logger.ask("MEAS:RES? (@202)")) == pytest.approx(1000, rel=1e-3)
+    assert logger.ask("ROUT:SCAN:SIZE?") == "+1"
+
+
+def test_a_34970a_has_current_on_two_channels_and_four_wires_on_ten(bench: PretendedBench) -> None:
+    logger = bench.add("keysight_34970a")
+    for line in ("MEAS:CURR:DC? (@101)", "MEAS:FRES? (@111)", "MEAS:VOLT:DC? (@122)"):
+        assert logger.raw(line) is None
+        assert logger.error() == 112
+    logger.ask("MEAS:CURR:DC? (@121)")
