@@ -57,6 +57,7 @@ REAL_ANSWERS = {
     "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
     "HEWLETT-PACKARD,34970A,0,13-2-2": "keysight_34970a",
     "Agilent Technologies,34972A,MY49021266,1.16-1.12-02-02": "keysight_34972a",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6221,4559777,D04  /700x": "keithley_6221",
     "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
     "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
@@ -70,6 +71,7 @@ REAL_ANSWERS = {
 """What real units answered, and the profile that must take each, once it ships."""
 
 STRANGERS = (
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6220,4555659,D04  /700x",
     "Keysight Technologies,B2911A,MY51141631,3.4.2011",
     "LSCI,MODEL340,342638,061407",
     "Stanford_Research_Systems,SR865,001021,v1.18",

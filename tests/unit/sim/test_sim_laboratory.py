@@ -80,7 +80,7 @@ def test_a_b2901a_has_three_corners(bench: PretendedBench) -> None:
 
 def test_a_b2901a_is_limited_on_the_side_that_it_does_not_source(bench: PretendedBench) -> None:
     smu = bench.add("keysight_b2901a")
-    smu.tell(":SOUR:FUNC:MODE CURR", ":SENS:VOLT:PROT 1", ":SOUR:CURR 0.1", ":OUTP ON")
+    smu.tell(":SOUR:FUNC:MODE CURR", ":SENS:VOLT:PROT 0.5", ":SOUR:CURR 0.1", ":OUTP ON")
     bench.wait(1)
     assert smu.ask(":SENS:VOLT:PROT:TRIP?") == "1"
     assert smu.ask(":SENS:CURR:PROT:TRIP?") == "0"
@@ -131,3 +131,30 @@ def test_a_34970a_has_current_on_two_channels_and_four_wires_on_ten(bench: Prete
         assert logger.raw(line) is None
         assert logger.error() == 112
     logger.ask("MEAS:CURR:DC? (@121)")
+
+
+# Keithley 6221
+
+
+def test_a_6221_gives_a_wave_that_is_armed_and_none_else(bench: PretendedBench) -> None:
+    source = bench.add("keithley_6221")
+    source.tell(":SOUR:WAVE:ABOR")
+    source.raw(":SOUR:WAVE:INIT")
+    assert source.error() == -221
+    source.tell(":SOUR:WAVE:FUNC SQU", ":SOUR:WAVE:AMPL 0.05", ":SOUR:WAVE:ARM", ":SOUR:WAVE:INIT")
+    assert source.ask(":OUTP?") == "1"
+    assert source.ask(":SOUR:WAVE:ARM?") == "1"
+    source.raw(":SOUR:WAVE:FUNC SIN")
+    assert source.error() == -221
+    source.tell(":SOUR:WAVE:ABOR", ":OUTP OFF", ":SOUR:WAVE:FUNC SIN")
+    assert source.ask(":SOUR:WAVE:ARM?") == "0"
+
+
+def test_a_6221_gives_its_current_up_to_its_limit(bench: PretendedBench) -> None:
+    source = bench.add("keithley_6221")
+    source.tell(":SOUR:CURR:COMP 0.5", ":SOUR:CURR 0.02", ":OUTP ON")
+    for level, given in ((0.02, 0.02), (0.1, 0.05)):
+        source.tell(f":SOUR:CURR {level}")
+        bench.wait(1)
+        amps = source.instrument.state.describe(bench.now)["amps"]
+        assert amps == pytest.approx(given, rel=0.01), level
