@@ -158,3 +158,14 @@ def test_a_6221_gives_its_current_up_to_its_limit(bench: PretendedBench) -> None
         bench.wait(1)
         amps = source.instrument.state.describe(bench.now)["amps"]
         assert amps == pytest.approx(given, rel=0.01), level
+
+
+# HP 4284A
+
+
+def test_a_4284a_ends_at_a_megahertz_and_has_a_least_level(bench: PretendedBench) -> None:
+    meter = bench.add("hp_4284a")
+    meter.tell(":FREQ 1e6", ":VOLT 0.005")
+    for line in (":FREQ 1.1e6", ":VOLT 0.001", ":CURR 1e-5"):
+        meter.raw(line)
+        assert meter.error() == -222
