@@ -59,6 +59,7 @@ REAL_ANSWERS = {
     "Agilent Technologies,34972A,MY49021266,1.16-1.12-02-02": "keysight_34972a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 6221,4559777,D04  /700x": "keithley_6221",
     "HEWLETT-PACKARD,4284A,0,REV01.20": "hp_4284a",
+    "Stanford_Research_Systems,SR844,s/n50066,ver1.006": "srs_sr844",
     "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
     "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",

@@ -169,3 +169,28 @@ def test_a_4284a_ends_at_a_megahertz_and_has_a_least_level(bench: PretendedBench
     for line in (":FREQ 1.1e6", ":VOLT 0.001", ":CURR 1e-5"):
         meter.raw(line)
         assert meter.error() == -222
+
+
+# Stanford Research SR844
+
+
+def test_an_sr844_tells_decibels_before_the_angle_and_its_frequency_as_the_eighth(
+    bench: PretendedBench,
+) -> None:
+    lock_in = bench.add("srs_sr844")
+    lock_in.tell("FREQ 1e6", "OFLT 0")
+    bench.wait(1)
+    volts, dbm, degrees = (lock_in.number(f"OUTP? {n}") for n in (3, 4, 5))
+    assert volts == pytest.approx(0.3 / 2**0.5, rel=1e-3)
+    assert dbm == pytest.approx(-0.46, abs=0.02)
+    assert degrees == pytest.approx(-45, abs=0.1)
+    assert lock_in.ask("SNAP? 1,8").split(",")[1] == "1e+06"
+
+
+def test_an_sr844_ends_at_200_megahertz_and_answers_one_interface(bench: PretendedBench) -> None:
+    lock_in = bench.add("srs_sr844")
+    for hertz in (24e3, 201e6):
+        assert lock_in.raw(f"FREQ {hertz}") is None
+        assert int(lock_in.ask("*ESR?")) & 16
+    lock_in.tell("OUTX 0")
+    assert lock_in.raw("FREQ?") is None
