@@ -96,7 +96,7 @@ def _channels(call: SimCall, allowed: Mapping[int, str], *, may_be_none: bool = 
 
 def configure(unit: Logger, call: SimCall, function: str) -> None:
     """``CONF:VOLT:DC (@101:103)``: these channels alone are scanned from then on."""
-    kinds = {"CURR": SHUNTED, "FRES": PAIRED}
+    kinds = {"CURR": SHUNTED, "ACA": SHUNTED, "FRES": PAIRED}
     allowed = {n: f for n, f in unit.functions.items() if n in kinds.get(function, MUX)}
     channels = _channels(call, allowed)
     if function == "TEMP" and (
@@ -160,7 +160,9 @@ HEADERS: Final = {
     ":FRESistance": "FRES",
     ":TEMPerature": "TEMP",
     ":FREQuency": "FREQ",
+    ":PERiod": "PER",
     ":CURRent[:DC]": "CURR",
+    ":CURRent:AC": "ACA",
 }
 
 
