@@ -188,3 +188,10 @@ def test_of_a_profile_that_is_scpi_a_question_is_what_has_its_mark(key: str) -> 
     for command in profile.commands.values():
         lines = [*command.scpi, *([command.verify.query] if command.verify else [])]
         assert [asks(profile, line) for line in lines] == [asks(None, line) for line in lines]
+
+
+@pytest.mark.parametrize("key", ["lakeshore_336", "lakeshore_350"])
+def test_every_sensor_of_a_four_channel_controller_can_control(key: str) -> None:
+    """A map of the family is replaced as a whole, not added to."""
+    chosen = LIBRARY.profiles[key].commands["set_output_mode"].parameters["input"]
+    assert chosen.map == {"none": 0, "A": 1, "B": 2, "C": 3, "D": 4}
