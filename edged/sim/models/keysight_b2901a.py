@@ -63,7 +63,7 @@ class B2901a(SourceUnit):
         self.sense_range = {"VOLT": 2.0, "CURR": 1e-4}
         self.is_sense_auto = {"VOLT": True, "CURR": True}
         self.measured = {"VOLT", "CURR", "RES"}
-        self.elements = ELEMENTS
+        self.elements: tuple[str, ...] = ELEMENTS
         self.nplc, self.is_remote, self.off_mode = 1.0, False, "NORM"
         self.switches_on_by_itself = True
 
