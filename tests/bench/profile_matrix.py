@@ -82,6 +82,10 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_current": (":SOUR:CURR:VLIM 1",),
         "set_voltage": (":SOUR:VOLT:ILIM 0.001",),
     },
+    "keithley_6517b": dict.fromkeys(
+        ("measure_current", "measure_voltage", "measure_resistance"),
+        (":SYST:ZCH OFF", ":OUTP ON"),
+    ),
     "keithley_dmm6500": {
         "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
         "get_statistics": (":READ?",),

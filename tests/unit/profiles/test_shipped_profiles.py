@@ -60,6 +60,7 @@ REAL_ANSWERS = {
     "KEITHLEY INSTRUMENTS INC.,MODEL 6221,4559777,D04  /700x": "keithley_6221",
     "HEWLETT-PACKARD,4284A,0,REV01.20": "hp_4284a",
     "Stanford_Research_Systems,SR844,s/n50066,ver1.006": "srs_sr844",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6517B,4096271,A13/700X": "keithley_6517b",
     "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
     "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
@@ -73,6 +74,7 @@ REAL_ANSWERS = {
 """What real units answered, and the profile that must take each, once it ships."""
 
 STRANGERS = (
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6517A,0932142,B11  /A02",
     "KEITHLEY INSTRUMENTS INC.,MODEL 6220,4555659,D04  /700x",
     "Keysight Technologies,B2911A,MY51141631,3.4.2011",
     "LSCI,MODEL340,342638,061407",

@@ -194,3 +194,31 @@ def test_an_sr844_ends_at_200_megahertz_and_answers_one_interface(bench: Pretend
         assert int(lock_in.ask("*ESR?")) & 16
     lock_in.tell("OUTX 0")
     assert lock_in.raw("FREQ?") is None
+
+
+# Keithley 6517B
+
+
+def test_a_6517b_reads_nothing_while_its_input_is_shorted(bench: PretendedBench) -> None:
+    meter = bench.add("keithley_6517b")
+    meter.tell(":SENS:FUNC 'CURR'", ":FORM:ELEM READ", ":SOUR:VOLT 0.1", ":OUTP ON")
+    bench.wait(1)
+    assert meter.ask(":SYST:ZCH?") == "1"
+    assert meter.number(":READ?") == 0
+    meter.tell(":SYST:ZCH OFF")
+    assert meter.number(":READ?") == pytest.approx(0.01, rel=0.01)
+    meter.tell(":SENS:CURR:RANG 2e-6")
+    assert meter.number(":READ?") == 9.9e37
+
+
+def test_a_6517b_tells_unit_and_time_unless_it_is_told_not_to(bench: PretendedBench) -> None:
+    meter = bench.add("keithley_6517b")
+    meter.tell(":SENS:FUNC 'CURR'")
+    reading, moment, number = meter.ask(":READ?").split(",")
+    assert reading.endswith("NADC")
+    assert moment.endswith("secs")
+    assert number == "+00001RDNG#"
+    meter.raw(":SENS:FUNC CURR")
+    assert meter.error() == -104
+    meter.raw(":SOUR:VOLT 101")
+    assert meter.error() == -222
