@@ -169,6 +169,7 @@ VOCABULARY: Final = Vocabulary(
         ":SOURce:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": lambda u, _c: _number(u.output.volts),
         ":SOURce:VOLTage:RANGe": set_source_range,
         ":SOURce:VOLTage:RANGe?": lambda u, _c: _number(u.source_range),
+        ":SOURce:CURRent:LIMit[:STATe]?": lambda u, c: flag(u.output.is_in_compliance(c.now)),
         ":OUTPut[:STATe]": switch,
         ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
         ":SYSTem:ZCHeck[:STATe]": set_check,
