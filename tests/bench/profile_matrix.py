@@ -44,6 +44,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_34970a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
+    "keysight_34972a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
@@ -80,10 +82,29 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_current": (":SOUR:CURR:VLIM 1",),
         "set_voltage": (":SOUR:VOLT:ILIM 0.001",),
     },
+    "keithley_6517b": dict.fromkeys(
+        ("measure_current", "measure_voltage", "measure_resistance"),
+        (":SYST:ZCH OFF", ":OUTP ON"),
+    ),
     "keithley_dmm6500": {
         "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
         "get_statistics": (":READ?",),
         "read_many": (":SENS:VOLT:NPLC 0.0005",),
+    },
+    "oxford_itc503": {
+        **dict.fromkeys(
+            (
+                "set_setpoint",
+                "set_automatic",
+                "set_sensor",
+                "set_automatic_pid",
+                "set_proportional_band",
+                "set_integral_time",
+                "set_derivative_time",
+            ),
+            ("C3",),
+        ),
+        "set_gas_flow": ("C3", "A0"),
     },
     "rigol_dg1022z": {
         "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),

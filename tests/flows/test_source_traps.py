@@ -136,6 +136,7 @@ def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
         ("keithley_2450", 0.002, [False, False, False, True]),
         ("keithley_2231a_30_3", 0.15, [False, False, True, True]),
         ("keithley_2410", 0.002, [False, False, False, True]),
+        ("keysight_b2901a", 0.0025, [False, False, False, True]),
         ("keysight_e36312a", 0.15, [False, False, True, True]),
         ("keysight_e36313a", 0.15, [False, False, True, True]),
         ("keysight_e3631a", 0.15, [False, False, True, True]),
@@ -362,6 +363,7 @@ def test_a_command_of_the_e3634a_clears_a_trip_with_the_output_off(bench: Matrix
         ("keithley_2401", "set_voltage", {"voltage": 21.1}),
         ("keithley_2410", "source_voltage", {"voltage": 30, "current_limit": 0.03}),
         ("keithley_2420", "source_voltage", {"voltage": 30, "current_limit": 1.1}),
+        ("keysight_b2901a", "source_voltage", {"voltage": 7, "current_limit": 1.6}),
         ("keysight_e3631a", "set_voltage", {"channel": 3, "voltage": 1}),
         (
             "keysight_e3634a",

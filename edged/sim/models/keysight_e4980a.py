@@ -12,7 +12,7 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.scpi import (
     Answer,
@@ -72,6 +72,10 @@ FUNCTIONS: Final[Mapping[str, Pair]] = {
 class E4980a:
     """The state of one unit."""
 
+    highest_hz: ClassVar[float] = HIGHEST_HZ
+    lowest_v: ClassVar[float] = 0.0
+    lowest_a: ClassVar[float] = 0.0
+
     def __init__(self, unit: SimUnit) -> None:
         self.random = unit.random
         self.gain = 1 + unit.random.uniform(-GAIN_ERROR, GAIN_ERROR)
@@ -124,18 +128,20 @@ def _number(value: float) -> str:
 
 def set_frequency(unit: E4980a, call: SimCall) -> None:
     """``:FREQ``."""
-    unit.hertz = call.number(0, lowest=LOWEST_HZ, highest=HIGHEST_HZ, default=1000.0, unit="HZ")
+    unit.hertz = call.number(
+        0, lowest=LOWEST_HZ, highest=unit.highest_hz, default=1000.0, unit="HZ"
+    )
 
 
 def set_volts(unit: E4980a, call: SimCall) -> None:
     """``:VOLT``: to 2 V without option 001; the level is a voltage from then on."""
-    unit.volts = call.number(0, lowest=0.0, highest=2.0, default=1.0, unit="V")
+    unit.volts = call.number(0, lowest=unit.lowest_v, highest=2.0, default=1.0, unit="V")
     unit.is_current = False
 
 
 def set_amps(unit: E4980a, call: SimCall) -> None:
     """``:CURR``: the level is a current from then on."""
-    unit.amps = call.number(0, lowest=0.0, highest=0.02, unit="A")
+    unit.amps = call.number(0, lowest=unit.lowest_a, highest=0.02, unit="A")
     unit.is_current = True
 
 

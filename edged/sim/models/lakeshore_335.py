@@ -9,25 +9,22 @@ profiles/lakeshore_335.yaml names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from edged.sim.models.families.stage import BASE_K, NOISE_K, Stage
 from edged.sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
-BASE_K: Final = 77.35
-SETTLE_S: Final = 2.0
-RISE_K: Final = (0.0, 10.0, 100.0, 400.0)
-"""What off, low, medium and high can warm a stage by."""
-NOISE_K: Final = 0.002
+RISE_K: Final = (0.0, 10.0, 100.0, 400.0, 400.0, 400.0)
+"""What off, low, medium and high, or five ranges, can warm a stage by."""
 KELVIN_AT_ZERO_C: Final = 273.15
 CLOSED_LOOP: Final = 1
 HIGHEST_K: Final = 1000.0
 
 
-@dataclass(slots=True)
-class Loop:
+@dataclass(slots=True, kw_only=True)
+class Loop(Stage):
     """One output with the stage that it warms."""
 
     setpoint: float = BASE_K
@@ -39,13 +36,10 @@ class Loop:
     input: int = 1
     powers_up: bool = False
     gains: tuple[float, float, float] = (50.0, 20.0, 0.0)
-    kelvin: float = BASE_K
-    seen: float | None = None
 
     def advance(self, now: float) -> Loop:
         """Let the time since the last look pass; returns the loop itself."""
-        passed_s = 0.0 if self.seen is None else max(0.0, now - self.seen)
-        self.seen = now
+        passed_s = self.passed(now)
         if self.is_ramping:
             step = self.rate_k_per_min / 60 * passed_s
             self.setpoint += max(-step, min(step, self.goal - self.setpoint))
@@ -54,16 +48,13 @@ class Loop:
         target = BASE_K
         if self.mode == CLOSED_LOOP and self.heater:
             target = min(max(self.setpoint, BASE_K), BASE_K + RISE_K[self.heater])
-        self.kelvin = target + (self.kelvin - target) * math.exp(-passed_s / SETTLE_S)
+        self.warm(target, passed_s)
         return self
 
     @property
-    def percent(self) -> float:
+    def output_percent(self) -> float:
         """How much of the heater's range is given."""
-        if not self.heater or self.mode != CLOSED_LOOP:
-            return 0.0
-        wanted = (self.setpoint - BASE_K + 3 * (self.setpoint - self.kelvin)) / RISE_K[self.heater]
-        return max(0.0, min(100.0, 100 * wanted))
+        return self.percent(self.setpoint, RISE_K[self.heater] if self.mode == CLOSED_LOOP else 0)
 
 
 class Model335:
@@ -228,39 +219,38 @@ def set_remote(unit: Model335, call: SimCall) -> None:
     unit.mode = call.whole(0, lowest=0, highest=2)
 
 
-VOCABULARY: Final = Vocabulary(
-    {
-        "KRDG?": lambda u, c: _number(u.kelvin(c)),
-        "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
-        "SRDG?": sensor,
-        "RDGST?": reading_status,
-        "SETP": set_goal,
-        "SETP?": lambda u, c: _number(u.loop(c).setpoint),
-        "RAMP": set_ramp,
-        "RAMP?": ramp,
-        "RAMPST?": ramp_state,
-        "RANGE": set_heater,
-        "RANGE?": lambda u, c: str(u.loop(c).heater),
-        "HTR?": lambda u, c: _number(u.loop(c).percent, 1),
-        "HTRST?": heater_status,
-        "PID": set_gains,
-        "PID?": gains,
-        "OUTMODE": set_mode,
-        "OUTMODE?": mode,
-        "TLIMIT": set_limit,
-        "TLIMIT?": limit,
-        "INNAME": set_name,
-        "INNAME?": name,
-        "MODE": set_remote,
-        "MODE?": lambda u, _c: str(u.mode),
-    }
-)
+WORDS: Final[Mapping[str, Any]] = {
+    "KRDG?": lambda u, c: _number(u.kelvin(c)),
+    "CRDG?": lambda u, c: _number(u.kelvin(c) - KELVIN_AT_ZERO_C),
+    "SRDG?": sensor,
+    "RDGST?": reading_status,
+    "SETP": set_goal,
+    "SETP?": lambda u, c: _number(u.loop(c).setpoint),
+    "RAMP": set_ramp,
+    "RAMP?": ramp,
+    "RAMPST?": ramp_state,
+    "RANGE": set_heater,
+    "RANGE?": lambda u, c: str(u.loop(c).heater),
+    "HTR?": lambda u, c: _number(u.loop(c).output_percent, 1),
+    "HTRST?": heater_status,
+    "PID": set_gains,
+    "PID?": gains,
+    "OUTMODE": set_mode,
+    "OUTMODE?": mode,
+    "TLIMIT": set_limit,
+    "TLIMIT?": limit,
+    "INNAME": set_name,
+    "INNAME?": name,
+    "MODE": set_remote,
+    "MODE?": lambda u, _c: str(u.mode),
+}
+"""What every controller of this kind understands."""
 
 MODEL: Final = ModelSpec(
     idn="LSCI,MODEL335,{serial},1.2",
     serial="335A{number:02d}T/#######",
     first_number=12,
     dialect=Dialect(error_format="", line_end=b"\r\n", latency_s=0.005, deaf_s=0.03),
-    vocabulary=VOCABULARY,
+    vocabulary=Vocabulary(WORDS),
     build=Model335,
 )

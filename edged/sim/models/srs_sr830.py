@@ -18,32 +18,19 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from edged.sim.models.families.lock_in import OVER_SCALE, LockIn, one_three, one_two_five
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
-from edged.sim.signals import Shape
 
 GPIB: Final = 1
-CORNER_HZ: Final = 1000.0
-NOISE_V: Final = 2e-8
 LOWEST_HZ, HIGHEST_HZ = 0.001, 102_000.0
 LOWEST_V, HIGHEST_V, STEP_V = 0.004, 5.0, 0.002
-SENSITIVITIES: Final = tuple(
-    float(f"{digit}e{power}") for power in range(-9, 1) for digit in (1, 2, 5)
-)[1:28]
-TIME_CONSTANTS: Final = tuple(
-    float(f"{digit}e{power}") for power in range(-5, 5) for digit in (1, 3)
-)
-OVER_SCALE: Final = 1.09
+SENSITIVITIES: Final = one_two_five(-9, 0)[1:]
+TIME_CONSTANTS: Final = one_three(-5, 4)
 AUTO_S: Final = 0.3
 OUTPUT_OVERLOAD: Final = 4
 IDLE_BITS: Final = 0x03
 MOST_AUX_V: Final = 10.5
 SNAP_ITEMS: Final = 11
-FUNDAMENTAL: Final[Mapping[Shape, float]] = {
-    Shape.SINE: 1.0,
-    Shape.SQUARE: 4 / math.pi,
-    Shape.RAMP: 8 / math.pi**2,
-}
-"""Amplitude of the first harmonic over the signal's own; a lock-in sees nothing else."""
 LISTS: Final[Mapping[str, int]] = {
     "OFSL": 3,
     "ISRC": 3,
@@ -58,27 +45,26 @@ LISTS: Final[Mapping[str, int]] = {
 """Settings that are a number of a list, with the highest one."""
 
 
-class Sr830:
+class Sr830(LockIn):
     """The state of one unit."""
 
     def __init__(self, unit: SimUnit) -> None:
-        self.random = unit.random
-        self.world = unit.world
-        self.status = unit.status
         self.idn = f"Stanford_Research_Systems,SR830,{unit.serial},ver1.07"
         self.interface = GPIB
-        self.shown = 0j
-        self.seen: float | None = None
-        self.reset(0.0)
+        super().__init__(unit)
 
-    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+    def reset(self, now: float) -> None:
         """See ``ModelState``; the interface stays what it is."""
-        self.hertz, self.volts, self.phase, self.harmonic = 1000.0, 1.0, 0.0, 1
+        super().reset(now)
         self.sensitivity, self.time_constant = 26, 8
         self.choices = {"OFSL": 1, "FMOD": 1} | {n: 0 for n in LISTS if n not in ("OFSL", "FMOD")}
         self.aux = dict.fromkeys(range(1, 5), 0.0)
         self.busy_until = 0.0
         self.overloads = 0
+
+    def time_constant_s(self) -> float:
+        """See ``LockIn``."""
+        return TIME_CONSTANTS[self.time_constant]
 
     def describe(self, now: float) -> Mapping[str, Any]:
         """See ``ModelState``."""
@@ -92,37 +78,9 @@ class Sr830:
             "aux": dict(self.aux),
         }
 
-    def reference(self) -> tuple[float, float]:
-        """Hertz of the reference, and RMS volts of what goes into the low-pass."""
-        node = self.world.signal()
-        if self.choices["FMOD"] or node is None:
-            return self.hertz, self.volts
-        wave = node.wave
-        if wave.shape is Shape.DC or not wave.hertz:
-            return 0.0, 0.0
-        fundamental = FUNDAMENTAL[wave.shape] * wave.volts_pp / 2
-        return wave.hertz, fundamental / math.sqrt(2)
-
-    def look(self, now: float) -> complex:
-        """X + jY as they are shown now: one time constant behind the input."""
-        hertz, volts = self.reference()
-        response = 1 / (1 + 1j * hertz / CORNER_HZ)
-        target = volts * response * cmath.exp(-1j * math.radians(self.phase))
-        target *= 1.0 if self.harmonic == 1 else 0.0
-        if self.seen is None:
-            self.shown = target
-        else:
-            passed_s = max(0.0, now - self.seen)
-            fade = math.exp(-passed_s / TIME_CONSTANTS[self.time_constant])
-            self.shown = target + (self.shown - target) * fade
-        self.seen = now
-        return self.shown
-
     def value(self, item: int, now: float) -> float:
         """What ``OUTP?`` and ``SNAP?`` number: X, Y, R, theta, four inputs, frequency, displays."""
-        shown = self.look(now) + complex(
-            self.random.gauss(0.0, NOISE_V), self.random.gauss(0.0, NOISE_V)
-        )
+        shown = self.noisy(now)
         scale = SENSITIVITIES[self.sensitivity] * OVER_SCALE
         if abs(shown) > scale:
             self.overloads |= OUTPUT_OVERLOAD
@@ -190,6 +148,7 @@ def set_choice(unit: Sr830, call: SimCall, name: str) -> None:
     """``OFSL`` and its kin."""
     unit.look(call.now)
     unit.choices[name] = call.whole(0, lowest=0, highest=LISTS[name])
+    unit.is_internal = bool(unit.choices["FMOD"])
 
 
 def output(unit: Sr830, call: SimCall) -> str:

@@ -51,8 +51,18 @@ REAL_ANSWERS = {
     "RIGOL TECHNOLOGIES,DL3031A,DL3D232300106,00.01.05.00.01": "rigol_dl3031",
     "Siglent Technologies,SDL1020X-E,SDL13GCC7R0028,1.1.1.22": "siglent_sdl1020x",
     "Stanford_Research_Systems,SR830,s/n12345,ver1.07": "srs_sr830",
+    "Stanford_Research_Systems,SR860,003693,V1.51": "srs_sr860",
+    "Stanford_Research_Systems,SR865A,002725,v1.34": "srs_sr865a",
     "LSCI,MODEL335,335A12T/#######,1.2": "lakeshore_335",
     "LSCI,MODEL336,LSA2CMQ/LSA2C8R,2.9": "lakeshore_336",
+    "HEWLETT-PACKARD,34970A,0,13-2-2": "keysight_34970a",
+    "Agilent Technologies,34972A,MY49021266,1.16-1.12-02-02": "keysight_34972a",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6221,4559777,D04  /700x": "keithley_6221",
+    "HEWLETT-PACKARD,4284A,0,REV01.20": "hp_4284a",
+    "Stanford_Research_Systems,SR844,s/n50066,ver1.006": "srs_sr844",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6517B,4096271,A13/700X": "keithley_6517b",
+    "LSCI,MODEL350,LSA2FKB/#######,1.7": "lakeshore_350",
+    "Keysight Technologies,B2901A,MY51144054,3.4.1910.3210": "keysight_b2901a",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2401,4084766,A01 Aug 25 2011": "keithley_2401",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2410,4406455,C34 Sep 21 2016": "keithley_2410",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2420,1230523,C30   Mar 17 2006": "keithley_2420",
@@ -64,6 +74,11 @@ REAL_ANSWERS = {
 """What real units answered, and the profile that must take each, once it ships."""
 
 STRANGERS = (
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6517A,0932142,B11  /A02",
+    "KEITHLEY INSTRUMENTS INC.,MODEL 6220,4555659,D04  /700x",
+    "Keysight Technologies,B2911A,MY51141631,3.4.2011",
+    "LSCI,MODEL340,342638,061407",
+    "Stanford_Research_Systems,SR865,001021,v1.18",
     "RIGOL TECHNOLOGIES,DG1022,DG1D000000000,00.03.00.08",
     "KEITHLEY INSTRUMENTS INC.,MODEL 2440,1234567,C30",
     "KEITHLEY INSTRUMENTS INC.,MODEL 24001,1234567,C30",
@@ -175,3 +190,10 @@ def test_of_a_profile_that_is_scpi_a_question_is_what_has_its_mark(key: str) -> 
     for command in profile.commands.values():
         lines = [*command.scpi, *([command.verify.query] if command.verify else [])]
         assert [asks(profile, line) for line in lines] == [asks(None, line) for line in lines]
+
+
+@pytest.mark.parametrize("key", ["lakeshore_336", "lakeshore_350"])
+def test_every_sensor_of_a_four_channel_controller_can_control(key: str) -> None:
+    """A map of the family is replaced as a whole, not added to."""
+    chosen = LIBRARY.profiles[key].commands["set_output_mode"].parameters["input"]
+    assert chosen.map == {"none": 0, "A": 1, "B": 2, "C": 3, "D": 4}

@@ -83,3 +83,32 @@ def test_the_thermostat_answers_each_order_and_says_what_is_wrong() -> None:
     }
     assert {line: unit.ask(line) for line in said} == said
     assert (unit.ask("IN_MODE_02"), unit.ask("IN_SP_00"), unit.ask("TYPE")) == ("1", "025.00", "XT")
+
+
+def test_an_itc503_obeys_in_remote_only_and_repeats_what_it_does_not_do() -> None:
+    unit = PretendedBench().add("oxford_itc503")
+    assert unit.ask("V").startswith("ITC503 Version")
+    assert unit.ask("X") == "X0A0C2S00H1L0"
+    assert unit.ask("T100") == "?T100"
+    assert unit.ask("*IDN?") == "?*IDN?"
+    assert unit.ask("C3") == "C"
+    assert unit.ask("T100") == "T"
+    assert unit.ask("R0") == "R+0100.000"
+    assert unit.ask("T2000") == "?T2000"
+    assert unit.raw("$T90") is None, "after a dollar nothing is answered"
+    assert unit.ask("R0") == "R+0090.000"
+
+
+def test_an_itc503_warms_the_stage_that_it_controls_until_its_heater_is_manual_and_zero() -> None:
+    unit = PretendedBench().add("oxford_itc503")
+    for line in ("C3", "H2", "T100", "A1"):
+        assert unit.ask(line) == line[0]
+    assert unit.ask("O50") == "?O50", "an automatic heater is not set by hand"
+    unit.bench.wait(30)
+    assert float(unit.ask("R2")[1:]) == pytest.approx(100, abs=0.1)
+    assert float(unit.ask("R1")[1:]) == pytest.approx(77.35, abs=0.1)
+    assert unit.ask("A0") == "A"
+    assert float(unit.ask("R5")[1:]) > 0, "made manual, it keeps what it had"
+    assert unit.ask("O0") == "O"
+    unit.bench.wait(30)
+    assert float(unit.ask("R2")[1:]) == pytest.approx(77.35, abs=0.1)

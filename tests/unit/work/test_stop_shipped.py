@@ -25,6 +25,8 @@ GIVES_NOTHING = frozenset(
         "keithley_dmm6500",
         "keysight_34461a",
         "keysight_34465a",
+        "keysight_34970a",
+        "keysight_34972a",
         "rigol_ds1054z",
         "siglent_sds1104xe",
         "tektronix_tbs1000c",
