@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import edged
+from tests.bench.sources import syntax_tree
 
 SOURCES = Path(edged.__file__).parent
 OWN = frozenset({"self", "cls"})
@@ -20,7 +21,7 @@ def is_private(name: str) -> bool:
 
 def touches(source: str) -> Iterator[str]:
     """What a module that knows aiohttp touches of others' private names, and inherits of its."""
-    tree = ast.parse(source)
+    tree = syntax_tree(source)
     names = dict(_imported(tree))
     if not names:
         return

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 from edged.cli.completion import Usage, usage_of
 from edged.cli.main import VERBS
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.sources import syntax_tree
 
 
 def test_the_architecture_is_one_page_that_names_every_chapter_and_nothing_else() -> None:
@@ -33,7 +34,7 @@ def test_every_chapter_says_what_it_is_for() -> None:
     silent = [
         str(path.parent)
         for path in (REPOSITORY / "edged").rglob("__init__.py")
-        if len(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "") < 30
+        if len(ast.get_docstring(syntax_tree(path.read_text(encoding="utf-8"))) or "") < 30
     ]
     assert silent == []
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edged.cli.main import VERBS
+from tests.bench.sources import syntax_tree
 from tests.promises import promise
 
 ROOT = Path(__file__).resolve().parents[2] / "edged"
@@ -50,7 +51,7 @@ def test_no_text_that_is_told_over_mcp_names_a_program() -> None:
         for folder in TOLD_OVER_MCP
         for path in (ROOT / folder).rglob("*.py")
         if not str(path.relative_to(ROOT)).startswith(OWNERS_ALONE)
-        for text in told(ast.parse(path.read_text(encoding="utf-8")))
+        for text in told(syntax_tree(path.read_text(encoding="utf-8")))
         if PROGRAM.search(text)
     ]
     assert found == []

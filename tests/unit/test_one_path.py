@@ -6,6 +6,7 @@ import ast
 import functools
 from pathlib import Path
 
+from tests.bench.sources import syntax_tree
 from tests.promises import promise
 
 ROOT = Path(__file__).resolve().parents[2] / "edged"
@@ -18,7 +19,7 @@ def attributes() -> frozenset[tuple[str, str]]:
     return frozenset(
         (path.relative_to(ROOT).parts[0], node.attr)
         for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_tree(path.read_text()))
         if isinstance(node, ast.Attribute)
     )
 
@@ -47,7 +48,7 @@ def test_besides_the_engine_only_the_talks_of_probe_and_drafts_open_a_line() -> 
     opened = {
         path.relative_to(ROOT).as_posix()
         for path in ROOT.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(syntax_tree(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"open_link", "_open_link"}

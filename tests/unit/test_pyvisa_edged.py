@@ -14,6 +14,7 @@ import edged
 import pyvisa_edged
 from pyvisa_edged.place import bench_at
 from pyvisa_edged.refusal import told
+from tests.bench.sources import syntax_tree
 from tests.promises import promise
 
 FOLDER = Path(pyvisa_edged.__file__).parent
@@ -23,7 +24,7 @@ FOLDER = Path(pyvisa_edged.__file__).parent
 def test_it_imports_pyvisa_and_the_standard_library_alone() -> None:
     imported = set()
     for module in FOLDER.glob("*.py"):
-        for node in ast.walk(ast.parse(module.read_text())):
+        for node in ast.walk(syntax_tree(module.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):

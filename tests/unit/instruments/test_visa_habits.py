@@ -13,6 +13,7 @@ from edged.profiles.model import Connection
 from edged.transports.message import MessageLink
 from edged.transports.serial import SerialLink
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.sources import syntax_tree
 
 SOURCES = sorted(
     path
@@ -26,7 +27,7 @@ def calls() -> list[tuple[str, str]]:
     return [
         (path.name, node.func.attr)
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(syntax_tree(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     ]
 
