@@ -44,6 +44,24 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "fetch": ("INIT",),
         "trigger": ("TRIG:SOUR BUS", "INIT"),
     },
+    "keysight_34401a": {
+        "fetch": ("INIT",),
+        "trigger": ("TRIG:SOUR BUS", "INIT"),
+    },
+    "keysight_34410a": {
+        "fetch": ("INIT",),
+        "trigger": ("TRIG:SOUR BUS", "INIT"),
+    },
+    "keysight_33220a": {
+        "set_amplitude": ("OUTP:LOAD INF",),
+        "set_offset": ("OUTP:LOAD INF", "VOLT 0.02"),
+        "trigger_burst": ("TRIG:SOUR BUS", "BURS:STAT ON"),
+    },
+    "keysight_33522b": {
+        "set_amplitude": ("OUTP{channel}:LOAD INF",),
+        "set_offset": ("OUTP{channel}:LOAD INF", "SOUR{channel}:VOLT 0.002"),
+        "trigger_burst": ("TRIG1:SOUR BUS", "SOUR1:BURS:STAT ON"),
+    },
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},

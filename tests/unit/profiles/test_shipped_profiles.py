@@ -25,6 +25,10 @@ REAL_ANSWERS = {
     "KEYSIGHT TECHNOLOGIES,34461A,MY53218366,A.02.14": "keysight_34461a",
     "Agilent Technologies,34461A,MY53204321,A.01.08-02.22-00.08-00.35-01-01": "keysight_34461a",
     "Keysight Technologies,34465A,MY54506462,A.02.14-02.40-02.14-00.49-03-01": "keysight_34465a",
+    "HEWLETT-PACKARD,34401A,0,11-5-2": "keysight_34401a",
+    "Agilent Technologies,34410A,MY47006594,2.35-2.35-0.09-46-09": "keysight_34410a",
+    "Agilent Technologies,33220A,MY44036372,2.02-2.02-22-2": "keysight_33220a",
+    "Agilent Technologies,33522B,MY52802702,2.09-1.19-2.00-52-00": "keysight_33522b",
     "KEITHLEY INSTRUMENTS,MODEL DMM6500,04592448,1.7.12b": "keithley_dmm6500",
     "RIGOL TECHNOLOGIES,DS1054Z,DS1ZA170500001,00.04.04.SP4": "rigol_ds1054z",
     "Siglent Technologies,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
@@ -72,6 +76,9 @@ STRANGERS = (
     "ROHDE&SCHWARZ,HMP2020,109401,HW50020003/SW2.70",
     "Keysight Technologies,34470A,MY53218366,A.02.14",
     "Keysight Technologies,34460A,MY53218366,A.02.14",
+    "Agilent Technologies,34411A,MY46001234,2.35-2.35-0.09-46-09",
+    "Agilent Technologies,33521A,MY50000101,1.12-1.19-1.50-50-00",
+    "Agilent Technologies,33521B,MY52700101,2.09-1.19-2.00-52-00",
 )
 """Relatives with other limits or other words: no profile here is for them."""
 
