@@ -39,19 +39,21 @@ TRIES = 3
 two messages that were sent apart reach them together; what works is not lost three times."""
 LOST: Mapping[str, Any] = {"is_error": True, "error": {"code": "timeout"}}
 
+RIGOL_DG: Mapping[str, tuple[str, ...]] = {
+    "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
+    "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
+    "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
+}
+TRIGGERED: Mapping[str, tuple[str, ...]] = {
+    "fetch": ("INIT",),
+    "trigger": ("TRIG:SOUR BUS", "INIT"),
+}
+"""Of meters that speak as the 34461A does."""
+
 PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "keysight_34461a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
-    },
-    "keysight_34401a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
-    },
-    "keysight_34410a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
-    },
+    "keysight_34461a": TRIGGERED,
+    "keysight_34401a": TRIGGERED,
+    "keysight_34410a": TRIGGERED,
     "keysight_33220a": {
         "set_amplitude": ("OUTP:LOAD INF",),
         "set_offset": ("OUTP:LOAD INF", "VOLT 0.02"),
@@ -69,10 +71,7 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "keysight_e3647a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_e3648a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_e3649a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
-    "keysight_34465a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
-    },
+    "keysight_34465a": TRIGGERED,
     "keithley_2400": {
         "measure": (":OUTP ON",),
         "measure_resistance": (":OUTP ON",),
@@ -103,11 +102,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "get_statistics": (":READ?",),
         "read_many": (":SENS:VOLT:NPLC 0.0005",),
     },
-    "rigol_dg1022z": {
-        "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
-        "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
-        "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
-    },
+    "rigol_dg1022z": RIGOL_DG,
+    "rigol_dg1032z": RIGOL_DG,
+    "rigol_dg1062z": RIGOL_DG,
     "rigol_ds1054z": {
         "capture_waveform": (":CHAN{channel}:DISP ON",),
         "capture_memory": (
@@ -120,6 +117,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
         "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
     },
+    "siglent_sdm3055": TRIGGERED,
+    "siglent_sdm3065x": TRIGGERED,
     "siglent_sds1104xe": {
         "set_edge_trigger": ("C{channel}:VDIV 10V",),
         "capture_waveform": ("MSIZ 14K",),

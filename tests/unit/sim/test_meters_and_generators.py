@@ -102,6 +102,31 @@ def test_the_34410a_integrates_over_steps_of_its_own() -> None:
     assert meter.number("RES:RANG?") == 1e9
 
 
+def test_a_siglent_meter_takes_a_range_with_its_unit() -> None:
+    meter = PretendedBench().add("siglent_sdm3055")
+    meter.tell("CONF:VOLT:DC 200mV")
+    assert meter.number("VOLT:DC:RANG?") == 0.2
+    meter.tell("CONF:CURR:DC 2A", "CURR:DC:NPLC 0.4")
+    assert (meter.number("CURR:DC:RANG?"), meter.number("CURR:DC:NPLC?")) == (2, 1)
+    assert meter.raw("CONF:CURR:DC 20A") is None
+    assert meter.error() == -222
+    assert meter.number("CURR:DC:RANG?") == 2
+    assert meter.raw("VOLT:AC:NPLC 1") is None
+    assert meter.error() == -113
+
+
+@pytest.mark.parametrize(("model", "hertz"), [("rigol_dg1032z", 30e6), ("rigol_dg1062z", 60e6)])
+def test_a_sine_of_the_dg1022zs_sisters_is_faster_and_their_square_is_not(
+    model: str, hertz: float
+) -> None:
+    generator = PretendedBench().add(model)
+    generator.tell(f":SOUR1:FREQ {hertz}")
+    generator.raw(f":SOUR1:FREQ {hertz + 1}")
+    assert generator.error() == -222
+    generator.tell(":SOUR1:FUNC SQU")
+    assert generator.number(":SOUR1:FREQ?") == 25e6
+
+
 def test_a_correction_of_the_lcr_meter_runs_on_and_its_register_tells() -> None:
     bench = PretendedBench()
     meter = bench.add("keysight_e4980a")

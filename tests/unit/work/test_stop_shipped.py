@@ -28,6 +28,8 @@ GIVES_NOTHING = frozenset(
         "keysight_34461a",
         "keysight_34465a",
         "rigol_ds1054z",
+        "siglent_sdm3055",
+        "siglent_sdm3065x",
         "siglent_sds1104xe",
         "tektronix_tbs1000c",
     }
