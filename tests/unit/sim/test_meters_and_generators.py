@@ -102,6 +102,18 @@ def test_the_34410a_integrates_over_steps_of_its_own() -> None:
     assert meter.number("RES:RANG?") == 1e9
 
 
+def test_a_range_of_the_2000_is_asked_for_by_what_is_expected() -> None:
+    meter = PretendedBench().add("keithley_2000")
+    meter.tell("CONF:VOLT:AC", "VOLT:AC:RANG 757.5", "VOLT:AC:NPLC 0.1")
+    assert meter.ask("FUNC?") == '"VOLT:AC"'
+    assert (meter.number("VOLT:AC:RANG?"), meter.ask("VOLT:AC:RANG:AUTO?")) == (750, "0")
+    assert meter.raw("VOLT:DC:RANG 1011") is None
+    assert meter.error() == -222
+    meter.tell("CONF:RES", "RES:NPLC 10", "RES:AVER:COUN 3", "RES:AVER:STAT ON")
+    assert meter.number("READ?") == pytest.approx(10, rel=1e-2)
+    assert meter.took_s > 1
+
+
 def test_a_siglent_meter_takes_a_range_with_its_unit() -> None:
     meter = PretendedBench().add("siglent_sdm3055")
     meter.tell("CONF:VOLT:DC 200mV")

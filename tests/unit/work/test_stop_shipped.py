@@ -22,6 +22,7 @@ from tests.promises import promise
 
 GIVES_NOTHING = frozenset(
     {
+        "keithley_2000",
         "keithley_dmm6500",
         "keysight_34401a",
         "keysight_34410a",
