@@ -39,10 +39,30 @@ TRIES = 3
 two messages that were sent apart reach them together; what works is not lost three times."""
 LOST: Mapping[str, Any] = {"is_error": True, "error": {"code": "timeout"}}
 
+RIGOL_DG: Mapping[str, tuple[str, ...]] = {
+    "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
+    "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
+    "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
+}
+TRIGGERED: Mapping[str, tuple[str, ...]] = {
+    "fetch": ("INIT",),
+    "trigger": ("TRIG:SOUR BUS", "INIT"),
+}
+"""Of meters that speak as the 34461A does."""
+
 PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "keysight_34461a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
+    "keysight_34461a": TRIGGERED,
+    "keysight_34401a": TRIGGERED,
+    "keysight_34410a": TRIGGERED,
+    "keysight_33220a": {
+        "set_amplitude": ("OUTP:LOAD INF",),
+        "set_offset": ("OUTP:LOAD INF", "VOLT 0.02"),
+        "trigger_burst": ("TRIG:SOUR BUS", "BURS:STAT ON"),
+    },
+    "keysight_33522b": {
+        "set_amplitude": ("OUTP{channel}:LOAD INF",),
+        "set_offset": ("OUTP{channel}:LOAD INF", "SOUR{channel}:VOLT 0.002"),
+        "trigger_burst": ("TRIG1:SOUR BUS", "SOUR1:BURS:STAT ON"),
     },
     "keysight_34970a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
     "keysight_34972a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
@@ -53,10 +73,7 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "keysight_e3647a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_e3648a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
     "keysight_e3649a": {"set_voltage": ("INST:NSEL {channel};:VOLT:RANG HIGH",)},
-    "keysight_34465a": {
-        "fetch": ("INIT",),
-        "trigger": ("TRIG:SOUR BUS", "INIT"),
-    },
+    "keysight_34465a": TRIGGERED,
     "keithley_2400": {
         "measure": (":OUTP ON",),
         "measure_resistance": (":OUTP ON",),
@@ -106,11 +123,9 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "set_gas_flow": ("C3", "A0"),
     },
-    "rigol_dg1022z": {
-        "set_offset": (":SOUR{channel}:APPL:DC 1000,1,0",),
-        "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
-        "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
-    },
+    "rigol_dg1022z": RIGOL_DG,
+    "rigol_dg1032z": RIGOL_DG,
+    "rigol_dg1062z": RIGOL_DG,
     "rigol_ds1054z": {
         "capture_waveform": (":CHAN{channel}:DISP ON",),
         "capture_memory": (
@@ -123,6 +138,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
         "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
     },
+    "siglent_sdm3055": TRIGGERED,
+    "siglent_sdm3065x": TRIGGERED,
     "siglent_sds1104xe": {
         "set_edge_trigger": ("C{channel}:VDIV 10V",),
         "capture_waveform": ("MSIZ 14K",),

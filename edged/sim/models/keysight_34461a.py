@@ -123,12 +123,12 @@ def set_range(unit: Truevolt, call: SimCall, function: str) -> None:
     """``…:RANG``, also with MIN."""
     meter.set_range(unit, call, function)
     if call.text(0).upper() in ("MIN", "MINIMUM"):
-        unit.settings[function].range = FUNCTIONS[function].ranges[0]
+        unit.settings[function].range = unit.functions[function].ranges[0]
 
 
 def get_range(unit: Truevolt, call: SimCall, function: str) -> str:
     """``…:RANG?``, also with MIN or MAX."""
-    ranges = FUNCTIONS[function].ranges
+    ranges = unit.functions[function].ranges
     if call.has(0):
         return _number(call.choice(0, {"MINimum": ranges[0], "MAXimum": ranges[-1]}))
     return _number(unit.settings[function].range)
@@ -253,53 +253,53 @@ BANDED_WORDS: Final = {
 }
 
 
-def _per_function() -> dict[str, Any]:
-    """The headers that every measuring function has for itself."""
+def per_function(
+    functions: Mapping[str, MeterFunction], *, banded: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The headers that every measuring function has for itself; ``banded``: those of AC."""
     table = meter.function_words(
         "[:SENSe]",
-        FUNCTIONS,
+        functions,
         each={},
         ranged=RANGED_WORDS,
         clocked=CLOCKED_WORDS,
-        banded=BANDED_WORDS,
+        banded=banded,
     )
-    for name, function in FUNCTIONS.items():
+    for name, function in functions.items():
         table |= below(f":CONFigure{function.header}", name, {"": configure})
         table |= below(f":MEASure{function.header}", name, {"?": measure})
     return table
 
 
-VOCABULARY: Final = Vocabulary(
-    {
-        **_per_function(),
-        ":CONFigure?": configuration,
-        "[:SENSe]:FUNCtion[:ON]": set_function,
-        "[:SENSe]:FUNCtion[:ON]?": lambda u, _c: f'"{u.function}"',
-        ":READ?": take_readings,
-        ":INITiate[:IMMediate]": initiate,
-        ":FETCh?": fetch,
-        ":ABORt": abort,
-        "*OPT?": lambda _u, _c: "0",
-        "*TRG": trigger,
-        ":SAMPle:COUNt": set_samples,
-        ":SAMPle:COUNt?": lambda u, _c: f"{u.samples:+d}",
-        ":TRIGger:SOURce": set_trigger,
-        ":TRIGger:SOURce?": lambda u, _c: u.trigger,
-        ":DATA:POINts?": lambda u, _c: f"{len(u.memory):+d}",
-        ":ROUTe:TERMinals?": lambda _u, _c: "FRON",
-        ":DISPlay:TEXT[:DATA]": show_text,
-        ":DISPlay:TEXT:CLEar": lambda _u, _c: None,
-        ":SYSTem:BEEPer[:IMMediate]": lambda _u, _c: None,
-        ":SYSTem:VERSion?": lambda _u, _c: "+1994.0",
-        ":SYSTem:LFRequency?": lambda _u, _c: "+50",
-    }
-)
+WORDS: Final[Mapping[str, Any]] = {
+    ":CONFigure?": configuration,
+    "[:SENSe]:FUNCtion[:ON]": set_function,
+    "[:SENSe]:FUNCtion[:ON]?": lambda u, _c: f'"{u.function}"',
+    ":READ?": take_readings,
+    ":INITiate[:IMMediate]": initiate,
+    ":FETCh?": fetch,
+    ":ABORt": abort,
+    "*OPT?": lambda _u, _c: "0",
+    "*TRG": trigger,
+    ":SAMPle:COUNt": set_samples,
+    ":SAMPle:COUNt?": lambda u, _c: f"{u.samples:+d}",
+    ":TRIGger:SOURce": set_trigger,
+    ":TRIGger:SOURce?": lambda u, _c: u.trigger,
+    ":DATA:POINts?": lambda u, _c: f"{len(u.memory):+d}",
+    ":ROUTe:TERMinals?": lambda _u, _c: "FRON",
+    ":DISPlay:TEXT[:DATA]": show_text,
+    ":DISPlay:TEXT:CLEar": lambda _u, _c: None,
+    ":SYSTem:BEEPer[:IMMediate]": lambda _u, _c: None,
+    ":SYSTem:VERSion?": lambda _u, _c: "+1994.0",
+    ":SYSTem:LFRequency?": lambda _u, _c: "+50",
+}
+"""The headers that are not of one function."""
 
 MODEL: Final = ModelSpec(
     idn="Keysight Technologies,34461A,{serial},A.02.14-02.40-02.14-00.49-01-01",
     serial="MY{number:08d}",
     first_number=54506462,
     dialect=Dialect(latency_s=0.001),
-    vocabulary=VOCABULARY,
+    vocabulary=Vocabulary({**per_function(FUNCTIONS, banded=BANDED_WORDS), **WORDS}),
     build=Truevolt,
 )

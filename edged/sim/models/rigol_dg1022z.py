@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.models.families.generator import Generator, GeneratorOutput
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
@@ -60,9 +60,10 @@ class Modes:
 
 
 class Dg1022z(Generator):
-    """The state of one unit."""
+    """The state of one unit; ``highest_hz`` is by the waveform."""
 
     volts_pp = 5.0
+    highest_hz: ClassVar[Mapping[str, float]] = HIGHEST_HZ
 
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
@@ -89,24 +90,23 @@ def _switch(is_on: bool) -> str:
     return "ON" if is_on else "OFF"
 
 
-def _hertz(call: SimCall, place: int, function: str) -> float:
-    return call.number(
-        place, lowest=LOWEST_HZ, highest=HIGHEST_HZ[function], default=1000.0, unit="HZ"
-    )
+def _hertz(unit: Dg1022z, call: SimCall, place: int, function: str) -> float:
+    highest = unit.highest_hz[function]
+    return call.number(place, lowest=LOWEST_HZ, highest=highest, default=1000.0, unit="HZ")
 
 
 def set_function(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FUNC SIN``: a frequency that the function cannot have comes down."""
     output = unit.output(call)
     output.function = call.choice(0, FUNCTIONS)
-    output.hertz = min(output.hertz, HIGHEST_HZ[output.function])
+    output.hertz = min(output.hertz, unit.highest_hz[output.function])
     output.apply()
 
 
 def set_frequency(unit: Dg1022z, call: SimCall) -> None:
     """``:SOUR1:FREQ``."""
     output = unit.output(call)
-    output.hertz = _hertz(call, 0, output.function)
+    output.hertz = _hertz(unit, call, 0, output.function)
     output.apply()
 
 
@@ -182,7 +182,7 @@ def apply(unit: Dg1022z, call: SimCall, function: str) -> None:
     """``:SOUR1:APPL:SIN f,a,o,p``: everything at once; nothing where one cannot be."""
     output = unit.output(call)
     before = output.function
-    hertz = _hertz(call, 0, function) if call.has(0) else 1000.0
+    hertz = _hertz(unit, call, 0, function) if call.has(0) else 1000.0
     swing = call.number(1, lowest=0.0, highest=20.0, default=5.0) if call.has(1) else 5.0
     middle = call.number(2, lowest=-10.0, highest=10.0, default=0.0) if call.has(2) else 0.0
     phase = call.number(3, lowest=0.0, highest=360.0, default=0.0) if call.has(3) else 0.0
@@ -228,7 +228,7 @@ def load(unit: Dg1022z, call: SimCall) -> str:
 
 def set_sweep(unit: Dg1022z, call: SimCall, what: str) -> None:
     """``:SOUR1:SWE:TIME`` or ``:SOUR1:FREQ:STAR``."""
-    lowest, highest = (0.001, 500.0) if what == "TIME" else (LOWEST_HZ, 25e6)
+    lowest, highest = (0.001, 500.0) if what == "TIME" else (LOWEST_HZ, unit.highest_hz["SIN"])
     unit.mode(call).sweep[what] = call.number(0, lowest=lowest, highest=highest)
 
 

@@ -40,6 +40,105 @@ def test_what_a_siglent_generator_cannot_do_it_ignores_in_silence() -> None:
     assert generator.raw("C1:BSWV:FRQ?") is None
 
 
+@pytest.mark.parametrize("model", ["keysight_33220a", "keysight_33522b"])
+def test_a_level_that_cannot_be_is_set_as_near_as_can_be_and_told(model: str) -> None:
+    generator = PretendedBench().add(model)
+    assert generator.number("OUTP:LOAD?") == 50
+    generator.tell("VOLT 4", "VOLT:OFFS 3")
+    generator.raw("VOLT:OFFS 4")
+    assert generator.error() == -222
+    assert generator.number("VOLT:OFFS?") == 3
+    generator.raw("VOLT 9")
+    assert generator.error() == -221
+    assert (generator.number("VOLT?"), generator.number("VOLT:OFFS?")) == (9, 0.5)
+
+
+def test_a_ramp_of_the_33220a_takes_the_frequency_down() -> None:
+    generator = PretendedBench().add("keysight_33220a")
+    generator.tell("FREQ 20e6")
+    generator.raw("FUNC RAMP")
+    assert generator.error() == -221
+    assert generator.number("FREQ?") == 200e3
+    assert generator.raw("OUTP2?") is None
+    assert generator.error() == -114
+
+
+def test_what_the_33522b_believes_of_a_load_is_each_channels_own() -> None:
+    bench = PretendedBench()
+    generator = bench.add("keysight_33522b")
+    generator.tell("SOUR1:VOLT 2", "OUTP1 ON", "OUTP1:LOAD INF", "SOUR2:PHAS 90")
+    assert (generator.number("SOUR1:VOLT?"), generator.number("SOUR2:VOLT?")) == (4, 0.1)
+    assert (generator.number("OUTP1:LOAD?"), generator.number("OUTP2:LOAD?")) == (9.9e37, 50)
+    signal = bench.world.signal()
+    assert signal is not None
+    assert signal.wave.volts_pp == 4
+
+
+def test_a_bus_trigger_is_ignored_where_no_burst_waits_for_it() -> None:
+    generator = PretendedBench().add("keysight_33220a")
+    generator.raw("*TRG")
+    assert generator.error() == -211
+    generator.tell("TRIG:SOUR BUS", "BURS:STAT ON", "*TRG")
+
+
+def test_the_34401a_knows_no_auto_no_abort_and_no_band_of_its_own_for_volts() -> None:
+    meter = PretendedBench().add("keysight_34401a")
+    for line, code in (("CONF:VOLT:DC AUTO", -224), ("ABOR", -113), ("VOLT:AC:BAND 3", -113)):
+        assert meter.raw(line) is None
+        assert meter.error() == code
+    meter.tell("CONF:VOLT:AC DEF", "DET:BAND 200", "SYST:REM")
+    assert meter.number("DET:BAND?") == 200
+    assert meter.raw("CONF:CURR:DC 4") is None
+    assert meter.error() == -222
+    meter.tell("CONF:CURR:DC 0.001")
+    assert meter.number("CURR:DC:RANG?") == 0.01
+
+
+def test_the_34410a_integrates_over_steps_of_its_own() -> None:
+    meter = PretendedBench().add("keysight_34410a")
+    assert meter.number("VOLT:DC:NPLC?") == 1
+    meter.tell("VOLT:DC:NPLC 0.007", "CONF:RES 1E9")
+    assert meter.number("VOLT:DC:NPLC?") == 0.02
+    assert meter.number("RES:RANG?") == 1e9
+
+
+def test_a_range_of_the_2000_is_asked_for_by_what_is_expected() -> None:
+    meter = PretendedBench().add("keithley_2000")
+    meter.tell("CONF:VOLT:AC", "VOLT:AC:RANG 757.5", "VOLT:AC:NPLC 0.1")
+    assert meter.ask("FUNC?") == '"VOLT:AC"'
+    assert (meter.number("VOLT:AC:RANG?"), meter.ask("VOLT:AC:RANG:AUTO?")) == (750, "0")
+    assert meter.raw("VOLT:DC:RANG 1011") is None
+    assert meter.error() == -222
+    meter.tell("CONF:RES", "RES:NPLC 10", "RES:AVER:COUN 3", "RES:AVER:STAT ON")
+    assert meter.number("READ?") == pytest.approx(10, rel=1e-2)
+    assert meter.took_s > 1
+
+
+def test_a_siglent_meter_takes_a_range_with_its_unit() -> None:
+    meter = PretendedBench().add("siglent_sdm3055")
+    meter.tell("CONF:VOLT:DC 200mV")
+    assert meter.number("VOLT:DC:RANG?") == 0.2
+    meter.tell("CONF:CURR:DC 2A", "CURR:DC:NPLC 0.4")
+    assert (meter.number("CURR:DC:RANG?"), meter.number("CURR:DC:NPLC?")) == (2, 1)
+    assert meter.raw("CONF:CURR:DC 20A") is None
+    assert meter.error() == -222
+    assert meter.number("CURR:DC:RANG?") == 2
+    assert meter.raw("VOLT:AC:NPLC 1") is None
+    assert meter.error() == -113
+
+
+@pytest.mark.parametrize(("model", "hertz"), [("rigol_dg1032z", 30e6), ("rigol_dg1062z", 60e6)])
+def test_a_sine_of_the_dg1022zs_sisters_is_faster_and_their_square_is_not(
+    model: str, hertz: float
+) -> None:
+    generator = PretendedBench().add(model)
+    generator.tell(f":SOUR1:FREQ {hertz}")
+    generator.raw(f":SOUR1:FREQ {hertz + 1}")
+    assert generator.error() == -222
+    generator.tell(":SOUR1:FUNC SQU")
+    assert generator.number(":SOUR1:FREQ?") == 25e6
+
+
 def test_a_correction_of_the_lcr_meter_runs_on_and_its_register_tells() -> None:
     bench = PretendedBench()
     meter = bench.add("keysight_e4980a")
