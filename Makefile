@@ -95,9 +95,8 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 	$(PY) -m edged.runs.states > docs/states.md
 	$(PY) -m edged.profiles.format.schema > docs/profile.schema.json
 	$(PY) docs/reference.py
-	@# Not --quiet: that keeps it from counting the warnings which end it.
-	$(PY) -m mkdocs build 2>&1 | sed '/^INFO/d'
-	@echo "the site is in site/"
+	$(PY) docs/render.py
+	@echo "the site is in site/: open site/index.html"
 
 deb: $(VENV)/.ok ## build dist/edged_VERSION_all.deb, for every Debian since bookworm
 	@PYTHON=$(CURDIR)/$(PY) packaging/build_deb

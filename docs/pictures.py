@@ -1,13 +1,15 @@
-"""Take the pictures of the bench page anew, from a simulated bench on which something happens.
+"""Take the pictures anew, from a simulated bench on which something happens.
 
-``python docs/pictures.py FOLDER`` writes each view in light and dark at 390, 1440 and 2560 pixels;
-``--readme`` writes docs/page.png alone. Needs chromium and chromium-driver.
+``python docs/pictures.py FOLDER`` writes each view of the bench page in light and dark at 390, 1440
+and 2560 pixels;
+``--docs`` writes docs/pictures/page.png and page-dark.png alone. Needs chromium and its driver.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -16,6 +18,8 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -164,21 +168,46 @@ def engine_with(*arguments: str) -> Iterator[EngineProcess]:
             yield engine
 
 
+SHOWN = Path(__file__).with_name("pictures")
+LARGEST_BYTES = 150_000
+
+
+def shown(browser: Browser) -> None:
+    """What the documentation shows."""
+    SHOWN.mkdir(exist_ok=True)
+    with engine_with() as engine:
+        begin(engine)
+        time.sleep(8 * SETTLED_S)  # noqa: TID251 - until there is something to see
+        for scheme, name in (("light", "page"), ("dark", "page-dark")):
+            browser.scheme(scheme)
+            path = SHOWN / f"{name}.png"
+            take(browser, engine, "", path)
+            make_small(path)
+    browser.scheme("light")
+
+
+def make_small(path: Path) -> None:
+    """The same in 256 colours: what is drawn, not photographed, has no more."""
+    with Image.open(path) as full:
+        reduced = full.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    packed = io.BytesIO()
+    reduced.save(packed, "PNG", optimize=True)
+    path.write_bytes(packed.getvalue())
+    assert path.stat().st_size <= LARGEST_BYTES, f"{path} is too large: {path.stat().st_size} bytes"
+
+
 STORIES = {"usual": usual, "unusual": unusual, "crowd": crowd}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("var/pictures"))
-    parser.add_argument("--readme", action="store_true", help="docs/page.png alone")
+    parser.add_argument("--docs", action="store_true", help="those in docs/pictures alone")
     parser.add_argument("--story", choices=STORIES, action="append", help="these alone")
     options = parser.parse_args()
     with running_browser() as browser:
-        if options.readme:
-            with engine_with() as engine:
-                begin(engine)
-                time.sleep(8 * SETTLED_S)  # noqa: TID251 - until there is something to see
-                take(browser, engine, "", Path(__file__).with_name("page.png"))
+        if options.docs:
+            shown(browser)
             return 0
         options.folder.mkdir(parents=True, exist_ok=True)
         for name in options.story or STORIES:

@@ -175,14 +175,16 @@ def instruments() -> Iterator[str]:
 def library() -> Iterator[str]:
     yield "# The profiles that ship\n"
     yield f"{MADE}\n"
-    yield "By class and maker, with what was verified, on what and by whom."
+    yield "By class and maker, with what was verified, on what and by whom. Each has a page on the"
+    yield "site: every command, its limits, and what it sends."
     yield "`edged profile docs KEY` is a page to hold against the manual in ten minutes:"
     yield "all that it sends beside what it says. What you tried yourself (`edged profile test`) is"
     yield "listed by `edged profile docs --output DIR`, and told by list_profiles. Yours is not"
     yield "here: [import it](import.md), or [write it](add-your-instrument.md)."
     place = ROOT / "profiles"
     profiles = tuple(load_library([place]).profiles.values())
-    yield from library_lines(profiles, load_reports(place / FOLDER))
+    # On the site its page is linked instead (docs/render.py).
+    yield from library_lines(profiles, load_reports(place / FOLDER), page="../profiles/{}.yaml")
 
 
 def _heartbeats() -> Iterator[str]:

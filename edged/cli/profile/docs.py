@@ -46,7 +46,8 @@ def run(arguments: Sequence[str]) -> int:
     else:
         for key, page in pages.items():
             write_text(options.output / f"{key}.md", page)
-        index = "\n".join(["# Profiles", *library_lines(chosen.profiles, reports)]) + "\n"
+        rows = library_lines(chosen.profiles, reports, page="{}.md")
+        index = "\n".join(["# Profiles", *rows]) + "\n"
         write_text(options.output / "index.md", index)
         print(f"{len(pages)} pages in {options.output}")
     for complaint in chosen.complaints:

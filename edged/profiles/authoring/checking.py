@@ -188,9 +188,15 @@ def trial_lines(trials: Sequence[Trial]) -> list[str]:
 
 
 def library_lines(
-    profiles: Sequence[Profile], trials: Mapping[str, Sequence[Trial]]
+    profiles: Sequence[Profile], trials: Mapping[str, Sequence[Trial]], page: str
 ) -> Iterator[str]:
-    """Profiles as tables, one a class, by maker and model."""
+    """Profiles as tables, one a class, by maker and model.
+
+    Args:
+        profiles: whose rows are wanted.
+        trials: what was tried, by key.
+        page: where a profile is told in full; ``{}`` stands for its key.
+    """
     by_class: dict[str, list[Profile]] = defaultdict(list)
     for profile in profiles:
         by_class[profile.instrument_class].append(profile)
@@ -202,7 +208,7 @@ def library_lines(
             cells = (
                 one.manufacturer,
                 one.model,
-                f"`{one.key}`",
+                f"[`{one.key}`]({page.format(one.key)})",
                 one.status.value,
                 _verified(one, trials.get(one.key, ())),
                 one.source,

@@ -131,8 +131,9 @@ def test_the_library_is_listed_by_class_and_maker_with_what_was_verified_by_whom
         manufacturer="ACME", model="One", serial="17", firmware="1.0", is_simulated=False,
         edged_version="0.1", passed=3, refused=1, failed=0, skipped=2, by="ada",
     )  # fmt: skip
-    lines = list(library_lines([profile(), profile("reviewed", kind="smu")], {"acme": [trial]}))
+    profiles = [profile(), profile("reviewed", kind="smu")]
+    lines = list(library_lines(profiles, {"acme": [trial]}, page="pages/{}.md"))
     text = "\n".join(lines)
     assert text.index("## power supply") < text.index("## smu")
-    assert "| Acme | One | `acme` | imported |" in text
+    assert "| Acme | One | [`acme`](pages/acme.md) | imported |" in text
     assert "3 queries on One 17 (firmware 1.0) by ada, 2026-11-24" in text
