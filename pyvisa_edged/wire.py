@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import socket
 import ssl
@@ -27,6 +28,9 @@ SILENT_S = 50.0
 IDLE_S = 0.5
 """A connection that was not used for so long may have been closed; that is looked at first."""
 MAX_HEAD = 65_536
+MAX_BODY = 16 * 1_048_576
+"""What a bench answers is a tenth of this; whoever announces more is none."""
+NOT_AUTHENTICATED = -33001
 JSON = "application/json"
 VERSION = "2025-06-18"
 ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -148,13 +152,33 @@ class Wire:
     # HTTP
 
     def _exchange(self, method: str, params: Mapping[str, Any], session_id: str) -> Any:
+        reply = self._asked(method, params, session_id)
+        if _code(reply) == NOT_AUTHENTICATED and self._has_new_token():
+            # Who is not known does nothing, so that this is the first time that it is done.
+            reply = self._asked(method, params, session_id)
+        if "error" not in reply:
+            return reply.get("result")
+        error = reply["error"] if isinstance(reply["error"], dict) else {}
+        data = error.get("data")
+        raise told(str(error.get("message", "It failed.")), data if isinstance(data, dict) else {})
+
+    def _has_new_token(self) -> bool:
+        """Take the token that the program has put into its environment since; whether it has."""
+        token = os.environ.get("EDGED_TOKEN", "")
+        if not self._bench.token or token in ("", self._bench.token):
+            return False
+        self._start = self._start.replace(f"Bearer {self._bench.token}", f"Bearer {token}", 1)
+        self._bench = self._bench._replace(token=token)
+        return True
+
+    def _asked(self, method: str, params: Mapping[str, Any], session_id: str) -> dict[str, Any]:
         self._count += 1
         message = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
         try:
             self._settle()
             self._send(_body(message), session_id)
             reply = self._answer()
-        except OSError as broken:
+        except (OSError, ValueError) as broken:
             self.close()
             why = str(broken) or type(broken).__name__
             said = f"The bench at {self._bench.url} did not answer: {why}."
@@ -162,11 +186,7 @@ class Wire:
         if not isinstance(reply, dict):
             self.close()
             raise connection_lost(f"What answers at {self._bench.url} is no bench.")
-        if "error" not in reply:
-            return reply.get("result")
-        error = reply["error"] if isinstance(reply["error"], dict) else {}
-        data = error.get("data")
-        raise told(str(error.get("message", "It failed.")), data if isinstance(data, dict) else {})
+        return reply
 
     def _settle(self) -> None:
         """Take the answer to what was told and not waited for, so that the next is its own."""
@@ -280,6 +300,8 @@ class Wire:
                     yield event
 
     def _read_exactly(self, count: int) -> bytes:
+        if not 0 <= count <= MAX_BODY:
+            raise OSError("its answer is larger than any of a bench's")
         while len(self._buffer) < count:
             self._fill()
         data = bytes(self._buffer[:count])
@@ -335,10 +357,15 @@ def _body(message: Mapping[str, Any]) -> bytes:
     return ENCODER.encode(message).encode("ascii")
 
 
+def _code(reply: Mapping[str, Any]) -> object:
+    error = reply.get("error")
+    return error.get("code") if isinstance(error, dict) else None
+
+
 def _json(data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -42,9 +42,17 @@ class Chain:
     def url(self, front: int = 0, edge: str = EDGE) -> str:
         return f"http://127.0.0.1:{self.front_ports[front]}/mcp/{edge}"
 
-    def token(self, *tools: str, danger: bool = False, sub: str = "ada", edge: str = EDGE) -> str:
+    def token(
+        self,
+        *tools: str,
+        danger: bool = False,
+        sub: str = "ada",
+        edge: str = EDGE,
+        lives_s: int = 300,
+    ) -> str:
         words = ["mint", "--sub", sub, "--edge", edge, "--issuer", self.issuer_url]
         words += ["--tools", ",".join(tools), "--directory", str(self.directory / "issuer")]
+        words += ["--lives-s", str(lives_s)]
         words += ["--danger"] if danger else []
         done = subprocess.run(
             [*EDGED, "dev-issuer", *words], capture_output=True, text=True, check=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -13,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pyvisa
+from pyvisa.constants import StatusCode
+from pyvisa.resources import MessageBasedResource
 
+from pyvisa_edged import EdgedVisaError
 from tests.bench.relay_chain import Chain, a_port, running_chain, wait_for
 from tests.bench.sdk_session import sdk_session
 from tests.promises import promise
@@ -142,6 +147,38 @@ def rpc(chain: Chain, method: str, **params: object) -> Any:
 def waiting(chain: Chain) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = rpc(chain, "approvals.list")["approvals"]
     return found
+
+
+@contextlib.contextmanager
+def program(chain: Chain) -> Iterator[MessageBasedResource]:
+    """A program of PyVISA's with psu1 open, as its environment says."""
+    rm = pyvisa.ResourceManager(f"{chain.url()}@edged")
+    try:
+        unit = rm.open_resource("psu1", read_termination="\n")
+        assert isinstance(unit, MessageBasedResource)
+        yield unit
+    finally:
+        rm.close()
+
+
+@promise("visa.permission")
+def test_a_visa_program_is_told_of_an_expired_token_and_goes_on_with_a_new_one(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGED_TOKEN", chain.token("send_scpi", lives_s=4))
+    with program(chain) as unit:
+        assert unit.query("*IDN?").startswith("RIGOL")
+
+        def is_refused() -> bool:
+            try:
+                unit.query("*IDN?")
+            except EdgedVisaError as refused:
+                return refused.error_code == StatusCode.error_no_permission
+            return False
+
+        wait_for(is_refused)
+        monkeypatch.setenv("EDGED_TOKEN", chain.token("send_scpi"))
+        assert unit.query("*IDN?").startswith("RIGOL")
 
 
 @promise("dry-run.every-road")

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import pyvisa
 from pyvisa.constants import StatusCode
 
 import edged
 import pyvisa_edged
 from pyvisa_edged.place import bench_at
 from pyvisa_edged.refusal import told
+from tests.bench.answering_server import answering_server
 from tests.bench.sources import syntax_tree
 from tests.promises import promise
 
@@ -56,3 +58,18 @@ def test_a_refusal_outlives_being_sent_to_another_process() -> None:
         -221,
         str(refused),
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"garbage", b"[]", b"\xff\xfe", b"[" * 100_000, b"x" * 17_000_000],
+    ids=["text", "a list", "no text", "deep", "much"],
+)
+def test_whatever_answers_that_is_no_bench_is_said_to_be_none(body: bytes) -> None:
+    with answering_server() as server:
+        server.answer(body)
+        rm = pyvisa.ResourceManager(f"http://127.0.0.1:{server.port}/mcp@edged")
+        with pytest.raises(pyvisa_edged.EdgedVisaError) as lost:
+            rm.list_resources()
+        assert lost.value.error_code == StatusCode.error_connection_lost
+        rm.close()
