@@ -13,6 +13,7 @@ from edged.cli.shared.options import (
     add_engine_options,
     connect,
     parse_arguments,
+    schema_of_parameters,
 )
 from edged.cli.shared.output import print_dry_run, print_result, show
 from edged.errors import Invalid
@@ -44,6 +45,7 @@ def run(arguments: Sequence[str]) -> int:
     client = connect(options)
     schema = _schema_of(client, options.tool)
     try:
+        schema = _with_parameters(client, options.words, schema)
         typed = parse_arguments(options.words, schema)
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
@@ -54,6 +56,21 @@ def run(arguments: Sequence[str]) -> int:
         "tools/call", {"name": options.tool, "arguments": typed}, timeout_s=options.timeout
     )
     return show(answer, options, print_dry_run if options.dry_run else print_result)
+
+
+def _with_parameters(
+    client: RpcClient, words: Sequence[str], schema: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The schema, with that of the command or sequence which the words name inside of it."""
+    if schema is None or not any(word.startswith("parameters.") for word in words):
+        return schema
+    named = parse_arguments([word for word in words if not word.startswith("parameters.")], schema)
+    for field, of in {"command_name": "commands", "sequence_name": "sequences"}.items():
+        if field in named and "instrument_id" in named:
+            inner = schema_of_parameters(client, named["instrument_id"], named[field], of=of)
+            if inner is not None:
+                return {**schema, "properties": {**schema["properties"], "parameters": inner}}
+    return schema
 
 
 def _schema_of(client: RpcClient, name: str) -> Mapping[str, Any] | None:

@@ -17,7 +17,7 @@ from edged.cli.shared.options import (
     add_dry_run_option,
     add_engine_options,
     connect,
-    parse_arguments,
+    read_parameters,
 )
 from edged.cli.shared.output import print_dry_run, print_fields, print_json, print_table, show
 from edged.errors import Invalid
@@ -67,7 +67,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
     try:
-        parameters = parse_arguments(options.words, None)
+        parameters = read_parameters(
+            client, options.instrument, options.sequence, options.words, of="sequences"
+        )
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from edged.cli.shared.options import add_engine_options, connect, parse_arguments
+from edged.cli.shared.options import add_engine_options, connect, read_parameters
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
 from edged.errors import Invalid
 from edged.host import ExitStatus
@@ -96,7 +96,7 @@ def _stop(client: RpcClient, options: argparse.Namespace) -> int:
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
     try:
-        parameters = parse_arguments(options.words, None)
+        parameters = read_parameters(client, options.instrument, options.command, options.words)
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE

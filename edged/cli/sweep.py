@@ -20,8 +20,8 @@ from edged.cli.shared.options import (
     connect,
     finite,
     number,
-    parse_arguments,
     positive,
+    read_parameters,
 )
 from edged.cli.shared.output import (
     cell,
@@ -160,7 +160,7 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
     try:
-        wishes = _wishes(options)
+        wishes = _wishes(client, options)
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE
@@ -178,13 +178,13 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     return ExitStatus.OK if is_as_asked else ExitStatus.FAILED
 
 
-def _wishes(options: argparse.Namespace) -> dict[str, Any]:
+def _wishes(client: RpcClient, options: argparse.Namespace) -> dict[str, Any]:
     wishes: dict[str, Any] = {
         "instrument_id": options.instrument,
         "command_name": options.command,
         "target_value": options.target,
         "sweep_rate": options.rate,
-        "parameters": parse_arguments(options.words, None),
+        "parameters": read_parameters(client, options.instrument, options.command, options.words),
         "settle_ms": options.settle,
         "dwell_ms": options.dwell,
     }
@@ -197,7 +197,7 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
     if options.dry_run:
         wishes[DRY_RUN] = True
     if options.measure:
-        wishes["measure"] = [_measure(words) for words in options.measure]
+        wishes["measure"] = [_measure(client, words) for words in options.measure]
     if options.stop_when:
         column, op, value, then = options.stop_when
         try:
@@ -208,13 +208,13 @@ def _wishes(options: argparse.Namespace) -> dict[str, Any]:
     return wishes
 
 
-def _measure(words: Sequence[str]) -> dict[str, Any]:
+def _measure(client: RpcClient, words: Sequence[str]) -> dict[str, Any]:
     if len(words) < 2:
         raise Invalid(f"--measure {words[0]}: name an instrument and a command of it.")
     return {
         "instrument_id": words[0],
         "command_name": words[1],
-        "parameters": parse_arguments(words[2:], None),
+        "parameters": read_parameters(client, words[0], words[1], words[2:]),
     }
 
 

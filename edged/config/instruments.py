@@ -11,7 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -97,13 +97,24 @@ def _lines(why_not: Callable[[str], str]) -> Callable[[Value, Path], tuple[str, 
 def _fields(
     value: Value, needed: tuple[str, ...], more: tuple[str, ...], like: str
 ) -> dict[str, Value]:
-    if not isinstance(value.data, dict) or not set(needed) <= set(value.data):
+    if not isinstance(value.data, dict):
         raise BadValue(f"must be {like}", value)
+    # A misspelt name is told before the one that is missing because of it.
     for name, entry in value.data.items():
         if name not in needed and name not in more:
-            told = ", ".join((*needed, *more))
-            raise BadValue(f"has the unknown field {name} (there are {told})", entry)
+            hint = _hint(name, (*needed, *more))
+            raise BadValue(f"has the unknown field {name}{hint}", entry)
+    if not set(needed) <= set(value.data):
+        raise BadValue(f"must be {like}", value)
     return dict(value.data)
+
+
+def _hint(name: str, known: Collection[str]) -> str:
+    """The nearest of the known names, or all of them."""
+    import difflib  # for those who mistyped
+
+    near = difflib.get_close_matches(name[:64], known, n=1)
+    return f"; did you mean {near[0]}?" if near else f" (there are {', '.join(known)})"
 
 
 def _line(value: Value) -> str:
@@ -283,23 +294,24 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
 )
 
 
+ENTRY_LIKE: Final = "needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}"
+
+
 def _instrument(value: Value, base: Path) -> InstrumentEntry:
     if isinstance(value.data, str):
         return InstrumentEntry(address=_address(value, base))
-    if not isinstance(value.data, dict) or "address" not in value.data:
-        raise BadValue("needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}", value)
+    if not isinstance(value.data, dict):
+        raise BadValue(ENTRY_LIKE, value)
     fields: dict[str, Any] = {}
     for key, entry in value.data.items():
         if key not in FIELDS:
-            import difflib  # for those who mistyped
-
-            near = difflib.get_close_matches(key, FIELDS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f" (there are {', '.join(FIELDS)})"
-            raise BadValue(f"has an entry with the unknown field {key}{hint}", entry)
+            raise BadValue(f"has an entry with the unknown field {key}{_hint(key, FIELDS)}", entry)
         try:
             fields[key] = FIELDS[key](entry, base)
         except BadValue as error:
             raise BadValue(f"has an entry whose {key} {error.reason}", entry) from error
+    if "address" not in fields:
+        raise BadValue(ENTRY_LIKE, value)
     found = InstrumentEntry(**fields)
     if found.never_ask_idn and found.profile is None:
         raise BadValue("has an entry with never_ask_idn and no profile to know it by", value)

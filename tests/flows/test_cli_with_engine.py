@@ -110,6 +110,28 @@ def test_a_call_is_typed_by_the_tools_own_schema(engine: EngineProcess) -> None:
     assert answer["scpi_command"].startswith(":SOUR2:VOLT 3")
 
 
+@promise("cli.typed-arguments")
+def test_every_verb_types_its_words_by_the_schema_of_the_command(engine: EngineProcess) -> None:
+    """nplc is one of a few texts: what was guessed to be a number was refused."""
+    fast = ("dmm1", "measure_dc_voltage", "nplc=0.2")
+    stream = as_json(engine, "stream", "start", *fast, "--interval", "100", "--duration", "300")
+    assert (stream["status"], stream["error"]) == ("ended", "")
+    ramp = ("psu1", "set_voltage", "0.1", "1", "channel=1", "--measure", *fast)
+    sweep = as_json(engine, "sweep", "start", *ramp, "--then", "abort")
+    assert (sweep["error"], sweep["rows"] > 0) == (None, True)
+    named = ("instrument_id=dmm1", "command_name=measure_dc_voltage", "parameters.nplc=0.2")
+    assert as_json(engine, "call", "execute_command", *named)["success"]
+    wrong = {
+        ("stream", "start", "dmm1", "measure_dc_voltage", "npcl=0.2"): (1, "Did you mean nplc?"),
+        ("stream", "start", "dmm1", "measure_dc_voltage", "nplc=0.3"): (1, '"0.02", "0.2", "1"'),
+        ("sequence", "start", "psu1", "iv_curve", "pionts=3"): (1, "Did you mean points?"),
+        ("sequence", "start", "psu1", "iv_curve", "stop=two"): (2, "a number from 0 to 32"),
+        ("sweep", "start", *ramp[:4], "channel=x"): (2, "a whole number from 1 to 3"),
+    }
+    for words, (ended_with, said) in wrong.items():
+        assert said in edged(engine.state_dir, *words, status=ended_with).stderr, words
+
+
 @promise("cli.exit-statuses")
 def test_a_refused_call_ends_with_1_and_names_the_bound(engine: EngineProcess) -> None:
     words = ["call", "rigol_dp832__set_voltage", "channel=1", "voltage=61"]

@@ -13,6 +13,8 @@ Numbers of a command line, as people write them; never ``nan``, ``inf``, ``1_0``
 ``key:=JSON`` takes JSON as it stands. ``parameters.voltage=5`` sets a field of an inner object,
 which is how execute_command's ``parameters`` are given without quoting JSON. Pure; whether the
 value is allowed is the engine's to say.
+
+The parameters of a command or sequence are typed by its own schema, which get_capabilities tells.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ __all__ = [
     "number",
     "parse_arguments",
     "positive",
+    "read_parameters",
+    "schema_of_parameters",
     "seconds",
     "this_user",
 ]
@@ -248,6 +252,39 @@ def parse_arguments(words: Sequence[str], schema: Schema | None) -> dict[str, An
     return arguments
 
 
+def read_parameters(
+    client: RpcClient, instrument: str, name: str, words: Sequence[str], *, of: str = "commands"
+) -> dict[str, Any]:
+    """The parameters of a command, or of a sequence, that those words mean.
+
+    Args:
+        client: the engine that knows the instrument.
+        instrument: its id or alias.
+        name: the command or sequence.
+        words: ``key=value`` or ``key:=JSON``.
+        of: ``commands`` or ``sequences``.
+
+    Raises:
+        Invalid: as of ``parse_arguments``.
+    """
+    if not words:
+        return {}
+    return parse_arguments(words, schema_of_parameters(client, instrument, name, of=of))
+
+
+def schema_of_parameters(
+    client: RpcClient, instrument: str, name: str, *, of: str = "commands"
+) -> Schema | None:
+    """The schema of a command's parameters; None where there is none, which the engine answers."""
+    wanted = {"name": "get_capabilities", "arguments": {"instrument_id": instrument}}
+    for entry in client.call_tool("tools/call", wanted).result or ():
+        for one in entry.get(of, ()):
+            if one["name"] == name and isinstance(one.get("parameters"), Mapping):
+                schema: Schema = one["parameters"]
+                return schema
+    return None
+
+
 def _schema_at(schema: Schema | None, path: Sequence[str]) -> Schema:
     for name in path:
         properties = schema.get("properties") if schema else None
@@ -263,24 +300,39 @@ def _typed(key: str, text: str, schema: Schema) -> Any:
         case "string":
             return text
         case "number" | "integer":
-            return _number(key, text, is_whole=wanted == "integer")
+            return _number(key, text, schema)
         case "boolean":
             if text in {"true", "false"}:
                 return text == "true"
             raise Invalid(f"{key} must be true or false, not {text!r}.")
+        case "array" if not text.lstrip().startswith("["):
+            items = schema.get("items")
+            inner = items if isinstance(items, Mapping) else {}
+            return [_typed(key, part.strip(), inner) for part in text.split(",")]
         case "array" | "object":
             return _read_json(key, text)
         case _:
             return _guessed(text)
 
 
-def _number(key: str, text: str, *, is_whole: bool) -> int | float:
+def _number(key: str, text: str, schema: Schema) -> int | float:
     # 2.5 for an integer goes out as it is: the engine's refusal names the bounds, too.
     try:
         return number(text)
     except ValueError:
-        what = f"a {'whole ' if is_whole else ''}number"
-        raise Invalid(f"{key} must be {what}, not {text!r}.") from None
+        what = "a whole number" if schema["type"] == "integer" else "a number"
+        raise Invalid(f"{key} must be {what}{_bounds(schema)}, not {text!r}.") from None
+
+
+def _bounds(schema: Schema) -> str:
+    """`` from 0 to 32``, as far as the schema has them."""
+    words = {
+        "minimum": "from",
+        "exclusiveMinimum": "above",
+        "maximum": "to",
+        "exclusiveMaximum": "below",
+    }
+    return "".join(f" {word} {schema[bound]}" for bound, word in words.items() if bound in schema)
 
 
 def _guessed(text: str) -> Any:

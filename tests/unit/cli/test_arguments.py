@@ -61,6 +61,24 @@ def test_inner_fields_are_set_by_dotted_names() -> None:
     }
 
 
+@promise("cli.typed-arguments")
+def test_a_list_is_written_with_commas_and_each_item_has_its_type() -> None:
+    numbers = {"properties": {"at": {"type": "array", "items": {"type": "number"}}}}
+    texts = {"properties": {"at": {"type": "array", "items": {"type": "string"}}}}
+    assert parse_arguments(["at=1, 2.5"], numbers) == {"at": [1, 2.5]}
+    assert parse_arguments(["at=1,2.5"], texts) == {"at": ["1", "2.5"]}
+    assert parse_arguments(["at=[1, 2]"], numbers) == {"at": [1, 2]}
+    with pytest.raises(Invalid, match="at must be a number, not 'x'"):
+        parse_arguments(["at=1,x"], numbers)
+
+
+@promise("cli.typed-arguments")
+def test_what_is_no_number_is_told_the_bounds_of_the_schema() -> None:
+    volts = {"properties": {"volts": {"type": "number", "minimum": 0, "maximum": 32}}}
+    with pytest.raises(Invalid, match="volts must be a number from 0 to 32, not 'five'"):
+        parse_arguments(["volts=five"], volts)
+
+
 def test_json_is_taken_as_it_stands() -> None:
     assert parse_arguments(["name:=5"], SCHEMA) == {"name": 5}
 
