@@ -156,7 +156,7 @@ def test_pages_go_out_or_into_files(place: Path, capsys: pytest.CaptureFixture[s
     assert main(["profile", "docs", "--output", str(place / "pages")]) == 0
     assert (place / "pages" / "acme.md").read_text() == page
     index = (place / "pages" / "index.md").read_text()
-    assert "| Acme | One | `acme` | reviewed | 4 of 4 by its author's word |" in index
+    assert "| Acme | One | [`acme`](acme.md) | reviewed | 4 of 4 by its author's word |" in index
 
 
 def test_the_schema_goes_out_or_into_a_file(

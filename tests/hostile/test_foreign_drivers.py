@@ -189,7 +189,7 @@ def test_what_a_person_has_changed_is_kept(
     draft.write_text(draft.read_text().replace("status: imported", "status: reviewed"))
     assert run([str(driver), "--output", str(out)]) == 1
     assert "status: reviewed" in draft.read_text()
-    assert "not touched" in capsys.readouterr().err
+    assert "was not changed" in capsys.readouterr().err
 
 
 # The conversion of templates
