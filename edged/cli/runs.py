@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.errors import ErrorCode, Failed, Invalid
+from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
@@ -28,6 +28,8 @@ COLUMNS: Final = {
     "who": "who",
 }
 FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
+LAST: Final = "last"
+WHICH: Final = "its id, or: last, for the newest"
 READ_TIMEOUT_S: Final = 120.0
 REPORT_TIMEOUT_S: Final = 330.0
 
@@ -41,13 +43,17 @@ def run(arguments: Sequence[str]) -> int:
     listing.add_argument("--kind", choices=("sweep", "stream", "sequence"), default="")
     listing.add_argument("--instrument", default="", help="a part of its id or alias")
     showing = verbs.add_parser("show", help="one recording and its last rows")
-    showing.add_argument("run_id")
+    showing.add_argument("run_id", help=WHICH)
     showing.add_argument("--rows", type=int, default=10, help="at most this many rows (10)")
     showing.add_argument(
         "--png", type=Path, metavar="FILE", help="draw it into FILE (needs the extra edged[plot])"
     )
+    showing.add_argument("--x", metavar="COLUMN", default="", help="with --png: along the bottom")
+    showing.add_argument(
+        "--y", metavar="COLUMN", action="append", default=[], help="with --png: draw this; repeat"
+    )
     export = verbs.add_parser("export", help="its data as a file")
-    export.add_argument("run_id")
+    export.add_argument("run_id", help=WHICH)
     export.add_argument("--format", choices=FORMATS, default="csv")
     export.add_argument(
         "--output",
@@ -58,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
     report = verbs.add_parser(
         "report", help="a report of one recording: all that is known, in one file"
     )
-    report.add_argument("run_id")
+    report.add_argument("run_id", help=WHICH)
     form = report.add_mutually_exclusive_group()
     form.add_argument("--html", dest="form", action="store_const", const="html", default="html")
     form.add_argument("--pdf", dest="form", action="store_const", const="pdf")
@@ -74,6 +80,8 @@ def run(arguments: Sequence[str]) -> int:
         add_engine_options(verb)
     options = parser.parse_args(arguments)
     client = connect(options)
+    if options.verb != "list" and options.run_id == LAST:
+        options.run_id = _last(client)
     match options.verb:
         case "list":
             return _list(client, options)
@@ -97,9 +105,21 @@ def _list(client: RpcClient, options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
+def _last(client: RpcClient) -> str:
+    """The id of the newest recording.
+
+    Raises:
+        NotFound: UNKNOWN_RUN, there is none.
+    """
+    found = client.call("runs.list", {"limit": 1, "kind": "", "instrument": ""})["runs"]
+    if not found:
+        raise NotFound("Nothing is recorded yet.", code=ErrorCode.UNKNOWN_RUN)
+    return str(found[0]["run_id"])
+
+
 def _show(client: RpcClient, options: argparse.Namespace) -> int:
     if options.png is not None:
-        return _draw(client, options.run_id, options.png)
+        return _draw(client, options)
     shown = client.call("runs.show", {"run_id": options.run_id, "rows": options.rows})
     if options.json:
         print_json(shown)
@@ -136,8 +156,10 @@ def _export(client: RpcClient, options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _draw(client: RpcClient, run_id: str, path: Path) -> int:
-    picture = client.call("runs.draw", {"run_id": run_id}, timeout_s=READ_TIMEOUT_S)
+def _draw(client: RpcClient, options: argparse.Namespace) -> int:
+    run_id, path = options.run_id, options.png
+    wanted = {"run_id": run_id, "x": options.x, "y": options.y}
+    picture = client.call("runs.draw", wanted, timeout_s=READ_TIMEOUT_S)
     try:
         path.write_bytes(base64.b64decode(picture["content"]))
     except OSError as refused:

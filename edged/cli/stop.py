@@ -121,7 +121,7 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
         if one["state"] != "not_connected"
     ]
     if rows:
-        print_table(rows, COLUMNS)
+        print_table(sorted(rows, key=lambda row: str(row["name"])), COLUMNS)
     else:
         print("nothing is connected that could be stopped")
     for blind in told["unproved"]:

@@ -28,7 +28,7 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.plot.artist import Artist
-from edged.runs.recordings.figures import PlotWish, described, run_figure
+from edged.runs.recordings.figures import described, plot_wish, run_figure
 from edged.runs.recordings.reader import list_runs, page_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish
@@ -104,7 +104,7 @@ class RunOperations:
         names = [str(asked[key]) for key in ("run_id", "stream_id") if key in asked]
         if len(names) != 1:
             raise Invalid("Say which: either run_id or stream_id.", data={"parameter": "run_id"})
-        wish = _plot_wish(asked)
+        wish = plot_wish(asked)
         last = None if wish.x or wish.y else self.waveforms.last(names[0])
         if last is not None:
             figure = await self.waveforms.figure(names[0], last, wish.title)
@@ -275,17 +275,6 @@ def _state_of(
         # As a sweep that is found after a crash (``states.SWEEP``).
         state = "failed"
     return state, str(summary.get("reason") or ""), error
-
-
-def _plot_wish(asked: Mapping[str, Any]) -> PlotWish:
-    y = asked.get("y") or ()
-    return PlotWish(
-        x=str(asked.get("x", "")),
-        y=(y,) if isinstance(y, str) else tuple(y),
-        log_x=asked.get("log_x") is True,
-        log_y=asked.get("log_y") is True,
-        title=str(asked.get("title", "")),
-    )
 
 
 OPERATIONS: Final = (

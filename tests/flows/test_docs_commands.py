@@ -38,7 +38,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 @pytest.mark.parametrize(
     ("page", "least"),
     [
-        ("tutorial.md", 10),
         ("expose.md", 2),
         ("troubleshoot.md", 3),
         ("relay.md", 1),

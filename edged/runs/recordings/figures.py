@@ -76,6 +76,18 @@ class PlotWish:
 AS_IT_COMES: Final = PlotWish()
 
 
+def plot_wish(asked: Mapping[str, Any]) -> PlotWish:
+    """What somebody asks for: {x?, y?: a name or names, log_x?, log_y?, title?}, checked before."""
+    y = asked.get("y") or ()
+    return PlotWish(
+        x=str(asked.get("x", "")),
+        y=(y,) if isinstance(y, str) else tuple(y),
+        log_x=asked.get("log_x") is True,
+        log_y=asked.get("log_y") is True,
+        title=str(asked.get("title", "")),
+    )
+
+
 def table_figure(
     title: str,
     columns: Sequence[tuple[str, str]],
@@ -230,7 +242,7 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
     """
     directory = find_run(root, run_id)
     meta = read_meta(directory)
-    title = f"{run_id}: {meta.get('command_name')} of {meta.get('instrument_id')}"
+    title = f"{run_id}: {meta.get('command_name')} of {_called(meta)}"
     archives = sorted(directory.glob("data*.npz"), key=archive_number)
     try:
         if archives and not (wish.x or wish.y):
@@ -247,6 +259,15 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
         raise Failed(
             f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
         ) from unreadable
+
+
+def _called(meta: Mapping[str, Any]) -> str:
+    """The instrument of a run: its alias, where it had one."""
+    asked = meta.get("instrument_id")
+    for unit in meta.get("instruments") or ():
+        if unit.get("id") == asked and unit.get("alias"):
+            return str(unit["alias"])
+    return str(asked)
 
 
 def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> tuple[Waveform, str]:

@@ -82,6 +82,8 @@ class Recording:
         self.refusal = ""
         # meta.json is to be written anew.
         self.is_meta_owed = False
+        # How its run has ended, though meta.json does not say so yet; empty while it has not.
+        self.ends_as = ""
         # What has ended and waits to be written to its end.
         self.has_ended = False
         self.noted: dict[str, Any] = {}
@@ -373,6 +375,7 @@ class RunRegistry:
         """End a recording; see ``RowSink.close``."""
         if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
             return
+        recording.ends_as = status
         self._line[recording.head.run_id] = recording
         await self._to_its_end(self._end(recording, status, dict(summary)))
 
@@ -438,6 +441,11 @@ class RunRegistry:
                 async with asyncio.timeout(WRITTEN_WITHIN_S):
                     await self._to_its_end(self._sync_now([recording]))
         return recording
+
+    def ends_as(self, run_id: str) -> str:
+        """How a run has ended whose recording does not say so yet; empty for any other."""
+        recording = self._line.get(run_id)
+        return "" if recording is None else recording.ends_as
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.

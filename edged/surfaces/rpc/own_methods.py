@@ -22,7 +22,7 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.confirm import Way
-from edged.runs.recordings.figures import run_figure
+from edged.runs.recordings.figures import plot_wish, run_figure
 from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.forms import Form
@@ -181,9 +181,11 @@ def run_methods(
 ) -> dict[str, OwnMethod]:
     """``runs.…``, ``streams.show`` and ``pictures.show``."""
 
-    async def read(function: Callable[..., T], *arguments: Any) -> T:
+    async def read(function: Callable[..., T], run_id: str, *arguments: Any) -> T:
+        # What a run has measured until now is there for whoever asks right after it.
+        await runs.written(run_id)
         with _remedied():
-            return await runs.read(function, *arguments)
+            return await runs.read(function, run_id, *arguments)
 
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
@@ -193,7 +195,11 @@ def run_methods(
             )
         limit = _integer(params, "limit", 100, 1, MAX_LISTED)
         found = await runs.read(list_runs, limit, kind, _text(params, "instrument", ""))
-        return {"runs": found}
+        return {
+            "runs": [
+                {**run, "status": runs.ends_as(run["run_id"]) or run["status"]} for run in found
+            ]
+        }
 
     async def show(params: Params) -> Any:
         rows = _integer(params, "rows", 10, 0, MAX_ROWS)
@@ -206,11 +212,16 @@ def run_methods(
 
     async def draw(params: Params) -> Any:
         run_id = _text(params, "run_id")
-        data = await artist.draw(await read(run_figure, run_id))
+        names = params.get("y", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise Invalid("y is a list of columns.", data={"parameter": "y"})
+        wish = plot_wish({**params, "x": _text(params, "x", ""), "y": names})
+        data = await artist.draw(await read(run_figure, run_id, wish))
         return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
 
     async def report(params: Params) -> Any:
         run_id, form = _text(params, "run_id"), Form(params.get("format", Form.HTML))
+        await runs.written(run_id)
         with _remedied():
             made = await reports.make(run_id, form)
         return {

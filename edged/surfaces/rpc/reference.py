@@ -273,6 +273,8 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "{run_id, mime, encoding, content}",
                 "run_id",
                 run_id=_text("its id"),
+                x=_text("the column along the bottom"),
+                y={"type": "array", "items": {"type": "string"}, "description": "columns to draw"},
             ),
             _entry(
                 "runs.report",

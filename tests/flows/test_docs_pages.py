@@ -1,0 +1,73 @@
+"""The commands of each page are run, and say what it shows (``tests/bench/pages.py``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.pages import NOT_RUN, arguments_of, blocks_of, is_alike, run_page
+
+DOCS = REPOSITORY / "docs"
+RUN_HERE = {"tutorial.md": 6, "experiment.md": 3}
+"""Page → how many outputs it shows at least; each has a bench of its own."""
+RUN_ELSEWHERE = {
+    "add-your-instrument.md": "tests/faults/test_add_your_instrument.py",
+    "expose.md": "tests/flows/test_docs_commands.py",
+    "fleet.md": "tests/faults/test_fleet_page.py",
+    "hislip.md": "tests/flows/test_docs_commands.py",
+    "import.md": "tests/conformance",
+    "page.md": "tests/browser",
+    "relay.md": "tests/flows/test_docs_commands.py",
+    "rpc.md": "tests/flows/test_docs_commands.py",
+    "troubleshoot.md": "tests/flows/test_docs_commands.py",
+}
+
+
+@pytest.mark.parametrize("page", RUN_HERE)
+def test_every_command_of_a_page_says_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    compared = 0
+    with running_engine(tmp_path, *arguments_of(page)) as engine:
+        for block, said in run_page((DOCS / page).read_text(encoding="utf-8"), engine, home):
+            if block.shown is not None:
+                assert is_alike(said, block.shown), f"{block.commands}says:\n{said}"
+                compared += 1
+    assert compared >= RUN_HERE[page]
+
+
+def test_every_page_with_commands_is_run_by_a_test() -> None:
+    with_commands = {
+        path.name for path in DOCS.glob("*.md") if "```sh\n" in path.read_text(encoding="utf-8")
+    }
+    assert with_commands == {*RUN_HERE, *RUN_ELSEWHERE}
+    assert [test for test in RUN_ELSEWHERE.values() if not (REPOSITORY / test).exists()] == []
+
+
+def test_a_block_that_is_not_run_says_why() -> None:
+    reasons = [
+        block.mark.removeprefix(NOT_RUN)
+        for path in DOCS.glob("*.md")
+        for block in blocks_of(path.read_text(encoding="utf-8"))
+        if block.mark.startswith(NOT_RUN)
+    ]
+    assert [reason for reason in reasons if len(reason) < 10] == []
+
+
+def test_numbers_ids_times_and_places_of_an_output_may_differ() -> None:
+    assert is_alike("run  sweep-0a1b2c3d at 12:01:02  1.5e-3 V", "run sweep-99999999 at 9:00 2 V")
+    assert is_alike("in /a/b/runs/2026-01-02/seq-aa11bb-2\n", "in ~/x/runs/2025-01-01/seq-1234-1")
+
+
+def test_words_of_an_output_may_not_differ() -> None:
+    assert not is_alike("completed 5 rows", "failed 5 rows")
+    assert not is_alike("completed", "")
+    assert not is_alike("one\ntwo", "one")
+
+
+def test_what_a_page_cuts_may_be_anything() -> None:
+    assert is_alike("a\nb\nc\nd", "a\n…\nd")
+    assert is_alike("a long line\nd", "a …\nd")
+    assert not is_alike("a\nb\nc", "a\n…\nd")
