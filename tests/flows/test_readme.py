@@ -1,7 +1,7 @@
 """The README's commands are run, and what it shows is what they say.
 
 Blocks marked ``sh`` are run in order against one engine, the one that ``make run`` would start but
-on free ports; a ``text`` block after one is its output, in which numbers may differ.
+on free ports; a ``text`` block after one is its output (``tests/bench/pages.py``).
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ import pytest
 from edged.cli.config import configuration_page
 from edged.cli.main import VERBS
 from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.pages import is_alike
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
-VARYING = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
-SPACE = re.compile(r"\s+")
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +38,6 @@ def blocks() -> list[tuple[str, str]]:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     with running_engine(tmp_path_factory.mktemp("readme")) as running:
         yield running
-
-
-def is_alike(said: str, shown: str) -> bool:
-    """The same text but for numbers and line breaks; "…" at the end of ``shown`` cuts it off."""
-
-    def essence(text: str) -> str:
-        return SPACE.sub("", VARYING.sub("#", text))
-
-    if shown.rstrip().endswith("…"):
-        return essence(said).startswith(essence(shown).removesuffix("…"))
-    return essence(said) == essence(shown)
 
 
 def run(command: str, engine: EngineProcess) -> str:
