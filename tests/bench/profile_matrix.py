@@ -44,6 +44,22 @@ RIGOL_DG: Mapping[str, tuple[str, ...]] = {
     "set_pulse_width": (":SOUR{channel}:FREQ 1e-6",),
     "trigger_burst": (":SOUR{channel}:BURS:TRIG:SOUR MAN",),
 }
+RIGOL_DS: Mapping[str, tuple[str, ...]] = {
+    "capture_waveform": (":CHAN{channel}:DISP ON",),
+    "capture_memory": (
+        ":CHAN1:DISP OFF",
+        ":CHAN{channel}:DISP ON",
+        ":ACQ:MDEP 24000000",
+        ":STOP",
+    ),
+    "set_memory_depth": (":CHAN2:DISP ON", ":CHAN3:DISP ON", ":CHAN4:DISP ON"),
+    "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
+    "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
+}
+SIGLENT_SDS: Mapping[str, tuple[str, ...]] = {
+    "set_edge_trigger": ("C{channel}:VDIV 10V",),
+    "capture_waveform": ("MSIZ 14K",),
+}
 TRIGGERED: Mapping[str, tuple[str, ...]] = {
     "fetch": ("INIT",),
     "trigger": ("TRIG:SOUR BUS", "INIT"),
@@ -126,24 +142,12 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "rigol_dg1022z": RIGOL_DG,
     "rigol_dg1032z": RIGOL_DG,
     "rigol_dg1062z": RIGOL_DG,
-    "rigol_ds1054z": {
-        "capture_waveform": (":CHAN{channel}:DISP ON",),
-        "capture_memory": (
-            ":CHAN1:DISP OFF",
-            ":CHAN{channel}:DISP ON",
-            ":ACQ:MDEP 24000000",
-            ":STOP",
-        ),
-        "set_memory_depth": (":CHAN2:DISP ON", ":CHAN3:DISP ON", ":CHAN4:DISP ON"),
-        "set_vertical_offset": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
-        "set_edge_trigger": (":CHAN{channel}:PROB 1000", ":CHAN{channel}:SCAL 10000"),
-    },
+    "rigol_ds1054z": RIGOL_DS,
+    "rigol_ds1104z": RIGOL_DS,
     "siglent_sdm3055": TRIGGERED,
     "siglent_sdm3065x": TRIGGERED,
-    "siglent_sds1104xe": {
-        "set_edge_trigger": ("C{channel}:VDIV 10V",),
-        "capture_waveform": ("MSIZ 14K",),
-    },
+    "siglent_sds1104xe": SIGLENT_SDS,
+    "siglent_sds1202xe": SIGLENT_SDS,
     "srs_sr830": {"set_harmonic": ("FREQ 1",)},
     "siglent_sdg2042x": {"set_offset": ("C{channel}:BSWV WVTP,DC",)},
     "yokogawa_gs200": {
@@ -181,6 +185,7 @@ EXCUSED: Mapping[tuple[str, str, str], str] = {
     ("keysight_n6700", "set_current", "current at its max"): "no module there goes so far",
     ("keysight_n6700", "set_ovp_level", "level at its max"): "no module there goes so far",
     ("rigol_ds1054z", "capture_memory", "last at its max"): "24 million points take minutes",
+    ("rigol_ds1104z", "capture_memory", "last at its max"): "24 million points take minutes",
     ("lakeshore_335", "warm_to", "minimum"): "a cryostat takes its time",
     ("lauda_integral", "measure_external", "minimum"): "it has no external sensor",
 }

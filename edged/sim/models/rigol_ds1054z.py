@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
+from edged.sim.models.families.scope import Capture, Scope, set_shown
 from edged.sim.scpi import (
     Dialect,
     Later,
@@ -85,7 +85,9 @@ class Ds1054z(Scope[Channel]):
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``."""
-        self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
+        self.channels = {
+            number: Channel(number == 1) for number in range(1, self.channel_count + 1)
+        }
         self.time_division_s = 1e-3
         self.time_offset_s = 0.0
         self.depth = 0  # 0: automatic

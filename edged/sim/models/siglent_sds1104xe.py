@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
+from edged.sim.models.families.scope import Capture, Scope, set_shown
 from edged.sim.scpi import Dialect, Later, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, block
 from edged.sim.signals import bmp
 
@@ -70,7 +70,9 @@ class Sds1104xe(Scope[Channel]):
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``."""
-        self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
+        self.channels = {
+            number: Channel(number == 1) for number in range(1, self.channel_count + 1)
+        }
         self.has_headers = True
         self.time_division_s = 1e-3
         self.delay_s = 0.0
@@ -228,7 +230,7 @@ def measure(unit: Sds1104xe, call: SimCall) -> str:
     item, of = PARAMETERS[name]
     text = "****"
     if channel.is_shown:
-        trace = unit.trace(call.suffix(highest=CHANNELS), call.now)
+        trace = unit.trace(call.suffix(highest=unit.channel_count), call.now)
         value = trace.measure(item)
         if value is not None:
             text = f"{value:.6E}"
@@ -252,7 +254,7 @@ def set_waveform(unit: Sds1104xe, call: SimCall) -> None:
 
 def waveform(unit: Sds1104xe, call: SimCall) -> bytes:
     """``C<n>:WF? DAT2``: the block, and the empty line behind it."""
-    number = call.suffix(highest=CHANNELS)
+    number = call.suffix(highest=unit.channel_count)
     channel = unit.channels[number]
     call.choice(0, {"DAT2": None})
     if not channel.is_shown:

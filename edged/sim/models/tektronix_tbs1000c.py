@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.models.families.scope import CHANNELS, Capture, Scope, set_shown
+from edged.sim.models.families.scope import Capture, Scope, set_shown
 from edged.sim.scpi import (
     ERROR_TEXTS,
     Dialect,
@@ -65,7 +65,9 @@ class Tbs(Scope[Channel]):
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``; whether answers carry headers stays as it is."""
-        self.channels = {number: Channel(number == 1) for number in range(1, CHANNELS + 1)}
+        self.channels = {
+            number: Channel(number == 1) for number in range(1, self.channel_count + 1)
+        }
         self.time_division_s, self.time_position = 4e-4, 0.0
         self.depth = 2000
         self.record = 2000
@@ -229,7 +231,7 @@ def set_trigger_mode(unit: Tbs, call: SimCall) -> None:
 def set_level(unit: Tbs, call: SimCall) -> None:
     """``TRIGger:A:LEVel:CH1``."""
     level = call.number(0, lowest=-50.0, highest=50.0, unit="V")
-    unit.levels[call.suffix(highest=CHANNELS)] = level
+    unit.levels[call.suffix(highest=unit.channel_count)] = level
 
 
 def force(unit: Tbs, call: SimCall) -> None:  # noqa: ARG001 - the seam's argument
@@ -360,7 +362,7 @@ VOCABULARY: Final = Vocabulary(
         "TRIGger:A:MODe?": lambda u, c: u.say(c, u.trigger_mode),
         "TRIGger:A:LEVel:CH<n>": set_level,
         "TRIGger:A:LEVel:CH<n>?": lambda u, c: u.say(
-            c, _number(u.levels[c.suffix(highest=CHANNELS)])
+            c, _number(u.levels[c.suffix(highest=u.channel_count)])
         ),
         "TRIGger": force,
         "TRIGger:STATE?": trigger_state,

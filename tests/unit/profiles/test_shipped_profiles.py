@@ -36,6 +36,8 @@ REAL_ANSWERS = {
     "Rigol Technologies,DG1062Z,DG1ZA232603118,03.01.12": "rigol_dg1062z",
     "KEITHLEY INSTRUMENTS,MODEL DMM6500,04592448,1.7.12b": "keithley_dmm6500",
     "RIGOL TECHNOLOGIES,DS1054Z,DS1ZA170500001,00.04.04.SP4": "rigol_ds1054z",
+    "RIGOL TECHNOLOGIES,DS1104Z,DS1ZA266M00140,00.04.05.SP2": "rigol_ds1104z",
+    "Siglent Technologies,SDS1202X-E,SDS1ECDQ2R5789,7.1.1.3.23": "siglent_sds1202xe",
     "Siglent Technologies,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
     "SIGLENT,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",
     "Siglent Technologies Co., Ltd.,SDS1104X-E,SDS1EBAC0L0098,7.6.1.20": "siglent_sds1104xe",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bench.profile_matrix import SIMULATED
 from tests.bench.simulated import PretendedBench
 
 
@@ -222,3 +223,19 @@ def test_a_6517b_tells_unit_and_time_unless_it_is_told_not_to(bench: PretendedBe
     assert meter.error() == -104
     meter.raw(":SOUR:VOLT 101")
     assert meter.error() == -222
+
+
+# Siglent SDS1202X-E
+
+
+def test_a_scope_of_two_channels_has_no_third(bench: PretendedBench) -> None:
+    scope = bench.add("siglent_sds1202xe")
+    assert scope.ask("C2:TRA?").endswith("OFF")
+    with pytest.raises(AssertionError, match="no answer"):
+        scope.ask("C3:TRA?")
+    assert {
+        bound.max
+        for command in SIMULATED["siglent_sds1202xe"].commands.values()
+        for name, bound in command.parameters.items()
+        if name == "channel"
+    } == {2}

@@ -31,9 +31,11 @@ GIVES_NOTHING = frozenset(
         "keysight_34970a",
         "keysight_34972a",
         "rigol_ds1054z",
+        "rigol_ds1104z",
         "siglent_sdm3055",
         "siglent_sdm3065x",
         "siglent_sds1104xe",
+        "siglent_sds1202xe",
         "tektronix_tbs1000c",
     }
 )

@@ -17,9 +17,8 @@ from edged.sim.physics import CALIBRATOR, World
 from edged.sim.scpi import SimCall, SimUnit
 from edged.sim.signals import SILENCE, DrawnTrace, Wave, draw, sample
 
-__all__ = ["CHANNELS", "Capture", "Scope", "capture", "measure_trace", "set_shown"]
+__all__ = ["Capture", "Scope", "capture", "measure_trace", "set_shown"]
 
-CHANNELS: Final = 4
 NOISE_OF_DIVISION: Final = 0.02
 """The scope's own noise, in divisions."""
 
@@ -133,9 +132,10 @@ C = TypeVar("C", bound=ScopeChannel)
 
 
 class Scope(ABC, Generic[C]):
-    """The state of one unit with four channels; ``divisions`` are those of its time axis."""
+    """The state of one unit; ``divisions`` are those of its time axis."""
 
     divisions: ClassVar[int]
+    channel_count: ClassVar[int] = 4
 
     channels: dict[int, C]
     time_division_s: float
@@ -163,7 +163,7 @@ class Scope(ABC, Generic[C]):
 
     def channel(self, call: SimCall) -> C:
         """The channel that the header names."""
-        return self.channels[call.suffix(highest=CHANNELS)]
+        return self.channels[call.suffix(highest=self.channel_count)]
 
     def shown(self) -> dict[int, C]:
         """The channels on the screen."""
