@@ -103,7 +103,7 @@ def _running(status: Told, name: Name) -> Iterator[str]:
         yield f"{name(program['instrument_id'])}: used by {program['who']}"
     for sweep in status["sweeps"]:
         if sweep["status"] == "running":
-            late = f", {sweep['behind_s']:g} s behind" if sweep["behind_s"] > 1 else ""
+            late = f"; {sweep['why_late']}" if sweep["why_late"] else ""
             yield f"{_swept(sweep, name)} at {sweep['sweep_rate']:g} {sweep['unit']}/s{late}"
     for stream in status["streams"]:
         yield (

@@ -18,7 +18,7 @@ SWEEP = {
     "start_value": 0.0,
     "target_value": 5.0,
     "sweep_rate": 0.1,
-    "behind_s": 2.5,
+    "why_late": "readings take 0.45 s a step, 0.1 s were asked for",
     "needs_attention": False,
     "abort": {"state": "not_needed"},
 }
@@ -225,7 +225,8 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
     on, runs, waits, wrong = (lines.index(f"{t}:") for t in ("ON", "RUNS", "WAITS", "WRONG"))
     assert lines[on + 1].startswith("  psu1: OUTP CH1, an output, told so since 1970-01-01")
     assert lines[runs + 1 : waits] == [
-        "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s, 2.5 s behind",
+        "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s; readings take 0.45 s a "
+        "step, 0.1 s were asked for",
         "  stream-1: TCPIP::2 measure every 0.5 s, 7 points",
         "  run-1: psu1 iv_curve, 3 steps done",
     ]
