@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.cli.instruments import absent_line
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, print_lines, show, watched
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
@@ -190,7 +191,7 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
 
 def _absent(status: Told, _name: Name) -> Iterator[str]:
     for place in status["set_aside"]:
-        yield f"{place['name'] or place['address']}: {place['reason']}"
+        yield absent_line(place)
 
 
 def _interlock(rule: Told) -> str:

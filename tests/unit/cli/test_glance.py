@@ -181,7 +181,7 @@ def test_programs_that_know_visa_are_told_with_what_they_use() -> None:
 
 @promise("cli.status-glance")
 def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias() -> None:
-    place = {"address": "TCPIP::9", "name": "", "reason": "refused", "is_set_aside": False}
+    place = {"address": "TCPIP::9", "name": "", "why": "refused", "is_set_aside": False}
     status = {
         **IDLE,
         "told_on": [{"instrument_id": "TCPIP::1", "outputs": ["OUTP CH1", "*"], "since_ms": 0}],
@@ -273,7 +273,7 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "(edged approve ask-1)",
         "  psu1: reserved by claude-code 2.1 for burn-in",
     ]
-    assert lines[absent + 1 :] == ["  TCPIP::9: refused", "  odd: refused"]
+    assert lines[absent + 1 :] == ["  TCPIP::9: refused", "  odd (TCPIP::9): refused"]
     assert lines[wrong + 1 : absent] == [
         "  TCPIP::2 is silent: no answer",
         "  psu1: the abort of sweep-0 was not confirmed; its output may be on",
