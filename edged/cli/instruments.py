@@ -1,6 +1,6 @@
 """``edged instruments``: what the engine knows, from its memory; no instrument is asked.
 
-Below the table stand those that are not there, each with the reason: addresses that the owner
+Below the table stand those that are not reached, each with the reason: addresses that the owner
 configured and at which no instrument is known, and units that were lost. ``--json`` is
 list_instruments' own answer.
 """
@@ -24,7 +24,7 @@ from edged.cli.shared.output import (
 __all__ = ["absent_line", "absent_lines", "print_instruments", "run"]
 
 AWAY: Final = frozenset({"away", "lost", "silent"})
-"""States of a unit in the table that is not there now."""
+"""States of a unit in the table that is not reached now."""
 
 COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
             status = engine.call_tool("status").result or {}
             print_instruments(rows)
             lines = absent_lines(status, rows, options.filter)
-            print_lines(["", "not there:", *lines] if lines else [])
+            print_lines(["", "not reached:", *lines] if lines else [])
 
         return show(answer, options, draw)
 

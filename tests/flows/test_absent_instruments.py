@@ -76,7 +76,7 @@ def port(name: str = "") -> Iterator[Port]:
 
 def absent(engine: EngineProcess) -> dict[str, str]:
     """What `edged instruments` tells below its table: of each name, the reason."""
-    _, _, below = edged(engine.state_dir, "instruments").stdout.partition("not there:\n")
+    _, _, below = edged(engine.state_dir, "instruments").stdout.partition("not reached:\n")
     told = (line.strip().partition("): ") for line in below.splitlines())
     return {place.split(" (")[0]: why for place, _, why in told}
 
