@@ -179,9 +179,11 @@ class Failed(EdgedError):
         data: Mapping[str, Any] = NO_DATA,
         remedy: str = "",
         sent: tuple[str, ...] = (),
+        why: str = "",
     ) -> None:
         super().__init__(message, code=code, data=data, remedy=remedy)
         self.sent = sent
+        self.why = why or message
 
 
 class Fault(EdgedError):

@@ -1,4 +1,9 @@
-"""``edged instruments``: what the engine knows, from its memory; no instrument is asked."""
+"""``edged instruments``: what the engine knows, from its memory; no instrument is asked.
+
+Below the table stand those that are not reached, each with the reason: addresses that the owner
+configured and at which no instrument is known, and units that were lost. ``--json`` is
+list_instruments' own answer.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,18 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import add_watch_option, print_table, show, watched
+from edged.cli.shared.output import (
+    add_watch_option,
+    print_lines,
+    print_table,
+    show,
+    watched,
+)
 
-__all__ = ["print_instruments", "run"]
+__all__ = ["absent_line", "absent_lines", "print_instruments", "run"]
+
+AWAY: Final = frozenset({"away", "lost", "silent"})
+"""States of a unit in the table that is not reached now."""
 
 COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -36,10 +50,56 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
 
     def once() -> int:
-        answer = connect(options).call_tool("instruments", {"filter": options.filter})
-        return show(answer, options, print_instruments)
+        engine = connect(options)
+        answer = engine.call_tool("instruments", {"filter": options.filter})
+
+        def draw(rows: list[dict[str, Any]]) -> None:
+            status = engine.call_tool("status").result or {}
+            print_instruments(rows)
+            lines = absent_lines(status, rows, options.filter)
+            print_lines(["", "not reached:", *lines] if lines else [])
+
+        return show(answer, options, draw)
 
     return watched(options, once)
+
+
+def absent_line(place: Mapping[str, Any]) -> str:
+    """An address at which no instrument is known, and why."""
+    name, address = place["name"], place["address"]
+    return f"{f'{name} ({address})' if name else address}: {place['why']}"
+
+
+def absent_lines(
+    status: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], text: str = ""
+) -> list[str]:
+    """Configured addresses at which nobody is known, and units that are away, with the reason.
+
+    Args:
+        status: what get_status tells.
+        rows: what list_instruments tells.
+        text: only those lines that have it, whatever its case.
+    """
+    places = [p for p in status.get("set_aside", ()) if p["is_configured"]]
+    lost = [line for line in status.get("troubled_lines", ()) if line["state"] in AWAY]
+    lines = [
+        *map(absent_line, places),
+        *(
+            f"{u['alias'] or u['instrument_id']} ({u['address']}): "
+            f"{_who_is_there(u['address'], rows) or u['reason']}"
+            for u in lost
+        ),
+    ]
+    return [f"  {line}" for line in lines if text.casefold() in line.casefold()]
+
+
+def _who_is_there(address: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The unit that answers at an address instead of the one that was met there before."""
+    for row in rows:
+        if row["address"] == address and row["is_connected"]:
+            words = [row[name] for name in ("manufacturer", "model", "serial") if row[name]]
+            return f"another unit answers there: {' '.join(words) or row['id']}"
+    return ""
 
 
 def print_instruments(rows: list[dict[str, Any]]) -> None:

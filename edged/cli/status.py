@@ -1,6 +1,7 @@
 """``edged status``: what is on, what runs, what waits, and what is wrong, at a glance.
 
-``--json`` has all that the engine tells of itself.
+``--all`` adds what is seldom wanted: ids, doors for other programs, and advice. ``--json`` has all
+that the engine tells of itself.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.cli.instruments import absent_line
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import add_watch_option, cell, show, watched
+from edged.cli.shared.output import add_watch_option, print_lines, show, watched
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
@@ -23,11 +25,15 @@ Name = Callable[[object], str]
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
+ADVICE: Final = "ADVICE"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged status", description=__doc__)
+    parser.add_argument(
+        "--all", action="store_true", help="show ids, doors for other programs and advice, too"
+    )
     add_watch_option(parser)
     add_engine_options(parser)
     options = parser.parse_args(arguments)
@@ -40,8 +46,8 @@ def run(arguments: Sequence[str]) -> int:
         known = engine.call_tool("instruments", {"filter": ""}).result or []
 
         def draw(told: Any) -> None:
-            for line in glance(told, known, _reached_at(engine.engine.path.parent)):
-                print(cell(line, limit=400))
+            host = _reached_at(engine.engine.path.parent)
+            print_lines(glance(told, known, host, shows_all=options.all))
 
         return show(status, options, draw)
 
@@ -53,37 +59,64 @@ def _reached_at(state_dir: Path) -> str:
     return reached_at(read_supervisor_file(state_dir).get("addresses", ()))
 
 
-def glance(status: Told, instruments: Sequence[Told], host: str = LOOPBACK) -> Iterator[str]:
-    """The lines.
+def glance(
+    status: Told,
+    instruments: Sequence[Told],
+    host: str = LOOPBACK,
+    *,
+    shows_all: bool = False,
+) -> Iterator[str]:
+    """The lines; what stands under a heading begins with blanks.
 
     Args:
         status: what get_status tells.
-        host: by which this machine is reached.
         instruments: what list_instruments tells, for what people call them.
+        host: by which this machine is reached.
+        shows_all: with what is seldom wanted, and with headings that have nothing under them.
     """
     names = {str(i["id"]): str(i["alias"]) for i in instruments if i.get("alias")}
 
     def name(instrument_id: object) -> str:
         return names.get(str(instrument_id), str(instrument_id))
 
-    mcp = status["mcp"]
-    door = f"MCP on port {mcp['port']}, {mcp['sessions']} sessions" if mcp["enabled"] else "no MCP"
+    yield from _doors(status, host, shows_all=shows_all)
+    is_calm = True
+    sections = SECTIONS if shows_all else {k: v for k, v in SECTIONS.items() if k != ADVICE}
+    for title, section in sections.items():
+        lines = list(section(status, name))
+        is_calm = is_calm and not lines
+        if lines or shows_all:
+            yield f"{title}:" if lines else f"{title}: nothing"
+        yield from (f"  {line}" for line in lines)
+    if is_calm and not shows_all:
+        yield "nothing is on, runs, waits or is wrong"
+
+
+def _doors(status: Told, host: str, *, shows_all: bool) -> Iterator[str]:
+    """What it is called, where it is reached, and how many instruments it has."""
+    mcp, visa = status["mcp"], status["visa"]
+    edge_id = f" ({status['edge_id']})" if shows_all else ""
     yield (
-        f"{status['edge_name']} ({status['edge_id']}), edged {status['version']}, "
-        f"up {_lasting(status['uptime_s'])}; {door}"
+        f"{status['edge_name']}{edge_id}, edged {status['version']}, "
+        f"up {_lasting(status['uptime_s'])}"
     )
-    if mcp["enabled"] and mcp["port"] and mcp["page"] != "off":
-        yield f"page: http://{netloc_of(host, mcp['port'])}/bench (edged open)"
-    visa = status["visa"]
-    if visa["port"]:
+    if mcp["enabled"] and mcp["port"]:
+        base = f"http://{netloc_of(host, mcp['port'])}"
+        count = mcp["sessions"]
+        sessions = f"{count or 'no'} session{'' if count == 1 else 's'}"
+        tools = f", {mcp['tools']} tools" if shows_all else ""
+        yield f"MCP: {base}{mcp['path']} ({sessions}{tools})"
+        if mcp["page"] != "off":
+            yield f"page: {base}/bench (edged open)"
+    else:
+        yield f"MCP: {'not open' if mcp['enabled'] else 'switched off'}"
+    if visa["port"] and (shows_all or visa["programs"]):
         yield f"HiSLIP on port {visa['port']}: {', '.join(visa['names']) or 'no instrument'}"
     states = status["instruments_by_state"]
     counted = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-    yield f"{status['instrument_count']} instruments{f': {counted}' if counted else ''}"
-    for title, section in SECTIONS.items():
-        lines = list(section(status, name))
-        yield f"{title}: {'' if lines else 'nothing'}".strip()
-        yield from (f"  {line}" for line in lines)
+    count = status["instrument_count"]
+    units = f"{count} instrument{'' if count == 1 else 's'}"
+    yield f"{units}{f': {counted}' if counted else ''}"
 
 
 def _on(status: Told, name: Name) -> Iterator[str]:
@@ -103,7 +136,7 @@ def _running(status: Told, name: Name) -> Iterator[str]:
         yield f"{name(program['instrument_id'])}: used by {program['who']}"
     for sweep in status["sweeps"]:
         if sweep["status"] == "running":
-            late = f", {sweep['behind_s']:g} s behind" if sweep["behind_s"] > 1 else ""
+            late = f"; {sweep['why_late']}" if sweep["why_late"] else ""
             yield f"{_swept(sweep, name)} at {sweep['sweep_rate']:g} {sweep['unit']}/s{late}"
     for stream in status["streams"]:
         yield (
@@ -117,15 +150,19 @@ def _running(status: Told, name: Name) -> Iterator[str]:
         )
 
 
+def _stopping(status: Told, name: Name) -> Iterator[str]:
+    for instrument_id in status["stopping"]:
+        yield f"{name(instrument_id)}: its stop is repeated until it is confirmed"
+    for sweep in status["sweeps"]:
+        if sweep["abort"]["state"] == "pending":
+            unit = name(sweep["instrument_id"])
+            yield f"{unit}: the abort of {sweep['sweep_id']} is repeated until the instrument obeys"
+
+
 def _waiting(status: Told, name: Name) -> Iterator[str]:
     for sweep in status["sweeps"]:
         if sweep["status"] == "holding":
             yield f"{_swept(sweep, name)}, held at its value until somebody stops it"
-        if sweep["abort"]["state"] == "pending":
-            unit = name(sweep["instrument_id"])
-            yield f"{unit}: the abort of {sweep['sweep_id']} is repeated until the instrument obeys"
-    for instrument_id in status["stopping"]:
-        yield f"{name(instrument_id)}: its stop is repeated until it is confirmed"
     for line in status["waiting_calls"]:
         yield f"{name(line['instrument_id'])}: calls that wait for its line: {line['calls']}"
     if waiting := status["recordings"]["waiting"]:
@@ -150,9 +187,11 @@ def _waiting(status: Told, name: Name) -> Iterator[str]:
         units = ", ".join(map(name, lease["instruments"]))
         purpose = f" for {lease['purpose']}" if lease["purpose"] else ""
         yield f"{units}: reserved by {lease['who']}{purpose}"
+
+
+def _absent(status: Told, _name: Name) -> Iterator[str]:
     for place in status["set_aside"]:
-        if not place["is_set_aside"]:
-            yield f"{place['name'] or place['address']}: has not answered yet: {place['reason']}"
+        yield absent_line(place)
 
 
 def _interlock(rule: Told) -> str:
@@ -183,9 +222,6 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
                 f"{name(one['instrument_id'])}: its dead-man has switched the outputs off; a "
                 f"person has to look at it and to clear it: {one['clear']}"
             )
-    for place in status["set_aside"]:
-        if place["is_set_aside"]:
-            yield f"{place['name'] or place['address']} is set aside: {place['reason']}"
     for one in status["discovery"]["warnings"]:
         yield f"{name(one['instrument_id'])}: {one['warning']}"
     for one in status["sdk"]["wrappers"]:
@@ -207,9 +243,12 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
         status["recordings"]["error"],
         mcp["error"],
         status["visa"]["error"],
-        mcp["warning"],
     ]
     yield from filter(None, plain)
+
+
+def _advice(status: Told, _name: Name) -> Iterator[str]:
+    yield from filter(None, [status["mcp"]["warning"]])
 
 
 def _swept(sweep: Told, name: Name) -> str:
@@ -251,5 +290,13 @@ def _is_recent(time_ms: int) -> bool:
 
 
 SECTIONS: Final[Mapping[str, Callable[[Told, Name], Iterator[str]]]] = MappingProxyType(
-    {"ON": _on, "RUNS": _running, "WAITS": _waiting, "WRONG": _wrong}
+    {
+        "ON": _on,
+        "RUNS": _running,
+        "STOPS": _stopping,
+        "WAITS": _waiting,
+        "WRONG": _wrong,
+        "ABSENT": _absent,
+        ADVICE: _advice,
+    }
 )

@@ -55,7 +55,6 @@ SHOWN: Final = (
     "target_value",
     "unit",
     "elapsed_s",
-    "behind_s",
     "rows",
 )
 LOOK_EVERY_S: Final = 0.2
@@ -97,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
 def line_of(told: Mapping[str, Any]) -> str:
     """One line for where a sweep stands."""
     unit = cell(told["unit"])
-    late = f", {told['behind_s']:.1f} s behind" if told["behind_s"] >= 0.1 else ""
+    late = f"; {cell(told['why_late'])}" if told["why_late"] else ""
     return (
         f"{told['sweep_id']}  {told['status']}  {_number(told['set_value'])} of "
         f"{_number(told['target_value'])} {unit}  (reads {_number(told['current_value'])}{late})"
@@ -304,6 +303,9 @@ def _print_end(told: Mapping[str, Any]) -> None:
     for name in ("reason", "error"):
         if told.get(name):
             fields[name] = told[name]
+    # A field for all of them, each a sentence: what is true of its rows and misleads.
+    if told.get("notes"):
+        fields["notes"] = "; ".join(told["notes"])
     print_fields(fields)
     if told.get("points"):
         print()

@@ -64,6 +64,7 @@ class KnownAddress:
         due_at: monotonic seconds; when it is asked next, if nobody is known there.
         refusals: how often in a row nobody was there.
         reason: why no instrument is known here; empty while somebody is.
+        why: the same in a few words.
         remedy: what to do about that.
         is_aside: something is there that hangs, is no instrument or cannot be opened.
         asking: the task that asks now.
@@ -79,6 +80,7 @@ class KnownAddress:
     due_at: float = 0.0
     refusals: int = 0
     reason: str = ""
+    why: str = ""
     remedy: str = ""
     is_aside: bool = False
     since_ms: int = 0
@@ -90,7 +92,9 @@ class KnownAddress:
             "address": self.entry.address,
             "name": self.entry.name or "",
             "reason": self.reason,
+            "why": self.why or self.reason,
             "remedy": self.remedy,
+            "is_configured": self.is_configured,
             "is_set_aside": self.is_aside,
             "since_ms": self.since_ms,
         }
@@ -575,10 +579,12 @@ class Discovery:
         if error.code is not ErrorCode.DISCONNECTED:
             is_odd = error.code is ErrorCode.BAD_ANSWER
             self._put_aside(place, str(error), error.remedy or (NAME_IT if is_odd else SWITCH_IT))
+            place.why = error.why
             return
         place.refusals += 1
         place.due_at = self._clock.monotonic() + retry_delay_s(place.refusals)
         self._explain(place, str(error), is_aside=False, remedy=error.remedy or SWITCH_IT)
+        place.why = error.why
 
     def _put_aside(self, place: KnownAddress, reason: str, remedy: str) -> None:
         place.due_at = self._clock.monotonic() + SCANS_ASIDE * self._rescan_interval_s
@@ -590,7 +596,7 @@ class Discovery:
         if not place.reason or place.is_aside is not is_aside:
             place.since_ms = self._clock.wall_ms()
             log.warning("address_unknown", address=place.entry.address, reason=reason)
-        place.reason, place.is_aside, place.remedy = reason, is_aside, remedy
+        place.reason, place.is_aside, place.remedy, place.why = reason, is_aside, remedy, ""
 
     async def _wait_for(self, tasks: Sequence[asyncio.Task[None]], deadline: float) -> None:
         left_s = deadline - self._clock.monotonic()

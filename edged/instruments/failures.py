@@ -47,12 +47,14 @@ def failure(
         case _:
             code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
     after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"
+    is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent)
     return Failed(
         f"{text}{after} ({error}).",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
         remedy=REMEDIES.get(code, "") if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
         sent=job.sent,
+        why=f'no answer to "{job.sent[-1][:200]}"' if is_unanswered else error.why,
     )
 
 

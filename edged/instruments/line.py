@@ -147,6 +147,7 @@ class Line:
         self.bound = NOBODY
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
+        self._why = ""
         # The connection stands, and what was asked on it last was not answered in time; until the
         # unit has said who it is. Any thread may read it.
         self.is_silent = False
@@ -291,7 +292,7 @@ class Line:
             return self._told(LinkTimeout("its time was over before its turn came"), job)
         is_hasty = now < self._failed_at + MIN_ATTEMPT_GAP_S
         if self.state is LineState.LOST and is_hasty and job.priority is not Priority.SAFE:
-            return self._told(LinkLost(self.reason), job)
+            return self._told(LinkLost(self.reason, self._why), job)
         return None
 
     def _make_ready(
@@ -518,7 +519,7 @@ class Line:
         self._is_trusted = False
         self._owes_identity = True
         self.is_silent = False
-        self.reason = str(error)
+        self.reason, self._why = str(error), error.why
         self._enter(LineEvent.LOST)
 
     def _give_up(self, error: LinkError) -> NoReturn:
@@ -528,7 +529,7 @@ class Line:
         self._enter(LineEvent.LOST)
         self._failures += 1
         self._failed_at = self._clock.monotonic()
-        self.reason = str(error)
+        self.reason, self._why = str(error), error.why
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
         self.is_silent = was_connected and isinstance(error, LinkTimeout)
         self._is_trusted = self._is_trusted and self.is_silent
@@ -537,8 +538,8 @@ class Line:
             self._is_down = True
             self._report(LineDown(unit=bound.number, reason=self.reason))
         if isinstance(error, LinkTimeout):
-            raise LinkTimeout(self.reason) from error
-        raise LinkLost(self.reason) from error
+            raise LinkTimeout(self.reason, error.why) from error
+        raise LinkLost(self.reason, error.why) from error
 
     # Small things
 

@@ -406,9 +406,9 @@ OPERATIONS: Final = (
             name="get_sweep_status",
             title="State of a sweep",
             description=(
-                "The state of a sweep: status, current value, how late it is (behind_s), why it "
-                "ended (reason) or failed (error); with points: n at most n of its rows, evenly "
-                "spread. Sends nothing."
+                "The state of a sweep: status, current value, how late it is (behind_s, why_late), "
+                "why it ended (reason) or failed (error); with points: n at most n of its rows, "
+                "evenly spread. Sends nothing."
             ),
             schema=parameters_of(
                 ("sweep_id",),

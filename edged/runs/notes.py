@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit", "notes_of_slower"]
+__all__ = ["Pace", "PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit", "why_slower"]
 
 LIMITED: Final = "limited"
 """The column of a source's curve, or value of a result: whether its limit was reached."""
@@ -69,14 +70,39 @@ def notes_of_fewer(came: int, missed: int, interval_s: float, busy_s: float) -> 
     return [f"{told}: one reading takes {takes_s:.2g} s" if takes_s > interval_s else told]
 
 
-def notes_of_slower(took_s: float, behind_s: float) -> list[str]:
-    """That a ramp took longer than its rate and its rests would have.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What a ramp spends its time on, measured on the way.
 
-    Args:
+    Attributes:
         took_s: so far.
         behind_s: how late it is.
+        asked_s: what a step takes by its rate.
+        write_s: what a step took to be written and confirmed, in the mean.
+        read_s: what a row took to be read, in the mean; what it was asked to wait is no part of it.
+        is_each_step: a row is taken at each step, not at points of the caller's choice.
     """
-    if behind_s < max(SLOW_S, SLOW * took_s):
-        return []
-    by_rate_s = took_s - behind_s
-    return [f"it took {took_s:.3g} s, {by_rate_s:.3g} s by its rate: what is read takes the rest"]
+
+    took_s: float
+    behind_s: float
+    asked_s: float
+    write_s: float
+    read_s: float
+    is_each_step: bool
+
+
+def why_slower(pace: Pace) -> str:
+    """Why a ramp takes longer than its rate and its rests would have; empty where it does not."""
+    if pace.behind_s < max(SLOW_S, SLOW * pace.took_s):
+        return ""
+    if not pace.is_each_step and pace.read_s > max(pace.asked_s, pace.write_s):
+        return f"readings take {pace.read_s:.2g} s a point, and the ramp waits for each"
+    read_s = pace.read_s if pace.is_each_step else 0.0
+    for what, takes_s in (
+        ("readings take", read_s),
+        ("writes take", pace.write_s),
+        ("writes and readings take", pace.write_s + read_s),
+    ):
+        if takes_s > pace.asked_s:
+            return f"{what} {takes_s:.2g} s a step, {pace.asked_s:.2g} s were asked for"
+    return f"it took {pace.took_s:.3g} s, {pace.took_s - pace.behind_s:.3g} s by its rate"

@@ -17,6 +17,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import errno
 import math
 import queue
 import select
@@ -25,9 +26,10 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from edged.clock import Clock
+from edged.errors import connection_trouble
 from edged.profiles.model import Connection
 
 __all__ = [
@@ -59,7 +61,16 @@ OpenResource = Callable[[str, float], Any]
 
 
 class LinkError(Exception):
-    """The wire did something else than asked; the line is dirty until it was made clean."""
+    """The wire did something else than asked; the line is dirty until it was made clean.
+
+    Args:
+        text: what happened, at which address.
+        why: the same in a few words without the address; ``text`` where there are none.
+    """
+
+    def __init__(self, text: str = "", why: str = "") -> None:
+        super().__init__(text)
+        self.why = why or text
 
 
 class LinkTimeout(LinkError):
@@ -92,10 +103,30 @@ def translated(doing: str) -> Iterator[None]:
     except TimeoutError as error:
         raise LinkTimeout(f"{doing} took too long") from error
     except Exception as error:
-        text = " ".join(str(error).split())[:200] or type(error).__name__
+        text = _in_words(error) or " ".join(str(error).split())[:200] or type(error).__name__
         if "VI_ERROR_TMO" in text:
             raise LinkTimeout(f"{doing} took too long") from error
-        raise LinkLost(f"{doing} failed: {text}") from error
+        raise LinkLost(f"{doing} failed: {text}", text) from error
+
+
+NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
+
+
+def _in_words(error: BaseException) -> str:
+    """What the system said below a backend's own error; empty where it is nothing usual."""
+    below: BaseException | None = error
+    while below is not None:
+        match below:
+            case ConnectionRefusedError():
+                return connection_trouble(below)
+            case socket.gaierror():
+                return "its host name is not known"
+            case FileNotFoundError():
+                return "there is no such device"
+            case OSError() if below.errno in NO_ROUTE:
+                return "there is no route to it"
+        below = below.__cause__ or below.__context__
+    return ""
 
 
 class Link(Protocol):

@@ -17,6 +17,7 @@ What the numbers of VXI-11 and HiSLIP errors mean, and what to do about each. Pu
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import threading
@@ -74,7 +75,7 @@ class SocketStream:
         self.buffer = bytearray()
         failure = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if failure:
-            raise OSError("connection refused or unreachable")
+            raise OSError(failure, os.strerror(failure))
         connection.getpeername()
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -227,7 +228,7 @@ class TcpChannel:
             if self._resource is not None:
                 self._close_session()
             if called:
-                raise type(error)(str(error).replace(address, called)) from error
+                raise type(error)(str(error).replace(address, called), error.why) from error
             raise
 
     def close(self) -> None:
@@ -255,9 +256,10 @@ def _connect(
             if now - began < slice_s * 0.9:
                 raise
             if now >= deadline:
-                raise LinkLost(f"{address} cannot be reached") from error
+                raise LinkLost(f"{address} cannot be reached", NO_CONNECTION) from error
 
 
+NO_CONNECTION: Final = "nothing answers there (connecting took too long)"
 MOST_ATTEMPTS: Final = 3
 """Attempts that may still hang behind one line; more would be one thread for each retry."""
 

@@ -17,8 +17,9 @@ import argparse
 import json
 import shutil
 import sys
+import textwrap
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ __all__ = [
     "print_dry_run",
     "print_fields",
     "print_json",
+    "print_lines",
     "print_result",
     "print_table",
     "show",
@@ -42,6 +44,7 @@ __all__ = [
 ]
 
 MAX_CELL: Final = 200
+LONGEST_LINE: Final = 1_000
 MAX_COLUMNS: Final = 7
 COLUMN_GAP: Final = 3
 """What rich puts between two columns of such a table."""
@@ -71,6 +74,32 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
         return
     for line in _aligned([[title.upper() for title in columns.values()], *lines]):
         print(line)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Lines of a list, each wrapped to the terminal's width; in a pipe each stays one line.
+
+    What stands between blanks is never cut: an address or a command that was cut cannot be copied.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in lines:
+        for part in _wrapped(cell(line, limit=LONGEST_LINE), width):
+            print(part)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """One line as several of at most ``width``, of which the later ones stand further in."""
+    if not 0 < width < len(line):
+        return [line]
+    margin = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line.strip(),
+        width,
+        initial_indent=margin,
+        subsequent_indent=f"{margin}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def print_fields(value: Row) -> None:

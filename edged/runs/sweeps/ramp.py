@@ -199,6 +199,7 @@ class Ramp:
         Raises:
             EdgedError: the instrument did not take it.
         """
+        began = self.clock.monotonic()
         while True:
             outcome = await self._step(sweep, value)
             if outcome.error is None:
@@ -215,6 +216,7 @@ class Ramp:
         sweep.quickest_s = min(sweep.quickest_s, now - gone)
         sweep.written_at = arrived_by(gone, now, min(sweep.quickest_s, _held_back_s(sweep)))
         sweep.steps += 1
+        sweep.write_s += now - began
 
     async def _step(self, sweep: Sweep, value: float) -> Outcome:
         """Write once, to a unit that is known to stand where it was left."""
@@ -234,13 +236,15 @@ class Ramp:
         """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""
         if sweep.request.rest_s:
             await self._wait_until(sweep, self.clock.monotonic() + sweep.request.rest_s)
-        taken_at = self.clock.monotonic() - sweep.began
+        began = self.clock.monotonic()
+        taken_at = began - sweep.began
         cells, flags = await self._readings(sweep)
         row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
         sweep.rows.append(row)
         if sweep.sink is not None:
             sweep.sink.append(row)
         await self._read_back(sweep, is_last=False)
+        sweep.read_s += self.clock.monotonic() - began
         wish = sweep.request.stop_when
         told = dict(zip((name for name, _ in sweep.rows.columns), row, strict=True))
         why = wish.why_met(told, flags) if wish is not None else ""

@@ -22,7 +22,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
-from edged.runs.notes import PointNotes, notes_of_slower
+from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
 from edged.runs.states import SweepEvent, SweepState
@@ -206,6 +206,7 @@ class Sweep:
         legs: the ramp to each set-point at which a row is taken; one, where that is at each step.
         leg: which of them it is on.
         quickest_s: the shortest that a confirmation of this sweep took.
+        write_s, read_s: what its steps took to be confirmed and its rows to be read, together.
         is_writing: a step is on its way to the instrument.
         noted: what was said of single readings.
         parking: hold so as soon as that step is confirmed.
@@ -229,6 +230,8 @@ class Sweep:
     written_at: float
     meeting: object = None
     quickest_s: float = float("inf")
+    write_s: float = 0.0
+    read_s: float = 0.0
     state: SweepState = SweepState.RUNNING
     leg: int = 0
     reason: str = ""
@@ -302,9 +305,19 @@ class Sweep:
         missed: list[str] = []
         if wish is not None and self.reason == TARGET_REACHED:
             missed.append(f"stop_when {wish.column} was never met")
-        elapsed = self._elapsed_s(now)
-        slower = notes_of_slower(elapsed, self._behind_s(elapsed))
-        return [*missed, *slower, *self.noted.told(self.rows.count)]
+        late = filter(None, [self._why_late(self._elapsed_s(now))])
+        return [*missed, *late, *self.noted.told(self.rows.count)]
+
+    def _why_late(self, elapsed_s: float) -> str:
+        pace = Pace(
+            took_s=elapsed_s,
+            behind_s=self._behind_s(elapsed_s),
+            asked_s=self.plan.interval_s,
+            write_s=self.write_s / max(1, self.steps),
+            read_s=self.read_s / max(1, self.rows.count),
+            is_each_step=self.request.points is None,
+        )
+        return why_slower(pace)
 
     def _elapsed_s(self, now: float) -> float:
         return (now - self.began) if self.ended_s is None else self.ended_s
@@ -340,6 +353,7 @@ class Sweep:
             "sweep_rate": self.plan.rate_per_s,
             "elapsed_s": round(elapsed, 3),
             "behind_s": round(self._behind_s(elapsed), 3),
+            "why_late": self._why_late(elapsed) or None,
             "steps": self.steps,
             "steps_left": self._steps_left(),
             "rows": self.rows.count,

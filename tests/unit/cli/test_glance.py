@@ -18,7 +18,7 @@ SWEEP = {
     "start_value": 0.0,
     "target_value": 5.0,
     "sweep_rate": 0.1,
-    "behind_s": 2.5,
+    "why_late": "readings take 0.45 s a step, 0.1 s were asked for",
     "needs_attention": False,
     "abort": {"state": "not_needed"},
 }
@@ -36,6 +36,8 @@ IDLE: dict[str, Any] = {
         "error": "",
         "warning": "",
         "page": "read",
+        "path": "/mcp",
+        "tools": 135,
     },
     "visa": {"enabled": False, "port": None, "error": "", "programs": [], "names": []},
     "sweeps": [],
@@ -63,16 +65,39 @@ IDLE: dict[str, Any] = {
 KNOWN = [{"id": "TCPIP::1", "alias": "psu1"}, {"id": "TCPIP::2", "alias": ""}]
 
 
-def test_an_idle_bench_is_seven_lines() -> None:
-    assert list(glance(IDLE, KNOWN)) == [
-        "bench (edge-1), edged 1.0, up 3 h 12 min; MCP on port 8767, 1 sessions",
+@promise("cli.status-glance")
+def test_an_idle_bench_is_five_lines_without_advice_or_an_empty_heading() -> None:
+    advised = {**IDLE, "mcp": {**IDLE["mcp"], "warning": "135 tools are listed."}}
+    assert list(glance(advised, KNOWN)) == [
+        "bench, edged 1.0, up 3 h 12 min",
+        "MCP: http://127.0.0.1:8767/mcp (1 session)",
+        "page: http://127.0.0.1:8767/bench (edged open)",
+        "2 instruments: 2 ready",
+        "nothing is on, runs, waits or is wrong",
+    ]
+    assert list(glance(advised, KNOWN, shows_all=True)) == [
+        "bench (edge-1), edged 1.0, up 3 h 12 min",
+        "MCP: http://127.0.0.1:8767/mcp (1 session, 135 tools)",
         "page: http://127.0.0.1:8767/bench (edged open)",
         "2 instruments: 2 ready",
         "ON: nothing",
         "RUNS: nothing",
+        "STOPS: nothing",
         "WAITS: nothing",
         "WRONG: nothing",
+        "ABSENT: nothing",
+        "ADVICE:",
+        "  135 tools are listed.",
     ]
+
+
+def test_an_endpoint_that_is_not_there_has_no_address() -> None:
+    off = {**IDLE, "mcp": {**IDLE["mcp"], "enabled": False, "port": None}}
+    assert list(glance(off, KNOWN))[1:3] == ["MCP: switched off", "2 instruments: 2 ready"]
+    taken = {**IDLE["mcp"], "port": None, "error": "The port 8767 is taken."}
+    lines = list(glance({**IDLE, "mcp": taken}, KNOWN))
+    assert lines[1] == "MCP: not open"
+    assert lines[-2:] == ["WRONG:", "  The port 8767 is taken."]
 
 
 def guard_lines(**more: Any) -> dict[str, list[str]]:
@@ -146,6 +171,9 @@ def test_programs_that_know_visa_are_told_with_what_they_use() -> None:
     }
     lines = list(glance({**IDLE, "visa": visa}, KNOWN))
     assert "HiSLIP on port 4880: hislip_psu1, hislip_dmm1" in lines
+    unused = {**IDLE, "visa": {**visa, "programs": []}}
+    assert not any("HiSLIP" in line for line in glance(unused, KNOWN))
+    assert any("HiSLIP" in line for line in glance(unused, KNOWN, shows_all=True))
     assert "  psu1: used by HiSLIP NI, PID 7 labview at 127.0.0.1" in lines
     taken = {**visa, "port": None, "error": "The HISLIP port 4880 cannot be bound."}
     assert "  The HISLIP port 4880 cannot be bound." in glance({**IDLE, "visa": taken}, KNOWN)
@@ -153,7 +181,7 @@ def test_programs_that_know_visa_are_told_with_what_they_use() -> None:
 
 @promise("cli.status-glance")
 def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias() -> None:
-    place = {"address": "TCPIP::9", "name": "", "reason": "refused", "is_set_aside": False}
+    place = {"address": "TCPIP::9", "name": "", "why": "refused", "is_set_aside": False}
     status = {
         **IDLE,
         "told_on": [{"instrument_id": "TCPIP::1", "outputs": ["OUTP CH1", "*"], "since_ms": 0}],
@@ -222,30 +250,33 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         },
     }
     lines = list(glance(status, KNOWN))
-    on, runs, waits, wrong = (lines.index(f"{t}:") for t in ("ON", "RUNS", "WAITS", "WRONG"))
+    titles = ("ON", "RUNS", "STOPS", "WAITS", "WRONG", "ABSENT")
+    on, runs, stops, waits, wrong, absent = (lines.index(f"{title}:") for title in titles)
     assert lines[on + 1].startswith("  psu1: OUTP CH1, an output, told so since 1970-01-01")
-    assert lines[runs + 1 : waits] == [
-        "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s, 2.5 s behind",
+    assert lines[runs + 1 : stops] == [
+        "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s; readings take 0.45 s a "
+        "step, 0.1 s were asked for",
         "  stream-1: TCPIP::2 measure every 0.5 s, 7 points",
         "  run-1: psu1 iv_curve, 3 steps done",
+    ]
+    assert lines[stops + 1 : waits] == [
+        "  psu1: its stop is repeated until it is confirmed",
+        "  psu1: the abort of sweep-3 is repeated until the instrument obeys",
     ]
     assert lines[waits + 1 : wrong] == [
         "  sweep-2: psu1 set_voltage is at 1.5 V of 0 to 5 V, held at its value until somebody "
         "stops it",
-        "  psu1: the abort of sweep-3 is repeated until the instrument obeys",
-        "  psu1: its stop is repeated until it is confirmed",
         "  psu1: calls that wait for its line: 3",
         "  recordings that have ended and wait for the disk: 2",
         "  psu1: locked out by anna: hands inside",
         "  psu1: execute_command output_on of claude-code 2.1 waits for your approval "
         "(edged approve ask-1)",
         "  psu1: reserved by claude-code 2.1 for burn-in",
-        "  TCPIP::9: has not answered yet: refused",
     ]
-    assert lines[wrong + 1 :] == [
+    assert lines[absent + 1 :] == ["  TCPIP::9: refused", "  odd (TCPIP::9): refused"]
+    assert lines[wrong + 1 : absent] == [
         "  TCPIP::2 is silent: no answer",
         "  psu1: the abort of sweep-0 was not confirmed; its output may be on",
-        "  odd is set aside: refused",
         "  TCPIP::2: answers its writes",
         "  wrapper w (broken): no library",
         "  the database is stalled: the disk hangs",

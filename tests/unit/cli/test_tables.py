@@ -7,7 +7,14 @@ import json
 
 import pytest
 
-from edged.cli.shared.output import cell, print_fields, print_json, print_result, print_table
+from edged.cli.shared.output import (
+    cell,
+    print_fields,
+    print_json,
+    print_lines,
+    print_result,
+    print_table,
+)
 
 
 def test_a_table_in_a_pipe_is_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,6 +42,24 @@ def test_a_table_on_a_narrow_terminal_cuts_no_id_in_pieces(
     print_table([row, row], {"id": "id", "of": "of"})
     assert screen.getvalue().count(row["id"]) == 2
     assert ("─" in screen.getvalue()) is is_table
+
+
+def test_a_long_line_is_wrapped_on_a_terminal_with_no_address_cut_and_stays_one_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["WRONG:", "  psu1: TCPIP::127.0.0.1::33801::SOCKET is not connected, of-a-sort"]
+    print_lines(lines)
+    assert capsys.readouterr().out.splitlines() == lines
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", "45")
+    print_lines(lines)
+    assert screen.getvalue().splitlines() == [
+        "WRONG:",
+        "  psu1: TCPIP::127.0.0.1::33801::SOCKET is",
+        "    not connected, of-a-sort",
+    ]
 
 
 def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edged.runs.notes import (
     MOST_NOTES,
+    Pace,
     PointNotes,
     is_limited,
     notes_of_fewer,
     notes_of_limit,
-    notes_of_slower,
+    why_slower,
 )
+
+SLOW = Pace(took_s=12.6, behind_s=9.6, asked_s=0.1, write_s=0.02, read_s=0.45, is_each_step=True)
+"""A ramp whose readings take longer than its steps may."""
 
 
 def test_what_was_said_of_points_is_counted() -> None:
@@ -48,9 +54,19 @@ def test_a_limit_that_was_reached_is_told_of_a_table_and_of_a_result() -> None:
     assert not is_limited({"limited": None})
 
 
-def test_a_ramp_that_took_longer_than_its_rate_is_told() -> None:
-    assert notes_of_slower(12.6, 9.6) == [
-        "it took 12.6 s, 3 s by its rate: what is read takes the rest"
-    ]
-    assert notes_of_slower(12.6, 0.5) == []
-    assert notes_of_slower(1_000, 3.0) == []
+def test_a_ramp_that_is_slower_than_asked_says_what_takes_its_time() -> None:
+    assert why_slower(SLOW) == "readings take 0.45 s a step, 0.1 s were asked for"
+    assert why_slower(replace(SLOW, is_each_step=False)) == (
+        "readings take 0.45 s a point, and the ramp waits for each"
+    )
+    slow_writes = replace(SLOW, write_s=0.3, read_s=0.0)
+    assert why_slower(slow_writes) == "writes take 0.3 s a step, 0.1 s were asked for"
+    both = replace(SLOW, write_s=0.06, read_s=0.08)
+    assert why_slower(both) == "writes and readings take 0.14 s a step, 0.1 s were asked for"
+    # Something that is neither, such as a step that hangs now.
+    assert why_slower(replace(SLOW, read_s=0.01)) == "it took 12.6 s, 3 s by its rate"
+
+
+def test_a_ramp_that_is_late_by_little_says_nothing_of_it() -> None:
+    assert why_slower(replace(SLOW, behind_s=0.5)) == ""
+    assert why_slower(replace(SLOW, took_s=1_000, behind_s=3.0)) == ""

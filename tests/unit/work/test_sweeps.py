@@ -609,6 +609,36 @@ async def test_each_step_adds_a_row_after_it_has_settled(
     assert [row["set"] for row in (await house.status(sweep_id, points=2))["points"]] == [0.1, 0.3]
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "readings take 0.45 s a step, 0.1 s were asked for"),
+        (
+            {"points": {"count": 5}},
+            "readings take 0.45 s a point, and the ramp waits for each",
+        ),
+    ],
+)
+async def test_a_sweep_that_its_readings_hold_up_says_so_while_it_runs_and_at_its_end(
+    house: SweepHouse, driven_clock: DrivenClock, more: dict[str, Any], words: str
+) -> None:
+    house.supplies[1].latency_s = 0.45
+    sweep_id = await house.start(
+        1.0,
+        1.0,
+        measure=[{"instrument_id": "psu2", "command_name": "measure_voltage"}],
+        settle_ms=50,
+        **more,
+    )
+    await driven_clock.advance(2.8)
+    told = await house.status(sweep_id)
+    assert (told["status"], told["why_late"]) == ("running", words)
+    await driven_clock.advance(20)
+    told = await house.status(sweep_id)
+    assert told["status"] == "completed"
+    assert (told["why_late"], told["notes"]) == (words, [words])
+
+
 @pytest.mark.parametrize(("then", "status"), [("hold", "completed"), ("abort", "stopped")])
 async def test_a_stop_when_that_was_never_met_is_said(
     house: SweepHouse, driven_clock: DrivenClock, then: str, status: str

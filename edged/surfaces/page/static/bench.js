@@ -174,7 +174,7 @@ export function runsOf(state) {
   const sweeps = status.sweeps.filter((one) => ["running", "holding", "stopping"].includes(one.status)).map((one) => ({
     id: one.sweep_id, kind: "sweep", instrument_id: one.instrument_id, what: one.command_name, status: one.status, who: one.who,
     set: text(one.set_value, one.unit),
-    said: `${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.behind_s > 1 ? `, ${Math.round(one.behind_s)} s behind` : ""}`,
+    said: `${text(one.start_value, one.unit)} to ${text(one.target_value, one.unit)} at ${text(one.sweep_rate, `${one.unit}/s`)}${one.why_late ? `; ${one.why_late}` : ""}`,
     share: one.steps + one.steps_left > 0 ? one.steps / (one.steps + one.steps_left) : null,
   }));
   const streams = status.streams.map((one) => ({
