@@ -406,7 +406,7 @@ OPERATIONS: Final = (
             name="get_sweep_status",
             title="State of a sweep",
             description=(
-                "The state of a sweep: status, current value, how late it is (behind_s, why_late), "
+                "The state of a sweep: status, current value, how late (behind_s, why_late), "
                 "why it ended (reason) or failed (error); with points: n at most n of its rows, "
                 "evenly spread. Sends nothing."
             ),
