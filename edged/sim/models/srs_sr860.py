@@ -14,53 +14,62 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from edged.sim.models.families.lock_in import OVER_SCALE, LockIn, one_three, one_two_five
-from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
+from edged.sim.models.families.lock_in import (
+    LockIn,
+    auto_phase,
+    choices,
+    event_status,
+    one_three,
+    one_two_five,
+    overloads,
+    set_aux,
+    set_phase,
+    set_sensitivity,
+    set_time_constant,
+    snap,
+)
+from edged.sim.scpi import Dialect, ModelSpec, SimCall, Vocabulary
 
 LOWEST_HZ: Final = 0.001
-HIGHEST_V, MOST_DC_V, MOST_AUX_V = 2.0, 5.0, 10.5
-SENSITIVITIES: Final = tuple(reversed(one_two_five(-9, 0)))
-TIME_CONSTANTS: Final = one_three(-6, 4)
+HIGHEST_V, MOST_DC_V = 2.0, 5.0
 NOISE_BANDWIDTHS: Final = (1 / 4, 1 / 8, 3 / 32, 5 / 64)
 """Of each slope, over the time constant."""
 OUTPUT_OVERLOAD, UNLOCKED = 0x01, 0x08
-MOST_PHASE: Final = 360_000.0
-LISTS: Final[Mapping[str, int]] = {
-    "OFSL": 3,
-    "IRNG": 4,
-    "IVMD": 1,
-    "ISRC": 1,
-    "ICPL": 1,
-    "IGND": 1,
-    "ICUR": 1,
-    "SYNC": 1,
-    "ADVFILT": 1,
-    "RSRC": 3,
-    "RTRG": 2,
-    "REFZ": 1,
-    "REFM": 1,
-}
-"""Settings that are a number of a list, with the highest one."""
-ITEMS: Final = 17
+LAST_ITEM: Final = 16
 
 
 class Sr860(LockIn):
     """The state of one unit."""
 
     highest_hz: ClassVar[float] = 500_000.0
+    sensitivities = tuple(reversed(one_two_five(-9, 0)))
+    time_constants = one_three(-6, 4)
+    lists = {  # noqa: RUF012 - the class variable
+        "OFSL": 3,
+        "IRNG": 4,
+        "IVMD": 1,
+        "ISRC": 1,
+        "ICPL": 1,
+        "IGND": 1,
+        "ICUR": 1,
+        "SYNC": 1,
+        "ADVFILT": 1,
+        "RSRC": 3,
+        "RTRG": 2,
+        "REFZ": 1,
+        "REFM": 1,
+    }
+    internal = ("RSRC", 0)
+    phases = (-360_000.0, 360_000.0)
+    snapped = (0, LAST_ITEM, 3)
+    digits = 9
 
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
         super().reset(now)
         self.hertz, self.volts, self.dc = 100_000.0, 0.0, 0.0
         self.sensitivity, self.time_constant = 0, 10
-        self.choices = dict.fromkeys(LISTS, 0)
         self.aux = dict.fromkeys(range(4), 0.0)
-        self.overloads = 0
-
-    def time_constant_s(self) -> float:
-        """See ``LockIn``."""
-        return TIME_CONSTANTS[self.time_constant]
 
     def describe(self, now: float) -> Mapping[str, Any]:
         """See ``ModelState``."""
@@ -75,7 +84,7 @@ class Sr860(LockIn):
 
     def overloaded(self, now: float) -> int:
         """What is overloaded or unlocked now."""
-        is_over = abs(self.look(now)) > SENSITIVITIES[self.sensitivity] * OVER_SCALE
+        is_over = abs(self.look(now)) > self.scale()
         is_unlocked = not self.is_internal and not self.reference()[0]
         word = (OUTPUT_OVERLOAD if is_over else 0) | (UNLOCKED if is_unlocked else 0)
         self.overloads |= word
@@ -85,9 +94,8 @@ class Sr860(LockIn):
         """What ``OUTP?`` and ``SNAP?`` number."""
         self.overloaded(now)
         shown = self.noisy(now)
-        scale = SENSITIVITIES[self.sensitivity] * OVER_SCALE
-        if abs(shown) > scale:
-            shown *= scale / abs(shown)
+        if abs(shown) > self.scale():
+            shown *= self.scale() / abs(shown)
         values = {
             0: shown.real,
             1: shown.imag,
@@ -104,10 +112,6 @@ class Sr860(LockIn):
             16: 0.0 if self.is_internal else self.reference()[0],
         }
         return values.get(item, round(self.random.gauss(0.0, 3e-4), 4))
-
-
-def _number(value: float) -> str:
-    return f"{value:.9g}"
 
 
 def set_frequency(unit: Sr860, call: SimCall) -> None:
@@ -129,13 +133,6 @@ def set_dc(unit: Sr860, call: SimCall) -> None:
     unit.dc = float(f"{call.number(0, lowest=-MOST_DC_V, highest=MOST_DC_V):.3g}")
 
 
-def set_phase(unit: Sr860, call: SimCall) -> None:
-    """``PHAS``: shown between -180 and 180 degrees."""
-    degrees = call.number(0, lowest=-MOST_PHASE, highest=MOST_PHASE)
-    unit.look(call.now)
-    unit.phase = (degrees + 180) % 360 - 180
-
-
 def set_harmonic(unit: Sr860, call: SimCall) -> None:
     """``HARM``."""
     harmonic = call.whole(0, lowest=1, highest=99)
@@ -143,52 +140,17 @@ def set_harmonic(unit: Sr860, call: SimCall) -> None:
     unit.harmonic = harmonic
 
 
-def set_sensitivity(unit: Sr860, call: SimCall) -> None:
-    """``SCAL 0`` (1 V) to ``27`` (1 nV)."""
-    unit.sensitivity = call.whole(0, lowest=0, highest=len(SENSITIVITIES) - 1)
-
-
-def set_time_constant(unit: Sr860, call: SimCall) -> None:
-    """``OFLT 0`` (1 µs) to ``21`` (30 ks)."""
-    unit.look(call.now)
-    unit.time_constant = call.whole(0, lowest=0, highest=len(TIME_CONSTANTS) - 1)
-
-
-def set_choice(unit: Sr860, call: SimCall, name: str) -> None:
-    """``OFSL`` and its kin."""
-    unit.look(call.now)
-    unit.choices[name] = call.whole(0, lowest=0, highest=LISTS[name])
-    unit.is_internal = unit.choices["RSRC"] == 0
-
-
-def snap(unit: Sr860, call: SimCall) -> str:
-    """``SNAP? 0,1,2``: two or three values of one moment."""
-    if not 2 <= len(call.arguments) <= 3:
-        raise ScpiError(-109)
-    items = [call.whole(i, lowest=0, highest=ITEMS - 1) for i in range(len(call.arguments))]
-    return ",".join(_number(unit.value(item, call.now)) for item in items)
-
-
-def set_aux(unit: Sr860, call: SimCall) -> None:
-    """``AUXV 0,2.5``."""
-    number = call.whole(0, lowest=0, highest=3)
-    unit.aux[number] = round(call.number(1, lowest=-MOST_AUX_V, highest=MOST_AUX_V), 3)
-
-
 def aux_input(unit: Sr860, call: SimCall) -> str:
     """``OAUX? 0``: nothing is connected."""
-    return _number(unit.value(4 + call.whole(0, lowest=0, highest=3), call.now))
-
-
-def auto_phase(unit: Sr860, call: SimCall) -> None:
-    """``APHS``: all of the signal into X."""
-    unit.phase += math.degrees(cmath.phase(unit.look(call.now)))
+    return unit.text(unit.value(4 + call.whole(0, lowest=0, highest=3), call.now))
 
 
 def auto_scale(unit: Sr860, call: SimCall) -> None:
     """``ASCL``: the finest sensitivity that holds the signal."""
     size = abs(unit.look(call.now))
-    unit.sensitivity = max(i for i, scale in enumerate(SENSITIVITIES) if size <= scale or not i)
+    unit.sensitivity = max(
+        i for i, scale in enumerate(unit.sensitivities) if size <= scale or not i
+    )
 
 
 def auto_range(unit: Sr860, call: SimCall) -> None:
@@ -197,16 +159,9 @@ def auto_range(unit: Sr860, call: SimCall) -> None:
     unit.choices["IRNG"] = 0
 
 
-def overloads(unit: Sr860, call: SimCall) -> str:
-    """``LIAS?``: cleared by reading."""
-    unit.overloaded(call.now)
-    word, unit.overloads = unit.overloads, 0
-    return str(word)
-
-
 def noise_bandwidth(unit: Sr860, _call: SimCall) -> str:
     """``ENBW?``."""
-    return _number(NOISE_BANDWIDTHS[unit.choices["OFSL"]] / unit.time_constant_s())
+    return unit.text(NOISE_BANDWIDTHS[unit.choices["OFSL"]] / unit.time_constant_s())
 
 
 def strength(unit: Sr860, call: SimCall) -> str:
@@ -216,38 +171,25 @@ def strength(unit: Sr860, call: SimCall) -> str:
     return str(sum(share > step for step in (0.1, 0.25, 0.5, 1.0)))
 
 
-def event_status(unit: Sr860, _call: SimCall) -> str:
-    """``*ESR?``: cleared by reading."""
-    unit.status.drain()
-    word, unit.status.events = unit.status.events, 0
-    return str(word)
-
-
-def _choices() -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for name in LISTS:
-        table[name] = lambda u, c, n=name: set_choice(u, c, n)
-        table[f"{name}?"] = lambda u, _c, n=name: str(u.choices[n])
-    return table
-
-
+SETS, ASKS = choices(Sr860)
 VOCABULARY: Final = Vocabulary(
     {
-        **_choices(),
+        **SETS,
+        **ASKS,
         "*ESR?": event_status,
         "ERRS?": lambda _u, _c: "0",
         "LIAS?": overloads,
         "CUROVLDSTAT?": lambda u, c: str(u.overloaded(c.now)),
         "FREQ": set_frequency,
-        "FREQ?": lambda u, _c: _number(u.reference()[0]),
+        "FREQ?": lambda u, _c: u.text(u.reference()[0]),
         "FREQINT": set_frequency,
-        "FREQINT?": lambda u, _c: _number(u.hertz),
-        "FREQEXT?": lambda u, c: _number(u.value(16, c.now)),
-        "FREQDET?": lambda u, _c: _number(u.reference()[0] * u.harmonic),
+        "FREQINT?": lambda u, _c: u.text(u.hertz),
+        "FREQEXT?": lambda u, c: u.text(u.value(16, c.now)),
+        "FREQDET?": lambda u, _c: u.text(u.reference()[0] * u.harmonic),
         "SLVL": set_level,
-        "SLVL?": lambda u, _c: _number(u.volts),
+        "SLVL?": lambda u, _c: u.text(u.volts),
         "SOFF": set_dc,
-        "SOFF?": lambda u, _c: _number(u.dc),
+        "SOFF?": lambda u, _c: u.text(u.dc),
         "PHAS": set_phase,
         "PHAS?": lambda u, _c: f"{u.phase:.6f}",
         "HARM": set_harmonic,
@@ -256,11 +198,11 @@ VOCABULARY: Final = Vocabulary(
         "SCAL?": lambda u, _c: str(u.sensitivity),
         "OFLT": set_time_constant,
         "OFLT?": lambda u, _c: str(u.time_constant),
-        "OUTP?": lambda u, c: _number(u.value(c.whole(0, lowest=0, highest=ITEMS - 1), c.now)),
+        "OUTP?": lambda u, c: u.text(u.value(c.whole(0, lowest=0, highest=LAST_ITEM), c.now)),
         "SNAP?": snap,
         "OAUX?": aux_input,
         "AUXV": set_aux,
-        "AUXV?": lambda u, c: _number(u.aux[c.whole(0, lowest=0, highest=3)]),
+        "AUXV?": lambda u, c: u.text(u.aux[c.whole(0, lowest=0, highest=3)]),
         "ENBW?": noise_bandwidth,
         "ILVL?": strength,
         "APHS": auto_phase,
