@@ -11,6 +11,7 @@ import gc
 import inspect
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -62,6 +63,18 @@ def pytest_configure() -> None:
     if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
+    _heed_signals()
+
+
+def _heed_signals() -> None:
+    """Let programs under test be asked to end, whoever runs the tests.
+
+    What nohup or a shell's ``&`` has this process ignore, the programs that it starts would too.
+    """
+    for name in ("SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _is_roomy(folder: Path) -> bool:

@@ -146,9 +146,8 @@ def encode_long(value: object) -> bytes:
     if not _has_long(value, LONG_TEXT_LEVELS):
         return encode(value)
     texts: list[str] = []
-    mark = secrets.token_hex(16)
-    short = _marked(value, mark, texts, LONG_TEXT_LEVELS)
-    first, *rest = encode(short).split(mark.encode("ascii"))
+    short = _marked(value, texts, LONG_TEXT_LEVELS)
+    first, *rest = encode(short).split(_MARK.encode("ascii"))
     parts = [first]
     for text, part in zip(texts, rest, strict=True):
         parts += (text.encode("ascii"), part)
@@ -164,14 +163,18 @@ def _has_long(value: object, levels: int) -> bool:
     return any(_has_long(item, levels - 1) for item in inner)
 
 
-def _marked(value: object, mark: str, texts: list[str], levels: int) -> object:
+_MARK: Final = secrets.token_hex(16)
+"""Stands for a long text while the rest is encoded. No answer has it, so nobody can send it."""
+
+
+def _marked(value: object, texts: list[str], levels: int) -> object:
     if type(value) is Base64Text:
         texts.append(value)
-        return mark
+        return _MARK
     if levels and isinstance(value, dict):
-        return {key: _marked(item, mark, texts, levels - 1) for key, item in value.items()}
+        return {key: _marked(item, texts, levels - 1) for key, item in value.items()}
     if levels and isinstance(value, list | tuple):
-        return [_marked(item, mark, texts, levels - 1) for item in value]
+        return [_marked(item, texts, levels - 1) for item in value]
     return value
 
 

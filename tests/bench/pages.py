@@ -1,10 +1,12 @@
 """Pages of the documentation, run: each command against a simulated bench, beside what is shown.
 
-A block of ``sh`` is run, line after line in one shell; a block of ``text`` that follows it is its
-output. Before a block of ``sh`` may stand, where no reader of the rendered page sees it:
+A block of ``sh`` is run, line after line in one shell, each of which must succeed; a block of
+``text`` that follows it is its output. Before a block of ``sh`` may stand, where no reader of the
+rendered page sees it:
 
 - ``<!-- a terminal of its own -->``: it starts what runs on; the engine of the test stands for it,
 - ``<!-- refused -->``: it must fail,
+- ``<!-- may fail: REASON -->``: what it says depends on the machine,
 - ``<!-- not run: REASON -->``: it cannot be run here.
 
 Of what is shown numbers, times, ids of runs, the place of recordings and white space may differ; a
@@ -30,7 +32,16 @@ from typing import Final
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 
-__all__ = ["Block", "Differs", "blocks_of", "is_alike", "run_page"]
+__all__ = [
+    "MAY_FAIL",
+    "NOT_RUN",
+    "Block",
+    "Differs",
+    "arguments_of",
+    "blocks_of",
+    "is_alike",
+    "run_page",
+]
 
 BLOCK: Final = re.compile(
     r"^(?:<!-- (?P<mark>[^\n]+) -->\n)?```sh\n(?P<commands>.*?)^```\n"
@@ -39,6 +50,7 @@ BLOCK: Final = re.compile(
 )
 OWN_TERMINAL: Final = "a terminal of its own"
 REFUSED: Final = "refused"
+MAY_FAIL: Final = "may fail: "
 NOT_RUN: Final = "not run: "
 WITHIN_S: Final = 60.0
 VARYING: Final = re.compile(
@@ -114,10 +126,11 @@ def run_page(text: str, engine: EngineProcess, home: Path) -> Iterator[tuple[Blo
     for block in blocks_of(text):
         if block.mark == OWN_TERMINAL or block.mark.startswith(NOT_RUN):
             continue
-        if block.mark not in ("", REFUSED):
+        may_fail = block.mark.startswith(MAY_FAIL)
+        if block.mark not in ("", REFUSED) and not may_fail:
             raise Differs(f"<!-- {block.mark} --> means nothing here")
         done = subprocess.run(
-            ["bash", "-c", block.commands.replace("http://127.0.0.1:8767", _base(engine))],
+            ["bash", "-ec", block.commands.replace("http://127.0.0.1:8767", _base(engine))],
             cwd=home,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -127,7 +140,8 @@ def run_page(text: str, engine: EngineProcess, home: Path) -> Iterator[tuple[Blo
             check=False,
         )
         both = done.stdout + done.stderr
-        if (done.returncode != 0) is not (block.mark == REFUSED) or "Traceback" in both:
+        is_as_told = may_fail or (done.returncode != 0) is (block.mark == REFUSED)
+        if not is_as_told or "Traceback" in both:
             raise Differs(f"{block.commands}exited with {done.returncode}: {both}")
         # How far something long has come is told on standard error, as often as time allows.
         yield block, both if block.mark == REFUSED else done.stdout

@@ -83,13 +83,6 @@ class Agilent33220a(Generator):
             output.load_ohms = LOAD_OHMS
         self.modes = {number: Modes() for number in self.nodes}
 
-    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
-        return {
-            f"ch{n}": {"is_on": output.is_on, "function": output.function, **output.describe()}
-            for n, output in self.outputs.items()
-        }
-
     def mode(self, call: SimCall) -> Modes:
         """What else the channel is set to."""
         return self.modes[self.number(call)]

@@ -9,8 +9,7 @@ manuals and drivers that profiles/keysight_b2901a.yaml names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from edged.sim.models.families.source import LINE_CYCLE_S, SourceUnit, switch
 from edged.sim.scpi import (
@@ -66,20 +65,6 @@ class B2901a(SourceUnit):
         self.elements: tuple[str, ...] = ELEMENTS
         self.nplc, self.is_remote, self.off_mode = 1.0, False, "NORM"
         self.switches_on_by_itself = True
-
-    def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
-        out = self.output
-        return {
-            "is_on": out.is_on,
-            "function": self.function,
-            "volts_set": out.volts,
-            "amps_set": out.amps,
-            "amps_limit": out.amps_limit,
-            "volts_limit": out.volts_limit,
-            "volts": out.node.advance(now).terminal_volts,
-            "amps": out.node.amps,
-        }
 
     def source_range(self, function: str) -> float:
         """The range of the source: the fixed one, or what the level needs."""

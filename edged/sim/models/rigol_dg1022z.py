@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from edged.sim.models.families.generator import Generator, GeneratorOutput
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, Vocabulary
@@ -69,13 +69,6 @@ class Dg1022z(Generator):
         """See ``ModelState``."""
         super().reset(now)
         self.modes = {number: Modes() for number in self.nodes}
-
-    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
-        return {
-            f"ch{n}": {"is_on": output.is_on, "function": output.function, **output.describe()}
-            for n, output in self.outputs.items()
-        }
 
     def mode(self, call: SimCall) -> Modes:
         """What else the channel is set to."""

@@ -25,7 +25,8 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Underway
 from edged.errors import Conflict, EdgedError, ErrorCode
 from edged.protocol import messages
-from edged.protocol.jsonrpc import ErrorReply, Notification, Request, encode
+from edged.protocol.jsonrpc import ErrorReply, Notification, Request, encode, encode_long
+from edged.runs.points import as_base64
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.methods import AnsweredError, Handler, MethodExtension, Parts
 from edged.surfaces.mcp.post import PendingCall, Served
@@ -138,7 +139,7 @@ class _Soon(Underway):
 def _what_came(visa: VisaSession, count: int) -> bytes:
     told: dict[str, Any] = {"count": count, "asking": visa.is_asking or visa.is_answered}
     answer = visa.peek(WHOLE)
-    return encode(told) if answer is None else _with_bytes(told, answer)
+    return encode_long(told if answer is None else {**told, **_told(answer)})
 
 
 async def read(_parts: Parts, call: PendingCall) -> bytes:
@@ -151,7 +152,7 @@ async def read(_parts: Parts, call: PendingCall) -> bytes:
         piece, is_last = await visa.read(min(count, WHOLE), visa.timeout_s)
     except EdgedError as failed:
         raise _refused(call, failed) from failed
-    return _with_bytes({"end": is_last}, piece)
+    return encode_long({**_told(piece), "end": is_last})
 
 
 async def status_byte(_parts: Parts, call: PendingCall) -> bytes:
@@ -253,12 +254,10 @@ def _bytes(request: Request) -> bytes:
     raise messages.wrong_params(request, "The bytes stand in text (ASCII) or in base64.")
 
 
-def _with_bytes(told: dict[str, Any], data: bytes) -> bytes:
-    """A result with bytes in it; what is base64 holds nothing that JSON had to look through."""
+def _told(data: bytes) -> dict[str, str]:
     if data.isascii():
-        return encode({**told, "text": data.decode("ascii")})
-    base = binascii.b2a_base64(data, newline=False)
-    return b'%b,"base64":"%b"}' % (encode(told)[:-1], base)
+        return {"text": data.decode("ascii")}
+    return {"base64": as_base64(data)}
 
 
 def _seconds(request: Request, name: str, missing: float) -> float:

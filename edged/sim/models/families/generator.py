@@ -7,6 +7,7 @@ here the output is open (a scope hangs on it), so the wire carries what its sour
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -106,6 +107,13 @@ class Generator:
         }
         for output in self.outputs.values():
             output.apply()
+
+    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
+        """See ``ModelState``."""
+        return {
+            f"ch{n}": {"is_on": output.is_on, "function": output.function, **output.describe()}
+            for n, output in self.outputs.items()
+        }
 
     def number(self, call: SimCall) -> int:
         """The channel that the header names; 1 where it names none."""

@@ -48,18 +48,7 @@ class KeithleySmu(SourceUnit):
 
     def describe(self, now: float) -> Mapping[str, Any]:
         """See ``ModelState``."""
-        out = self.output
-        return {
-            "is_on": out.is_on,
-            "function": self.function,
-            "volts_set": out.volts,
-            "amps_set": out.amps,
-            "amps_limit": out.amps_limit,
-            "volts_limit": out.volts_limit,
-            "volts": out.node.advance(now).terminal_volts,
-            "amps": out.node.amps,
-            "is_limited": out.is_in_compliance(now),
-        }
+        return {**super().describe(now), "is_limited": self.output.is_in_compliance(now)}
 
     def check_envelope(self, volts: float, amps: float) -> None:
         """Raises -221 where the instrument cannot deliver both at once."""

@@ -7,9 +7,10 @@ round: its voltage is the limit, and it is in compliance when the current is *no
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.physics import Node, SupplyOutput
 from edged.sim.scpi import SimCall, SimUnit
@@ -101,6 +102,20 @@ class SourceUnit:
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
         self.output.reset(now, amps_limit=self.amps_limit, volts_limit=self.volts_limit)
+
+    def describe(self, now: float) -> Mapping[str, Any]:
+        """See ``ModelState``."""
+        out = self.output
+        return {
+            "is_on": out.is_on,
+            "function": self.function,
+            "volts_set": out.volts,
+            "amps_set": out.amps,
+            "amps_limit": out.amps_limit,
+            "volts_limit": out.volts_limit,
+            "volts": out.node.advance(now).terminal_volts,
+            "amps": out.node.amps,
+        }
 
     @property
     def function(self) -> str:
