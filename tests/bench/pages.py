@@ -65,8 +65,8 @@ VARYING: Final = re.compile(
 SPACE: Final = re.compile(r"[\s─-]+")
 """White space, and the lines that tables are ruled with."""
 ANY_LINES: Final = "…"
-RECORDINGS: Final = "~/.local/share/edged"
-"""Where the recordings of an ordinary user lie."""
+RECORDINGS: Final = "/home/ada/edged/var/data"
+"""Where they lie after `make run` in the clone of somebody called ada."""
 
 
 class Differs(AssertionError):
