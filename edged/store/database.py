@@ -198,9 +198,13 @@ MAX_WAITING: Final = 10_000
 
 WRITE_WITHIN_S: Final = 2.0
 """How long a caller waits for a write; the disk may take it yet, and the answer must not wait."""
+STALLED_WITHIN_S: Final = 0.1
+"""The disk may just seem slow: where the process itself stood still, its thread answers now."""
 READ_WITHIN_S: Final = 20.0
 """A list of millions of rows by a filter takes some seconds on a small machine."""
 READ_WHILE_STALLED_S: Final = 5.0
+OVERSLEPT_S: Final = 0.5
+"""A wait that ends so much later than asked is no judgement of the disk: the loop stood still."""
 
 T = TypeVar("T")
 Statement = Callable[[sqlite3.Connection], T]
@@ -314,7 +318,8 @@ class Database:
             statement: called with the connection, inside a transaction. What it raises undoes its
                 own changes only, and is raised here.
             is_durable: committed and synced, so that it survives a power failure.
-            within_s: how long to wait; not at all where the disk has kept others waiting so long.
+            within_s: how long to wait; STALLED_WITHIN_S at most where the disk has kept others
+                waiting so long.
 
         Cancelling withdraws a statement that has not been run yet.
 
@@ -324,16 +329,14 @@ class Database:
         """
         loop = self._running_loop()
         if self._writer.busy_s >= within_s:
-            raise self._overdue()
+            within_s = min(within_s, STALLED_WITHIN_S)
         if self._writer.waiting_jobs >= MAX_WAITING:
             raise Failed("The database is too far behind.", code=ErrorCode.STORE_FAILED)
         job = _Job(statement, loop, is_durable=is_durable)
         self._writer.submit(job)
-        try:
-            async with asyncio.timeout(within_s):
-                return await job.future
-        except TimeoutError:
-            raise self._overdue() from None
+        if not await _comes(job.future, within_s):
+            raise self._overdue()
+        return job.future.result()
 
     async def read(self, statement: Statement[T]) -> T:
         """Run ``statement`` on the reader's thread, on a connection that can change nothing.
@@ -345,15 +348,13 @@ class Database:
         self._reader.ask(question)
         is_stalled = self.health.state is StoreState.STALLED
         within_s = READ_WHILE_STALLED_S if is_stalled else READ_WITHIN_S
-        try:
-            async with asyncio.timeout(within_s):
-                return await question.future
-        except TimeoutError:
+        if not await _comes(question.future, within_s):
             raise Failed(
                 f"The database could not be read within {within_s:g} s.",
                 code=ErrorCode.STORE_FAILED,
                 remedy="Ask for less, or again later; get_status (store) says how the database is.",
-            ) from None
+            )
+        return question.future.result()
 
     async def flush(self) -> None:
         """Have all that waits in the books committed (not synced), if that can be done now."""
@@ -471,6 +472,25 @@ class _Question(_Awaited[T]):
 
     def run(self, connection: sqlite3.Connection) -> None:
         self._result.append(self._statement(connection))
+
+
+async def _comes(answer: asyncio.Future[T], within_s: float) -> bool:
+    """Whether it is there in time; it is cancelled, and with it the statement, where it is not.
+
+    After a suspended computer, a stopped process or a loop that hung, the deadline is over before
+    the store's thread could answer: then it has ``within_s`` once more.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        while True:
+            asked_s = loop.time()
+            await asyncio.wait((answer,), timeout=within_s)
+            if answer.done():
+                return True
+            if loop.time() - asked_s < within_s + OVERSLEPT_S:
+                return False
+    finally:
+        answer.cancel()
 
 
 def _nothing(_connection: sqlite3.Connection) -> None:

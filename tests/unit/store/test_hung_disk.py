@@ -14,6 +14,7 @@ import pytest
 from edged.errors import ErrorCode, Failed
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import Phase
+from edged.store.database import OVERSLEPT_S
 from edged.store.health import StoreState
 from edged.store.journal import JournalEntry, JournalKind
 from tests.bench.driven_clock import DrivenClock
@@ -22,11 +23,13 @@ from tests.promises import promise
 
 REASON = "the disk does not answer"
 LONG_S = 30.0
+WITHIN_S = 0.3
+STOOD_STILL_S = WITHIN_S + OVERSLEPT_S + 0.2
 
 
 @contextlib.asynccontextmanager
-async def hanging(store: StoreBench, clock: DrivenClock) -> AsyncIterator[None]:
-    """The store's thread is at the disk, and has been for a long time."""
+async def hanging(store: StoreBench, clock: DrivenClock) -> AsyncIterator[threading.Event]:
+    """The store's thread is at the disk, and has been for a long time, until the event is set."""
     entered, may_go = threading.Event(), threading.Event()
 
     def hang(_connection: sqlite3.Connection) -> None:
@@ -37,7 +40,7 @@ async def hanging(store: StoreBench, clock: DrivenClock) -> AsyncIterator[None]:
     await asyncio.to_thread(entered.wait, 5)
     clock.move(LONG_S)
     try:
-        yield
+        yield may_go
     finally:
         may_go.set()
         await hung
@@ -76,6 +79,35 @@ async def test_who_waits_when_it_begins_to_hang_waits_no_longer_than_asked(
                 await store.database.write(lambda _: written.append("late"), within_s=0.01)
         await store.database.flush()
         assert written == []
+
+
+async def test_a_process_that_stood_still_does_not_blame_the_disk(tmp_path: Path) -> None:
+    """After SIGSTOP and SIGCONT: the deadline is over before the store's thread could answer."""
+    loop = asyncio.get_running_loop()
+    entered = threading.Event()
+
+    def slow(_connection: sqlite3.Connection) -> str:
+        entered.set()
+        threading.Event().wait(STOOD_STILL_S + 0.1)
+        return "written"
+
+    async with running_store(tmp_path / "edged.db", DrivenClock()) as store:
+        writing = asyncio.create_task(store.database.write(slow, within_s=WITHIN_S))
+        await asyncio.to_thread(entered.wait, 5)
+        loop.call_soon(threading.Event().wait, STOOD_STILL_S)
+        assert await writing == "written"
+
+
+async def test_a_disk_that_only_seems_stalled_is_given_a_moment(tmp_path: Path) -> None:
+    clock = DrivenClock()
+    async with (
+        running_store(tmp_path / "edged.db", clock) as store,
+        hanging(store, clock) as may_go,
+    ):
+        writing = asyncio.create_task(store.audit.intend(entry("a1", Phase.INTENT)))
+        await asyncio.sleep(0)
+        may_go.set()
+        await writing
 
 
 async def test_a_journal_row_that_was_refused_is_not_there_for_the_next_life(
