@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from edged.actions.caller import who_of
 from edged.cli.shared.options import add_engine_options, connect, load
-from edged.cli.shared.output import cell, print_fields, print_json, print_table, unwritable
+from edged.cli.shared.output import (
+    aligned,
+    cell,
+    print_fields,
+    print_json,
+    print_table,
+    unwritable,
+)
+from edged.cli.shared.readable import local_time, namer
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, follow_events
@@ -29,6 +38,21 @@ COLUMNS: Final = {
     "scpi": "scpi",
     "outcome": "outcome",
 }
+FOLLOWED: Final = {
+    "seq": (5, 0),
+    "time": (8, 0),
+    "phase": (7, 0),
+    "who": (8, 2),
+    "tool": (6, 2),
+    "instrument": (6, 2),
+    "scpi": (3, 2),
+    "outcome": (2, 2),
+}
+"""Of a column of ``follow``: how wide it is at least, and its tenths of what is spare."""
+GAP: Final = 2
+NARROWEST: Final = sum(least for least, _ in FOLLOWED.values()) + GAP * (len(FOLLOWED) - 1)
+WIDE: Final = 200
+"""For a pipe, which has no width."""
 AGE: Final = re.compile(r"(\d+)\s*([smhd])")
 AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 DATABASE_FILE: Final = "edged.db"
@@ -85,23 +109,45 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(rows)
     elif rows:
-        print_table([_shown(row) for row in rows], COLUMNS)
+        name = namer(client)
+        print_table([_shown(row, name) for row in sorted(rows, key=_moment_of)], COLUMNS)
     else:
         print("no rows match")
     return ExitStatus.OK
 
 
 def _follow(options: argparse.Namespace) -> int:
-    for kind, params in follow_events(connect(options), ["audit"]):
+    client = connect(options)
+    show = print_json if options.json else _line_printer(client)
+    for kind, params in follow_events(client, ["audit"]):
         if kind == "missed":
             print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
-        elif options.json:
-            print_json(params["data"])
         else:
-            shown = _shown(params["data"])
-            print("  ".join(cell(shown[name]) for name in COLUMNS))
+            show(params["data"])
         sys.stdout.flush()
     return ExitStatus.OK
+
+
+def _line_printer(client: RpcClient) -> Callable[[Mapping[str, Any]], None]:
+    """Prints the heading now, and a row as an aligned line each time it is called."""
+    name = namer(client)
+    widths = _follow_widths()
+    print(aligned(list(COLUMNS.values()), widths).upper())
+
+    def show(row: Mapping[str, Any]) -> None:
+        shown = _shown(row, name)
+        print(aligned([cell(shown[field]) for field in COLUMNS], widths))
+
+    return show
+
+
+def _follow_widths() -> list[int]:
+    """Rows come one by one, so the columns are as wide as the screen lets them be from the start.
+
+    What is spare goes to the columns whose texts are long; what does not fit is cut.
+    """
+    spare = max(0, shutil.get_terminal_size((WIDE, 24)).columns - NARROWEST)
+    return [least + spare * share // 10 for least, share in FOLLOWED.values()]
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -197,21 +243,23 @@ def _moment(text: str | None) -> int | None:
         ) from error
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _moment_of(row: Mapping[str, Any]) -> tuple[float, int]:
+    """Rows stand in the chain as they were written, and a person reads what happened after what.
+
+    The intent of a write is on the disk before the write; other rows wait to be written together.
+    """
+    time_ms = row["time_ms"]
+    return (time_ms if isinstance(time_ms, int | float) else 0, row["seq"])
+
+
+def _shown(row: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
     """The cells of a row, also of one that somebody has been at: ``verify`` judges, not we."""
     error = f": {row['error']}" if row["error"] else ""
     return {
         **row,
-        "time": _time(row["time_ms"]),
+        "time": local_time(row["time_ms"]),
         "who": f"{row['route']} {who_of(row['client'], row['remote'], row['subject'])}",
+        "instrument": name(row["instrument"]),
         "scpi": str(row["scpi"] or "").replace("\n", " | "),
         "outcome": f"{row['outcome']}{error}",
     }
-
-
-def _time(time_ms: Any) -> str:
-    try:
-        time = datetime.fromtimestamp(time_ms / 1000, UTC).astimezone()
-    except (TypeError, ValueError, OverflowError, OSError):
-        return str(time_ms)
-    return time.isoformat(" ", "milliseconds")[:23]

@@ -8,11 +8,12 @@ this program can break the lease of somebody else; no tool can.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import print_fields, print_json, print_table, show
+from edged.cli.shared.readable import namer
 from edged.clock import SystemClock
 from edged.host import ExitStatus
 
@@ -66,11 +67,13 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    leases = connect(options).call("leases.list")["leases"]
+    client = connect(options)
+    leases = client.call("leases.list")["leases"]
     if options.json:
         print_json(leases)
     elif leases:
-        print_table([_row(lease) for lease in leases], COLUMNS)
+        name = namer(client)
+        print_table([_row(lease, name) for lease in leases], COLUMNS)
     else:
         print("nothing is reserved")
     return ExitStatus.OK
@@ -105,9 +108,9 @@ def _break(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _row(lease: dict[str, Any]) -> dict[str, Any]:
+def _row(lease: dict[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
     left = _left(lease["expires_ms"])
-    return {**lease, "instruments": ", ".join(lease["instruments"]), "left": left}
+    return {**lease, "instruments": ", ".join(map(name, lease["instruments"])), "left": left}
 
 
 def _print_granted(lease: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import print_fields, print_json, print_table
+from edged.cli.shared.readable import namer, since
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["run"]
 
-COLUMNS: Final = {"instrument_id": "instrument", "by": "by", "reason": "reason"}
+COLUMNS: Final = {"instrument": "instrument", "by": "by", "reason": "reason", "since": "since"}
 STOP_TIMEOUT_S: Final = 60.0
 
 
@@ -84,7 +85,12 @@ def _list(client: RpcClient, *, as_json: bool) -> int:
     if as_json:
         print_json(lockouts)
     elif lockouts:
-        print_table(lockouts, COLUMNS)
+        name = namer(client)
+        rows = [
+            {**row, "instrument": name(row["instrument_id"]), "since": since(row, "since_ms")}
+            for row in lockouts
+        ]
+        print_table(rows, COLUMNS)
     else:
         print("nothing is locked out")
     return ExitStatus.OK

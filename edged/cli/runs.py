@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import print_fields, print_json, print_table
+from edged.cli.shared.readable import local_time, namer
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -23,7 +24,7 @@ COLUMNS: Final = {
     "status": "status",
     "started": "started",
     "command_name": "command",
-    "instrument_id": "instrument",
+    "instrument": "instrument",
     "rows": "rows",
     "who": "who",
 }
@@ -99,7 +100,8 @@ def _list(client: RpcClient, options: argparse.Namespace) -> int:
     if options.json:
         print_json(found)
     elif found:
-        print_table(found, COLUMNS)
+        name = namer(client)
+        print_table([_row(run, name) for run in found], COLUMNS)
     else:
         print("nothing recorded yet")
     return ExitStatus.OK
@@ -124,14 +126,34 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
     if options.json:
         print_json(shown)
         return ExitStatus.OK
-    meta = {key: value for key, value in shown["meta"].items() if key != "instruments"}
-    print_fields({**meta, "path": shown["path"]})
+    print_fields({**_meta(shown["meta"], namer(client)), "path": shown["path"]})
     if shown["rows"]:
         print()
         columns = shown["columns"]
         rows = [dict(zip(columns, row, strict=False)) for row in shown["rows"]]
         print_table(rows, {name: name for name in columns})
     return ExitStatus.OK
+
+
+def _row(run: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+    started = local_time(run["started_ms"])
+    return {**run, "instrument": name(run["instrument_id"]), "started": started}
+
+
+def _meta(meta: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+    """The head of a recording in a person's words: each time once, the instrument by its name."""
+    told: dict[str, Any] = {}
+    for key, value in meta.items():
+        match key:
+            case "instruments" | "started_ms" | "ended_ms":
+                continue
+            case "started" | "ended":
+                told[key] = local_time(meta.get(f"{key}_ms"))
+            case "instrument_id":
+                told["instrument"] = name(value)
+            case _:
+                told[key] = value
+    return told
 
 
 def _export(client: RpcClient, options: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from edged.cli.shared.options import (
     read_parameters,
 )
 from edged.cli.shared.output import print_dry_run, print_fields, print_json, print_table, show
+from edged.cli.shared.readable import namer, since
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -28,9 +29,10 @@ __all__ = ["run"]
 
 COLUMNS: Final = {
     "run_id": "run",
-    "instrument_id": "instrument",
+    "instrument": "instrument",
     "sequence_name": "sequence",
     "steps_executed": "steps",
+    "since": "since",
 }
 STOP_TIMEOUT_S: Final = 15.0
 
@@ -88,7 +90,12 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     def draw(status: Mapping[str, Any]) -> None:
         if status["sequences"]:
-            print_table(status["sequences"], COLUMNS)
+            name = namer(client)
+            rows = [
+                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
+                for row in status["sequences"]
+            ]
+            print_table(rows, COLUMNS)
         else:
             print("no sequence runs")
 

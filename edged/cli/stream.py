@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, read_parameters
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
+from edged.cli.shared.readable import namer, since
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events
@@ -24,12 +25,13 @@ __all__ = ["run", "sparkline"]
 
 COLUMNS: Final = {
     "stream_id": "stream",
-    "instrument_id": "instrument",
+    "instrument": "instrument",
     "command_name": "command",
     "interval_ms": "interval ms",
     "count": "points",
     "skipped": "skipped",
     "status": "status",
+    "since": "since",
 }
 BARS: Final = "▁▂▃▄▅▆▇█"
 SHOWN_VALUES: Final = 60
@@ -77,7 +79,12 @@ def sparkline(values: Sequence[float]) -> str:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     def draw(status: Mapping[str, Any]) -> None:
         if status["streams"]:
-            print_table(status["streams"], COLUMNS)
+            name = namer(client)
+            rows = [
+                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
+                for row in status["streams"]
+            ]
+            print_table(rows, COLUMNS)
         else:
             print("no stream runs")
 

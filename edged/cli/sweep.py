@@ -31,6 +31,7 @@ from edged.cli.shared.output import (
     print_table,
     show,
 )
+from edged.cli.shared.readable import namer, since
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -40,11 +41,12 @@ __all__ = ["line_of", "run"]
 COLUMNS: Final = {
     "sweep_id": "sweep",
     "status": "status",
-    "instrument_id": "instrument",
+    "instrument": "instrument",
     "command_name": "command",
     "set_value": "set",
     "current_value": "now",
     "target_value": "target",
+    "since": "since",
 }
 SHOWN: Final = (
     "sweep_id",
@@ -228,7 +230,12 @@ def _status(client: RpcClient, options: argparse.Namespace) -> int:
 
     def draw(status: Mapping[str, Any]) -> None:
         if status["sweeps"]:
-            print_table(status["sweeps"], COLUMNS)
+            name = namer(client)
+            rows = [
+                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
+                for row in status["sweeps"]
+            ]
+            print_table(rows, COLUMNS)
         else:
             print("no sweep runs")
 

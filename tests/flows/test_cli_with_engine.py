@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import signal
@@ -362,3 +364,85 @@ def test_connect_lists_what_is_asked_for_instead_of_what_fits(engine: EngineProc
     words = ("connect", "cursor", "--tools", "all", "--instrument", "psu1", "--json")
     told = json.loads(edged(engine.state_dir, *words).stdout)
     assert told["url"] == f"{engine.mcp_url}?tools=all&instrument=psu1"
+
+
+def on_a_screen(state_dir: Path, width: int, *words: str) -> str:
+    """What a verb prints on a terminal of that many columns."""
+    ours, its = pty.openpty()
+    environ = {**os.environ, "COLUMNS": str(width), "TERM": "dumb", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "edged", *words, "--state-dir", str(state_dir)]
+    with subprocess.Popen(command, stdout=its, stderr=subprocess.STDOUT, env=environ) as process:
+        os.close(its)
+        pieces = []
+        # Linux tells the end of a pseudo-terminal as an error.
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 65_536):
+                pieces.append(piece)
+    os.close(ours)
+    assert process.returncode == 0, pieces
+    return b"".join(pieces).decode().replace("\r\n", "\n")
+
+
+LISTS = (
+    ("runs", "list"),
+    ("audit", "list", "--limit", "20"),
+    ("stream", "list"),
+    ("sweep", "status"),
+    ("sequence", "list"),
+    ("lease", "list"),
+    ("lockout",),
+    ("instruments",),
+)
+
+
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+    """A bench on which something stands in every list but that of sequences."""
+    with running_engine(tmp_path_factory.mktemp("busy")) as running:
+        yield prepare(running)
+
+
+def prepare(engine: EngineProcess) -> EngineProcess:
+    long = {"interval_ms": 1_000, "duration_ms": 600_000, "detach": True}
+    measure = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
+    assert engine.tool("start_stream", **measure, **long)["is_error"] is False
+    ramp = {"command_name": "set_voltage", "parameters": {"channel": 1}}
+    rate = {"target_value": 5, "sweep_rate": 0.01}
+    assert engine.tool("start_sweep", instrument_id="psu1", **ramp, **rate)["is_error"] is False
+    edged(engine.state_dir, "lease", "reserve", "scope1", "--purpose", "burn-in over the night")
+    edged(engine.state_dir, "lockout", "scope1", "--reason", "hands are inside", "--by", "anna")
+    return engine
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("words", LISTS, ids=" ".join)
+def test_no_text_of_a_list_runs_into_the_next(
+    busy: EngineProcess, words: tuple[str, ...], width: int
+) -> None:
+    shown = on_a_screen(busy.state_dir, width, *words)
+    lines = shown.splitlines()
+    rule = next((number for number, line in enumerate(lines) if set(line.strip()) == {"─"}), None)
+    if rule is None:
+        # A block for each row: name, two blanks, value.
+        assert all(re.match(r"\S.*?(  |$)", line) for line in lines if line), shown
+        return
+    assert max(map(len, lines)) <= width, shown
+
+
+def test_lists_name_instruments_as_people_do_and_tell_since_when(busy: EngineProcess) -> None:
+    streams = edged(busy.state_dir, "stream", "list").stdout
+    assert re.search(r"  dmm1  .*  (\d\d:\d\d:\d\d|yesterday \d\d:\d\d) \(\d+ \w+ ago\)", streams)
+    for words, name in {
+        ("sweep", "status"): "psu1",
+        ("runs", "list"): "dmm1",
+        ("audit", "list"): "dmm1",
+        ("lease", "list"): "scope1",
+        ("lockout",): "scope1",
+    }.items():
+        shown = edged(busy.state_dir, *words).stdout
+        assert name in shown, shown
+        assert "TCPIP::" not in shown, shown
+    assert as_json(busy, "stream", "list")[0]["instrument_id"].startswith("TCPIP::")
+    shown = as_json(busy, "runs", "list")[0]
+    assert shown["instrument_id"].startswith("TCPIP::")
+    assert isinstance(shown["started_ms"], int)

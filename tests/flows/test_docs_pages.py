@@ -30,6 +30,7 @@ RUN_HERE = {
 RUN_ELSEWHERE = {
     "add-your-instrument.md": "tests/faults/test_add_your_instrument.py",
     "fleet.md": "tests/faults/test_fleet_page.py",
+    "raw-scpi.md": "tests/faults/test_raw_scpi_page.py",
     "rpc.md": "tests/flows/test_docs_pages.py",
 }
 

@@ -30,6 +30,7 @@ from edged.surfaces.rpc.client import ToolAnswer
 
 __all__ = [
     "add_watch_option",
+    "aligned",
     "cell",
     "print_dry_run",
     "print_fields",
@@ -64,16 +65,17 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
         columns: field → heading, in order.
     """
     lines = [[cell(row.get(field)) for field in columns] for row in rows]
+    titles = list(columns.values())
     if sys.stdout.isatty():
-        titles = list(columns.values())
         widths = _widths(titles, lines, shutil.get_terminal_size().columns)
         if widths:
             _draw(titles, lines, widths)
         else:
             _print_blocks([dict(zip(titles, line, strict=True)) for line in lines])
         return
-    for line in _aligned([[title.upper() for title in columns.values()], *lines]):
-        print(line)
+    widths = [max(map(len, texts)) for texts in zip(titles, *lines, strict=True)]
+    for line in ([title.upper() for title in titles], *lines):
+        print(aligned(line, widths))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -215,11 +217,13 @@ def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}{cell(name)}", cell(item, limit=10_000)
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(text) for text in column) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (f"{text:<{width}}" for text, width in zip(line, widths, strict=True))
-        yield "  ".join(padded).rstrip()
+def aligned(texts: Sequence[str], widths: Sequence[int]) -> str:
+    """One line of a table without a frame; what is wider than its column is cut."""
+    padded = (
+        f"{text if len(text) <= width else text[: width - 1] + '…':<{width}}"
+        for text, width in zip(texts, widths, strict=True)
+    )
+    return "  ".join(padded).rstrip()
 
 
 def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
