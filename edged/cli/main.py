@@ -127,7 +127,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         place = error.filename or "standard output"
         print(f"edged: {place}: {error.strerror or error}", file=sys.stderr)
         return ExitStatus.FAILED
+    except Exception as error:  # noqa: BLE001 - no traceback reaches a user
+        print(f"edged: {_fault(error)}", file=sys.stderr)
+        return ExitStatus.FAILED
     return status
+
+
+def _fault(error: Exception) -> str:
+    """A fault of ours in one line, with the place where it happened."""
+    # Late: every verb would pay for it.
+    import traceback
+    from pathlib import Path
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"this is a fault of edged {__version__}: {type(error).__name__}: {error} "
+        f"({Path(place.filename).name}, line {place.lineno}). "
+        "Please report it with what you called; is the engine of the same version (edged status)?"
+    )
 
 
 def _make_writable() -> None:

@@ -20,7 +20,6 @@ __all__ = ["run"]
 
 COLUMNS: Final = {
     "run_id": "run",
-    "kind": "kind",
     "status": "status",
     "started": "started",
     "command_name": "command",
@@ -28,6 +27,9 @@ COLUMNS: Final = {
     "rows": "rows",
     "who": "who",
 }
+STATISTICS: Final = {name: name for name in ("column", "unit", "mean", "std", "min", "max")}
+TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
+"""As in ``runs.recordings.figures``, which a light verb does not load."""
 FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
 LAST: Final = "last"
 WHICH: Final = "its id, or: last, for the newest"
@@ -46,6 +48,7 @@ def run(arguments: Sequence[str]) -> int:
     showing = verbs.add_parser("show", help="one recording and its last rows")
     showing.add_argument("run_id", help=WHICH)
     showing.add_argument("--rows", type=int, default=10, help="at most this many rows (10)")
+    showing.add_argument("--all", action="store_true", help="everything that was noted of it")
     showing.add_argument(
         "--png", type=Path, metavar="FILE", help="draw it into FILE (needs the extra edged[plot])"
     )
@@ -126,7 +129,14 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
     if options.json:
         print_json(shown)
         return ExitStatus.OK
-    print_fields({**_meta(shown["meta"], namer(client)), "path": shown["path"]})
+    meta, name = shown["meta"], namer(client)
+    if options.all:
+        print_fields({**_meta(meta, name), "path": shown["path"]})
+    else:
+        print_fields({**_head(meta, name), "path": shown["path"]})
+        if statistics := _statistics(meta):
+            print()
+            print_table(statistics, STATISTICS)
     if shown["rows"]:
         print()
         columns = shown["columns"]
@@ -138,6 +148,39 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
 def _row(run: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
     started = local_time(run["started_ms"])
     return {**run, "instrument": name(run["instrument_id"]), "started": started}
+
+
+def _head(meta: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+    """What a person asks of a recording first: what it was, when, by whom, how it ended."""
+    summary = meta.get("summary", {})
+    given = (f"{key}={value}" for key, value in meta["parameters"].items())
+    reason = summary.get("reason") or summary.get("error") or meta.get("error")
+    told = {
+        "run": meta["run_id"],
+        "status": f"{meta['status']} ({reason})" if reason else meta["status"],
+        "started": local_time(meta["started_ms"]),
+        "ended": local_time(meta.get("ended_ms")),
+        "instrument": name(meta["instrument_id"]),
+        "command": " ".join((meta["command_name"], *given)),
+        "who": meta["caller"]["who"],
+        "rows": meta["rows"],
+        "notes": "; ".join(summary.get("notes") or ()),
+    }
+    return {key: value for key, value in told.items() if value not in ("", None)}
+
+
+def _statistics(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of each column that is no time; none yet while it runs."""
+    units = {column["name"]: column["unit"] for column in meta["columns"]}
+    return [
+        {
+            "column": column,
+            "unit": units.get(column, ""),
+            **{key: f"{found[key]:.6g}" for key in ("mean", "std", "min", "max")},
+        }
+        for column, found in meta.get("statistics", {}).items()
+        if column not in TIME_COLUMNS
+    ]
 
 
 def _meta(meta: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:

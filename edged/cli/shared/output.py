@@ -47,8 +47,8 @@ __all__ = [
 MAX_CELL: Final = 200
 LONGEST_LINE: Final = 1_000
 MAX_COLUMNS: Final = 7
-COLUMN_GAP: Final = 3
-"""What rich puts between two columns of such a table."""
+COLUMN_GAP: Final = 2
+"""What ``_draw`` puts between two columns."""
 Row = Mapping[str, Any]
 
 
@@ -196,7 +196,7 @@ def _widths(titles: Sequence[str], lines: Sequence[Sequence[str]], room: int) ->
     """
     columns = list(zip(titles, *lines, strict=True))
     widths = [max(len(word) for text in texts for word in text.split()) for texts in columns]
-    spare = room - sum(widths) - COLUMN_GAP * len(titles)
+    spare = room - sum(widths) - COLUMN_GAP * (len(titles) - 1)
     if spare < 0:
         return []
     for number, texts in enumerate(columns):
@@ -232,7 +232,8 @@ def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequenc
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    # A blank of padding, and one that the box draws.
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for title, width in zip(titles, widths, strict=True):
         table.add_column(title, overflow="fold", width=width)
     for line in lines:

@@ -30,7 +30,7 @@ def test_a_table_on_a_terminal_takes_labels_literally(monkeypatch: pytest.Monkey
     assert "[red]x[/red]" in screen.getvalue()
 
 
-@pytest.mark.parametrize(("width", "is_table"), [("39", True), ("38", False)])
+@pytest.mark.parametrize(("width", "is_table"), [("35", True), ("34", False)])
 def test_a_table_on_a_narrow_terminal_cuts_no_id_in_pieces(
     width: str, is_table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
