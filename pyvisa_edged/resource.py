@@ -55,6 +55,8 @@ class OpenResource:
         # An answer that came with its question; what of it was read.
         self._answer = b""
         self._at = 0
+        # Where in it the data of a block ends; 0 or less: it has none, or none here.
+        self._block_end = 0
         # Whether the bench has an answer, or will have.
         self._asks = False
         # Whether the bench has more of the answer than is here.
@@ -103,11 +105,14 @@ class OpenResource:
             wait_ms, end = SOON_MS if is_last else 0, is_last and is_end
             reply = self._call("write", **_spelled(piece), end=end, wait_ms=wait_ms)
         self._asks = bool(reply.get("asking"))
-        self._answer, self._at = _bytes(reply), 0
+        self._receive(_bytes(reply))
         return len(data)
 
     def read(self, count: int) -> tuple[bytes, StatusCode]:
-        """The next bytes: ``count`` at most, to the end of the answer, or to VISA's termchar."""
+        """The next bytes: ``count`` at most, to the end of the answer, or to VISA's termchar.
+
+        In the data of a block no byte is a termchar: a waveform with a 10 in it comes in one piece.
+        """
         start = self._at
         if start >= len(self._answer):
             self._fetch()
@@ -116,7 +121,8 @@ class OpenResource:
         end, status = start + count, MAX_COUNT_READ
         if self.attributes.get(Attribute.termchar_enabled):
             # As a number: PyVISA gives it so, and so no bytes are made for each piece.
-            found = answer.find(int(self.attributes[Attribute.termchar]) & 0xFF, start, end)
+            termchar = int(self.attributes[Attribute.termchar]) & 0xFF
+            found = answer.find(termchar, max(start, self._block_end), end)
             if found >= 0:
                 end, status = found + 1, TERMCHAR_READ
         self._at = end = min(end, size)
@@ -184,10 +190,16 @@ class OpenResource:
     def _fetch(self) -> None:
         """Have the bench give what it has of the answer."""
         reply = self._call("read", count=PIECE)
-        self._answer, self._at = _bytes(reply), 0
+        self._receive(_bytes(reply))
         self._is_partial = not reply.get("end", True)
         # What was read there is taken there.
         self._asks = self._is_partial
+
+    def _receive(self, piece: bytes) -> None:
+        """What came is the beginning of an answer, or goes on where the last piece of it ended."""
+        goes_on = self._is_partial
+        self._block_end = self._block_end - len(self._answer) if goes_on else _block_end(piece)
+        self._answer, self._at = piece, 0
 
     def _taken(self) -> None:
         """The whole answer was read: others may have the unit."""
@@ -208,7 +220,8 @@ class OpenResource:
         return not self._read_at_s
 
     def _forget(self) -> None:
-        self._answer, self._at, self._asks, self._is_partial = b"", 0, False, False
+        self._answer, self._at, self._block_end = b"", 0, 0
+        self._asks = self._is_partial = False
 
     def _call(self, method: str, **params: Any) -> Any:
         if self._read_at_s:
@@ -256,6 +269,14 @@ def resource_info(address: str) -> tuple[constants.InterfaceType, int | None, st
     board = getattr(parsed, "board", "0")
     number = int(board) if board.isdigit() else None
     return parsed.interface_type_const, number, parsed.resource_class
+
+
+def _block_end(answer: bytes) -> int:
+    """Where the data of a definite-length block ends (IEEE 488.2, 8.7.9); 0: there is none."""
+    if answer[:1] != b"#" or not (figures := answer[1:2]).isdigit():
+        return 0
+    length = answer[2 : 2 + int(figures)]
+    return 2 + len(length) + int(length) if length.isdigit() else 0
 
 
 def _spelled(data: bytes) -> dict[str, str]:

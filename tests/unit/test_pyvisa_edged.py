@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import ast
+import base64
 import pickle
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 import pyvisa
-from pyvisa.constants import StatusCode
+from pyvisa import constants
+from pyvisa.constants import ResourceAttribute, StatusCode
 
 import edged
 import pyvisa_edged
+from pyvisa_edged.later import Later
 from pyvisa_edged.place import bench_at
 from pyvisa_edged.refusal import told
+from pyvisa_edged.resource import OpenResource
+from pyvisa_edged.wire import Wire
 from tests.bench.answering_server import answering_server
 from tests.bench.sources import syntax_tree
 from tests.promises import promise
@@ -73,3 +79,54 @@ def test_whatever_answers_that_is_no_bench_is_said_to_be_none(body: bytes) -> No
             rm.list_resources()
         assert lost.value.error_code == StatusCode.error_connection_lost
         rm.close()
+
+
+class AnsweringWire:
+    """A bench that has these pieces of an answer, base64 as it sends them."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = list(pieces)
+
+    def call(self, method: str, **_params: object) -> dict[str, object]:
+        if method == "edged/visa.write":
+            return {"count": 1, "asking": True}
+        piece = base64.b64encode(self.pieces.pop(0)).decode()
+        return {"base64": piece, "end": not self.pieces}
+
+
+def asked(*pieces: bytes) -> OpenResource:
+    resource = OpenResource(cast("Wire", AnsweringWire(*pieces)), Later(), "psu1")
+    resource.attributes = {
+        ResourceAttribute.termchar: 10,
+        ResourceAttribute.termchar_enabled: constants.VI_TRUE,
+    }
+    resource.write(b"CURV?\n")
+    return resource
+
+
+BLOCK = b"#18\n2345\n78\n"
+
+
+@pytest.mark.parametrize("pieces", [(BLOCK,), (BLOCK[:5], BLOCK[5:])])
+def test_a_line_feed_in_the_data_of_a_block_ends_no_read(pieces: tuple[bytes, ...]) -> None:
+    unit = asked(*pieces)
+    came, status = b"", StatusCode.success_max_count_read
+    reads = 0
+    while status is StatusCode.success_max_count_read:
+        piece, status = unit.read(1_000)
+        came, reads = came + piece, reads + 1
+    assert (came, status) == (BLOCK, StatusCode.success_termination_character_read)
+    assert reads == len(pieces)
+
+
+@pytest.mark.parametrize("answer", [b"1\n2\n", b"#x\n2\n", b"#\n2\n", b"#1\n2\n", b"#\xb23\n\n"])
+def test_where_no_block_begins_each_line_feed_ends_one(answer: bytes) -> None:
+    unit = asked(answer)
+    first, status = unit.read(1_000)
+    assert first == answer[: answer.index(b"\n") + 1]
+    assert status is StatusCode.success_termination_character_read
+
+
+def test_a_block_that_announces_more_than_comes_ends_where_the_answer_does() -> None:
+    unit = asked(b"#299ab\ncd\n")
+    assert unit.read(1_000) == (b"#299ab\ncd\n", StatusCode.success)
