@@ -85,6 +85,7 @@ class ProfileWatch:
         self._cache = cache
         self._clock = clock
         # Before reading: a file that changes meanwhile is seen as changed at the first look.
+        self._read_ms = clock.wall_ms()
         self._seen = self._look()
         library = load_cached_library(self._directories, cache)
         self._met: Met = tuple
@@ -96,7 +97,6 @@ class ProfileWatch:
         self._reports: Mapping[str, tuple[dict[str, Any], ...]] = {}
         self._kept: tuple[str, ...] = ()
         self.changes = 0
-        self._changed_ms: int | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._reader: subprocess.Popen[bytes] | None = None
@@ -127,7 +127,8 @@ class ProfileWatch:
     def status(self) -> dict[str, Any]:
         """For get_status and doctor: how many there are, what is broken, and what stays in force.
 
-        ``kept`` are keys whose file is broken now, so that the profile read before stays in force.
+        ``kept`` are keys whose file is broken now, so that the profile read before stays in force;
+        ``read_ms`` is when the files were read that are in force: a later change is not.
         """
         library = self.knowledge.library
         return {
@@ -138,7 +139,7 @@ class ProfileWatch:
             "bench_error_since_ms": self._bench.since_ms,
             "bench_copy_error": self._bench.unkept,
             "reloads": self.changes,
-            "changed_ms": self._changed_ms,
+            "read_ms": self._read_ms,
         }
 
     def verified_on(self, key: str) -> tuple[dict[str, Any], ...]:
@@ -191,6 +192,7 @@ class ProfileWatch:
         met = self._result_of(asyncio.run_coroutine_threadsafe(_told_of(self._met), loop))
         if met is None:
             return
+        began_ms = self._clock.wall_ms()
         knowledge, kept, reading = self._read(met)
         if self._stopping.is_set():
             return
@@ -200,7 +202,7 @@ class ProfileWatch:
         self.knowledge, self._kept, self._reading = knowledge, kept, reading
         self._bench.keep(reading, self._clock.wall_ms())
         self.changes += 1
-        self._changed_ms = self._clock.wall_ms()
+        self._read_ms = began_ms
         self._read_reports(knowledge.library)
         self._tell(knowledge.library, ids)
 

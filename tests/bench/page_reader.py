@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.pages import is_alike
 
 PAGE = (REPOSITORY / "docs" / "add-your-instrument.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"(<!-- a terminal of its own -->\n)?```(sh|yaml)\n(.*?)```\n", re.DOTALL)
+FENCE = re.compile(r"(<!-- a terminal of its own -->\n)?```(sh|yaml|text)\n(.*?)```\n", re.DOTALL)
 WITHIN_S = 60.0
 
 
@@ -27,6 +28,7 @@ class Reader:
     home: Path
     terminals: list[subprocess.Popen[bytes]] = field(default_factory=list)
     commands: int = 0
+    compared: int = 0
     _profile: Path | None = None
     _engine: subprocess.Popen[bytes] | None = None
 
@@ -53,14 +55,18 @@ class Reader:
             text: the part.
             listens: the port at which what a terminal of its own starts listens, but for an engine.
         """
+        said = ""
         for own_terminal, kind, block in FENCE.findall(text):
             if kind == "yaml":
                 self._write(block)
+            elif kind == "text":
+                shown = block.replace("~", str(self.home))
+                assert is_alike(said, shown), f"shown:\n{shown}\nsaid:\n{said}"
+                self.compared += 1
             elif own_terminal:
                 self._start(block.strip(), listens)
             else:
-                for line in block.splitlines():
-                    self._do(line)
+                said = "".join(self._do(line) for line in block.splitlines())
 
     def _write(self, block: str) -> None:
         """Put the block in the place of everything from its first key on."""
@@ -87,7 +93,8 @@ class Reader:
             else f"exec 3<>/dev/tcp/127.0.0.1/{listens}"
         )  # fmt: skip
 
-    def _do(self, line: str) -> None:
+    def _do(self, line: str) -> str:
+        """What it says, as a terminal shows it: complaints first, as edged writes them."""
         is_refused = "# refused" in line
         self.commands += 1
         done = self.run(line)
@@ -100,6 +107,7 @@ class Reader:
         if line.startswith("mv "):
             _, name, place = line.split()
             self._profile = Path(place.replace("~", str(self.home), 1)) / name
+        return done.stderr + done.stdout
 
     @property
     def environment(self) -> dict[str, str]:

@@ -30,6 +30,7 @@ def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(tmp_path: Pa
     with Reader.at_home(tmp_path) as reader:
         reader.follow(page.replace("50250", port), listens=port)
         assert (time.monotonic() - began) / 60 < MINUTES
+        assert reader.compared >= 8
         assert "all clean" in reader.run("edged profile lint example_gx100").stderr
         listed = reader.run("edged call list_profiles --json").stdout
     assert '"is_simulated": true' in listed

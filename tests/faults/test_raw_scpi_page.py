@@ -22,3 +22,4 @@ def test_the_page_of_limits_says_what_happens_to_each_line(tmp_path: Path) -> No
         reader.follow(before + after)
         assert len(reader.terminals) == 1
         assert reader.commands >= 12
+        assert reader.compared >= 6

@@ -11,19 +11,27 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from edged import __version__
-from edged.cli.profile.borrowing import Borrowed, borrowed, entry_for, errand_settings
+from edged.cli.profile.borrowing import (
+    Borrowed,
+    at_running_engine,
+    borrowed,
+    entry_for,
+    errand_settings,
+)
 from edged.cli.profile.library import find_one
 from edged.cli.shared.options import add_config_options, load, this_user
 from edged.cli.shared.output import print_json, print_table, write_text
-from edged.clock import SystemClock
+from edged.clock import Clock, SystemClock
 from edged.config.load import LoadedConfig
 from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import ErrorCode, Failed, Invalid
@@ -33,6 +41,7 @@ from edged.profiles.authoring.verification import FOLDER, Trial, digest_of, repo
 from edged.profiles.model import Profile, head_of
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import parse_error
+from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["run"]
 
@@ -44,6 +53,8 @@ COLUMNS: Final = {
     "ms": "ms",
 }
 CALL_WITHIN_S: Final = 300.0
+TAKEN_WITHIN_S: Final = 15.0
+LOOK_EVERY_S: Final = 0.2
 LONGEST_ANSWER: Final = 200
 NAME: Final = "tried"
 
@@ -102,7 +113,45 @@ def _trial(
     with borrowed(
         options.address, loaded, {**settings, "INSTRUMENTS": [entry]}, clock=clock
     ) as there:
+        if there.is_running_engines:
+            _await_taken(there.client, head_of(profile).files, clock)
+            # It may be recognised by what was read only now.
+            there = at_running_engine(options.address, loaded) or there
         return _tried(there, profile, is_simulated=False)
+
+
+def _await_taken(client: RpcClient, files: Collection[str], clock: Clock) -> None:
+    """Wait until the engine has read the profile's files as they are now.
+
+    Raises:
+        Failed: TIMEOUT, it does not.
+    """
+    changed_ms, newest = max((_changed_ms(Path(path)), path) for path in files)
+    until_s = clock.monotonic() + TAKEN_WITHIN_S
+    while _read_ms(client) < changed_ms:
+        if clock.monotonic() >= until_s:
+            raise Failed(
+                f"The running engine has not read {newest} since it was changed.",
+                code=ErrorCode.TIMEOUT,
+                remedy="Is its directory one of the engine's PROFILE_DIRS? `edged status` tells "
+                "what is wrong with profiles.",
+            )
+        threading.Event().wait(LOOK_EVERY_S)
+
+
+def _read_ms(client: RpcClient) -> float:
+    """When the engine read the profiles that are in force; one of another version may not say."""
+    status = client.call_tool("get_status").result or {}
+    return float(status.get("profiles", {}).get("read_ms", math.inf))
+
+
+def _changed_ms(path: Path) -> float:
+    """When it was written or came to its place; of one that is gone 0."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0.0
+    return max(status.st_mtime_ns, status.st_ctime_ns) / 1_000_000
 
 
 def _tried(there: Borrowed, profile: Profile, *, is_simulated: bool) -> Trial:
