@@ -573,7 +573,7 @@ class Engine:
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
                 **self._guards.status(),
-                "told_on": self._stores.told_on.told,
+                "told_on": self._stores.told_on_now,
                 "telemetry": self._telemetry.status,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },

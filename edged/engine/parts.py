@@ -119,6 +119,11 @@ class Stores:
         except NotFound:
             return name
 
+    def told_on_now(self) -> list[dict[str, Any]]:
+        """``ToldOn.told``, each unit under the id by which it is met now."""
+        met = self._pool.known() if self._pool else ()
+        return self.told_on.told({unit_of_instrument(one).key: one.id for one in met})
+
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""
         if not self.lockouts.all():

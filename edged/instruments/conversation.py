@@ -90,12 +90,15 @@ class Send:
     ``data`` of a step is what goes out where that is no text (a block is in it); ``text`` says it
     to people, and an answer's characters are its bytes then.
 
+    What has come before it is dropped, unless it ``keeps_unread`` what is read afterwards.
+
     Made for every line, as ``Ask`` and ``Reply`` are, so they are not frozen: that costs twice.
     """
 
     text: str
     timeout_s: float | None = None
     data: bytes | None = None
+    keeps_unread: bool = False
 
 
 @dataclass(slots=True)
@@ -512,7 +515,7 @@ def write_lines(
     """
     pattern = connection.acknowledge
     is_blank = bool(pattern) and found_in("", pattern or "") is not None
-    for line in lines:
+    for number, line in enumerate(lines):
         if pattern and not is_urgent:
             answer = yield Ask(
                 line,
@@ -524,7 +527,8 @@ def write_lines(
             )
             yield from _acknowledge(pattern, line, answer)
         else:
-            yield Send(line, data=data)
+            # What acknowledges the lines before is read when all are out.
+            yield Send(line, data=data, keeps_unread=bool(pattern) and number > 0)
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
     if pattern and is_urgent:

@@ -379,7 +379,7 @@ class Dialogue:
         job: Job | None,
     ) -> float:
         """Send the step's text; gives the moment by which its answer must be there."""
-        if not self._is_looked_at:
+        if not (self._is_looked_at or (type(step) is Send and step.keeps_unread)):
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)

@@ -17,6 +17,7 @@ from edged.instruments.conversation import (
     Pause,
     Send,
     raw_conversation,
+    write_lines,
 )
 from edged.instruments.dialogue import Dialogue
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
@@ -679,6 +680,22 @@ def test_a_bug_in_a_conversation_is_a_fault_with_an_id_and_the_line_lives(bench:
     assert isinstance(error, Fault)
     assert error.data["fault_id"] in error.message
     assert bench.serve(Ask("A?")) == ["a"]
+
+
+def test_what_acknowledges_urgent_lines_is_read_after_all_of_them_and_none_is_dropped(
+    bench: Bench,
+) -> None:
+    """Between two lines a slow instrument (min_gap_ms) has answered the first already."""
+    lines = ("OUT1 OFF", "OUT2 OFF")
+    bench.link.answers |= {"OUT1 OFF": b"OK\n", "OUT2 OFF": b"OK\n"}
+    connection = Connection(acknowledge="^OK$", min_gap_ms=30)
+    bench.line.bound = BoundInstrument(number=1, idn=IDN, connection=connection)
+    bench.link.arrived = b"late\n"
+    bench.serve(make=lambda: write_lines(lines, connection, is_urgent=True))
+    assert bench.link.written == [*GREETING, *lines]
+    bench.link.answers["OUT2 OFF"] = b"ERROR\n"
+    error = bench.fail(make=lambda: write_lines(lines, connection, is_urgent=True))
+    assert error.code is ErrorCode.INSTRUMENT_ERROR
 
 
 # The end

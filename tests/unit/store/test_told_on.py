@@ -24,6 +24,8 @@ async def test_what_was_told_is_known_to_the_next_life_until_it_is_seen_off(tmp_
         [told] = store.told_on.told()
         assert told["instrument_id"] == "USB0::1::INSTR"
         assert told["outputs"] == ["OUTP CH1", "OUTP CH2"]
+        [moved] = store.told_on.told({UNIT: "USB0::7::INSTR"})
+        assert moved == {**told, "instrument_id": "USB0::7::INSTR"}
         store.told_on.clear(UNIT, {"OUTP CH1": 0})
     async with running_store(tmp_path / "edged.db") as store:
         assert set(store.told_on.turns()[UNIT]) == {"OUTP CH2"}
