@@ -32,6 +32,7 @@ from edged.profiles.budget import MOST_INTERVAL_S, MOST_PER_HOUR, Budget
 from edged.profiles.confirm import ConfirmRule, Way, parse_confirm
 from edged.profiles.format.fields import (
     Fields,
+    Gathering,
     check_format,
     complaint,
     list_of,
@@ -337,8 +338,8 @@ def parse_bench(
         seen: the units that were met: their entries must fit their own profile.
 
     Raises:
-        Invalid: an unknown key or name, or an entry that would widen what the unit's profile allows
-            (of a unit that was not met: what every profile allows); ``data`` has its place.
+        Invalid: each unknown key or name, and each entry that would widen what the unit's profile
+            allows (of a unit that was not met: what every profile allows); ``data`` has its place.
     """
     # Most benches have no such file, and need no YAML parser to start.
     from edged.profiles.library import parse_yaml
@@ -348,21 +349,28 @@ def parse_bench(
     if len(root.entries) > _MOST_UNITS:
         raise complaint(root.mark, f"The bench file has more than {_MOST_UNITS} units.")
     units: dict[str, UnitRules] = {}
+    interlocks: tuple[Interlock, ...] = ()
+    gathering = Gathering()
     for key, node in root.entries.items():
         if key not in _OF_THE_FILE:
-            units[key.strip()] = _read_unit(key.strip(), node)
-    interlocks = read_interlocks(Fields(root, "The bench file").items(INTERLOCKS, most=MOST))
-    _check_keys(units)
-    _check_aliases(units)
+            with gathering.part():
+                units[key.strip()] = _read_unit(key.strip(), node)
+    with gathering.part():
+        interlocks = read_interlocks(Fields(root, "The bench file").items(INTERLOCKS, most=MOST))
+    with gathering.part():
+        _check_keys(units)
+        _check_aliases(units)
     profiles = tuple(library.profiles.values())
     own = _own_profiles(units, library, seen)
     for rules in units.values():
-        if rules.key in own:
-            for profile in own[rules.key]:
+        with gathering.part():
+            if rules.key not in own:
+                _check_fits_one(rules, profiles)
+            for profile in own.get(rules.key, ()):
                 tighten(profile, rules)
-        else:
-            _check_fits_one(rules, profiles)
-    check_interlocks(interlocks, profiles)
+    with gathering.part():
+        check_interlocks(interlocks, profiles)
+    gathering.end()
     return BenchFile(units=units, interlocks=interlocks)
 
 

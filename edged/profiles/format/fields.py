@@ -82,12 +82,16 @@ MOST_COMPLAINTS: Final = 100
 
 
 class SeveralInvalid(Invalid):
-    """All that is wrong with one file; reads as the first of it."""
+    """All that is wrong with one file: a line each as text; for programs the first of it."""
 
     def __init__(self, complaints: Sequence[Invalid]) -> None:
         first = complaints[0]
         super().__init__(first.message, code=first.code, data=first.data, remedy=first.remedy)
         self.complaints = tuple(complaints[:MOST_COMPLAINTS])
+
+    def __str__(self) -> str:
+        """A line for each."""
+        return "\n".join(map(str, self.complaints))
 
 
 def every_complaint(error: Invalid) -> tuple[Invalid, ...]:

@@ -19,6 +19,7 @@ from edged.profiles.bench_file import (
     tighten,
     unseen_keys,
 )
+from edged.profiles.format.fields import every_complaint
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import parse_idn
@@ -375,3 +376,13 @@ def test_a_calibration_that_is_no_date_is_an_error_with_its_line(said: str) -> N
     assert error.message.startswith("bench.yaml:4:")
     assert f'"calibration_due": "{said}" is no date.' in error.message
     assert "2027-03-31" in error.remedy
+
+
+def test_everything_that_is_wrong_is_told_at_once_with_its_lines() -> None:
+    error = refused(
+        "A1: {limts: {}}\nA2: {deny: [foo_bar]}\n"
+        "A3: {limits: {set_voltage: {voltage: {max: 5000}}}}\n"
+        "A4: {alias: psu1}\nA5: {alias: PSU1}\n"
+    )
+    assert [one.data["line"] for one in every_complaint(error)] == [2, 6, 3, 4]
+    assert str(error).count("bench.yaml:") == 4
