@@ -61,6 +61,9 @@ SIGLENT_SDS: Mapping[str, tuple[str, ...]] = {
     "set_edge_trigger": ("C{channel}:VDIV 10V",),
     "capture_waveform": ("MSIZ 14K",),
 }
+ENA: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("set_format", "capture_trace", "measure_extreme"), (":CALC1:PAR:COUN 4",)
+)
 TRIGGERED: Mapping[str, tuple[str, ...]] = {
     "fetch": ("INIT",),
     "trigger": ("TRIG:SOUR BUS", "INIT"),
@@ -83,6 +86,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "keysight_34970a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
     "keysight_34972a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
+    "keysight_e5061a": ENA,
+    "keysight_e5062a": ENA,
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
