@@ -125,6 +125,16 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ("measure_current", "measure_voltage", "measure_resistance"),
         (":SYST:ZCH OFF", ":OUTP ON"),
     ),
+    "keithley_7001": {
+        **dict.fromkeys(
+            ("close_channel", "connect_channel", "open_channel", "is_channel_closed"),
+            (":DIAG:CARD {slot},C7011",),
+        ),
+        **dict.fromkeys(
+            ("close_crosspoint", "connect_crosspoint", "open_crosspoint", "is_crosspoint_closed"),
+            (":DIAG:CARD {slot},C7012",),
+        ),
+    },
     "keithley_dmm6500": {
         "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
         "get_statistics": (":READ?",),

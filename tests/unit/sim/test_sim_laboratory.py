@@ -239,3 +239,26 @@ def test_a_scope_of_two_channels_has_no_third(bench: PretendedBench) -> None:
         for name, bound in command.parameters.items()
         if name == "channel"
     } == {2}
+
+
+# Keithley 7001
+
+
+def test_a_7001_tells_neighbours_that_are_closed_as_a_range(bench: PretendedBench) -> None:
+    switch = bench.add("keithley_7001")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
+    switch.tell(":CLOS (@1!1,1!3:1!5, 2!1!10,2!2!1)")
+    assert switch.ask("CLOS:STAT?") == "(@1!1,1!3:1!5,2!1!10,2!2!1)"
+    assert switch.ask(":CLOS? (@1!3, 1!2)") == "1,0"
+    switch.tell(":OPEN (@1!4)")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@1!1,1!3,1!5,2!1!10,2!2!1)"
+    switch.tell(":ROUT:OPEN ALL")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
+
+
+@pytest.mark.parametrize("relay", ["1!41", "2!5!1", "2!1!11", "1!1!1", "2!1", "3!1"])
+def test_a_7001_has_no_relay_that_its_cards_have_not(bench: PretendedBench, relay: str) -> None:
+    switch = bench.add("keithley_7001")
+    switch.raw(f":ROUT:CLOS (@{relay})")
+    assert switch.error() == -222
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
