@@ -127,11 +127,28 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ),
     "keithley_7001": {
         **dict.fromkeys(
-            ("close_channel", "connect_channel", "open_channel", "is_channel_closed"),
+            (
+                "are_channels_closed",
+                "close_channel",
+                "close_channels",
+                "connect_channel",
+                "connect_channels",
+                "is_channel_closed",
+                "is_channel_open",
+                "open_channel",
+                "open_channels",
+            ),
             (":DIAG:CARD {slot},C7011",),
         ),
         **dict.fromkeys(
-            ("close_crosspoint", "connect_crosspoint", "open_crosspoint", "is_crosspoint_closed"),
+            (
+                "close_crosspoint",
+                "connect_crosspoint",
+                "connect_rows",
+                "is_crosspoint_closed",
+                "is_crosspoint_open",
+                "open_crosspoint",
+            ),
             (":DIAG:CARD {slot},C7012",),
         ),
     },
