@@ -431,12 +431,14 @@ def _beside(told: str, about: str) -> str | None:
         return None
     if not about:
         return None if "," in told else told
-    parts, named = [p.strip() for p in told.split(",")], [p.strip() for p in about.split(",")]
-    if [p.upper() for p in parts[: len(named)]] == [p.upper() for p in named]:
-        rest = parts[len(named) :]
-    elif [p.upper() for p in parts[-len(named) :]] == [p.upper() for p in named]:
-        # ``OFF,(@1)``: the channel list stands behind.
-        rest = parts[: -len(named)]
+    parts = [part.strip().upper() for part in told.split(",")]
+    named = [part.strip().upper() for part in about.split(",")]
+    count = len(named)
+    if parts[:count] == named:
+        rest = told.split(",")[count:]
+    elif named[0].startswith("(@") and parts[-count:] == named:
+        # ``OFF,(@1)``: only a channel list stands behind, or ``2,0`` would set channel 0 to 2.
+        rest = told.split(",")[:-count]
     else:
         return None
-    return rest[0] if len(rest) == 1 else None
+    return rest[0].strip() if len(rest) == 1 else None

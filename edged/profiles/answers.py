@@ -378,7 +378,7 @@ def check_count(
     """Refuse a trace of another number of samples than the preamble counts and was asked for.
 
     Args:
-        answer: dtype.
+        answer: dtype, and how many values are a point.
         blocks: with their headers, in the order of their points.
         values: the preamble's fields and the command's parameters.
 
@@ -388,7 +388,12 @@ def check_count(
     lengths = list(map(block_length, blocks))
     for length in lengths:
         _check_whole(length, answer.dtype)
-    count = sum(lengths) // SIZES[answer.dtype]
+    count, rest = divmod(sum(lengths) // SIZES[answer.dtype], answer.values_per_point)
+    if rest:
+        raise Failed(
+            f"The block has no whole number of points of {answer.values_per_point} values.",
+            code=ErrorCode.BAD_ANSWER,
+        )
     told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
     counts = [number for number in told if isinstance(number, int)]
     if not counts:

@@ -197,7 +197,8 @@ class WaveformAnswer:
     """``returns: {waveform: …}``: a block of samples and how to make volts and seconds of it.
 
     ``x_increment`` and ``scale`` are expressions: the first over the preamble's fields and the
-    command's parameters, the second over ``value`` (the sample's code) besides.
+    command's parameters, the second over ``value`` (the sample's code) besides. Where a point is
+    sent as so many values, the first of them is the sample.
     """
 
     data: str
@@ -210,6 +211,7 @@ class WaveformAnswer:
     preamble_count: tuple[int, int] | None = None
     chunk_points: int | None = None
     trailing_bytes: int = 0
+    values_per_point: int = 1
     x_increment: str = "1"
     x_unit: str = "s"
     y_unit: str = "V"

@@ -314,9 +314,10 @@ def make_waveform(
     known = {**values, **preamble}
     check_count(answer, blocks, known)
     type_code = "d" if answer.dtype == "f8" else "f"
+    samples = _samples(answer, type_code, [parse_block(block) for block in blocks], known)
     return Waveform(
         type_code=type_code,
-        samples=_samples(answer, type_code, [parse_block(block) for block in blocks], known),
+        samples=_first_of_each(samples, type_code, answer.values_per_point),
         x_unit=answer.x_unit,
         y_unit=answer.y_unit,
         x_increment=x_increment(answer, known),
@@ -350,6 +351,13 @@ def _samples(
             samples[done : done + len(floats)] = floats
             done += len(floats)
     return samples
+
+
+def _first_of_each(samples: bytearray, type_code: str, values_per_point: int) -> bytearray:
+    """Of numbers that belong together, only the first."""
+    if values_per_point == 1:
+        return samples
+    return bytearray(array(type_code, bytes(samples))[::values_per_point].tobytes())
 
 
 def _worked_out(

@@ -61,6 +61,9 @@ SIGLENT_SDS: Mapping[str, tuple[str, ...]] = {
     "set_edge_trigger": ("C{channel}:VDIV 10V",),
     "capture_waveform": ("MSIZ 14K",),
 }
+ENA: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("set_format", "capture_trace", "measure_extreme"), (":CALC1:PAR:COUN 4",)
+)
 TRIGGERED: Mapping[str, tuple[str, ...]] = {
     "fetch": ("INIT",),
     "trigger": ("TRIG:SOUR BUS", "INIT"),
@@ -83,6 +86,8 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "keysight_34970a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
     "keysight_34972a": {"read_scan": ("ROUT:SCAN (@101:103)",)},
+    "keysight_e5061a": ENA,
+    "keysight_e5062a": ENA,
     "keysight_e3632a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3633a": {"set_voltage": ("VOLT:RANG HIGH",)},
     "keysight_e3634a": {"set_voltage": ("VOLT:RANG HIGH",)},
@@ -120,6 +125,33 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ("measure_current", "measure_voltage", "measure_resistance"),
         (":SYST:ZCH OFF", ":OUTP ON"),
     ),
+    "keithley_7001": {
+        **dict.fromkeys(
+            (
+                "are_channels_closed",
+                "close_channel",
+                "close_channels",
+                "connect_channel",
+                "connect_channels",
+                "is_channel_closed",
+                "is_channel_open",
+                "open_channel",
+                "open_channels",
+            ),
+            (":DIAG:CARD {slot},C7011",),
+        ),
+        **dict.fromkeys(
+            (
+                "close_crosspoint",
+                "connect_crosspoint",
+                "connect_rows",
+                "is_crosspoint_closed",
+                "is_crosspoint_open",
+                "open_crosspoint",
+            ),
+            (":DIAG:CARD {slot},C7012",),
+        ),
+    },
     "keithley_dmm6500": {
         "get_buffer": (":SENS:VOLT:NPLC 0.0005", ":SENS:COUN 1000", ":READ?"),
         "get_statistics": (":READ?",),

@@ -235,6 +235,8 @@ WAVEFORM: Final = Table(
         "Fetched in pieces of so many samples: the command's int parameters `first` and `last` "
         "are filled in for each."),
     Key("trailing_bytes", integer(0, 16), "How many bytes stand behind the block."),
+    Key("values_per_point", integer(1, 8),
+        "How many values are sent for each point; the first is kept, and counted as one."),
     Key("x_increment", EXPRESSION._replace(read=None),
         "From one sample to the next, over the preamble's fields and the parameters."),
     Key("x_unit", text(32), "Of `x_increment`."),

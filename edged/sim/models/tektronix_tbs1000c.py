@@ -1,4 +1,4 @@
-"""Tektronix TBS2204B, of the TBS1000/2000 family; channel 1 on the main load, 2 on the calibrator.
+"""Tektronix TBS1102C, of the TBS1000C; channel 1 on the main load, 2 on the calibrator.
 
 Quirks kept: answers carry their header until ``HEADer OFF``; there is no ``SYST:ERR?``, the wording
 of an error waits in ``ALLEv?`` until ``*ESR?`` was read; while an error waits, ``CURVe?`` is never
@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from edged.sim.models.families.scope import Capture, Scope, set_shown
 from edged.sim.scpi import (
@@ -27,7 +27,6 @@ from edged.sim.scpi import (
 )
 
 CODES_PER_DIVISION: Final = 25
-DEPTHS: Final = (1000, 2000, 20_000, 200_000, 2_000_000)
 NO_MEASUREMENT: Final = "9.91E37"
 TYPES: Final = {
     "FREQuency": "freq",
@@ -57,6 +56,8 @@ class Tbs(Scope[Channel]):
     """The state of one unit."""
 
     divisions = 15
+    channel_count = 2
+    depths: ClassVar[tuple[int, ...]] = (1000, 2000, 20_000)
 
     def __init__(self, unit: SimUnit) -> None:
         super().__init__(unit)
@@ -179,8 +180,8 @@ def set_time_position(unit: Tbs, call: SimCall) -> None:
 
 def set_depth(unit: Tbs, call: SimCall) -> None:
     """``HORizontal:RECOrdlength``: one of the menu's."""
-    asked = call.whole(0, lowest=DEPTHS[0], highest=DEPTHS[-1])
-    if asked not in DEPTHS:
+    asked = call.whole(0, lowest=unit.depths[0], highest=unit.depths[-1])
+    if asked not in unit.depths:
         raise ScpiError(-222)
     unit.depth = asked
 
@@ -273,12 +274,12 @@ def set_data_source(unit: Tbs, call: SimCall) -> None:
 
 def set_first(unit: Tbs, call: SimCall) -> None:
     """``DATa:STARt``."""
-    unit.first = call.whole(0, lowest=1, highest=DEPTHS[-1])
+    unit.first = call.whole(0, lowest=1, highest=unit.depths[-1])
 
 
 def set_last(unit: Tbs, call: SimCall) -> None:
     """``DATa:STOP``."""
-    unit.last = call.whole(0, lowest=1, highest=DEPTHS[-1])
+    unit.last = call.whole(0, lowest=1, highest=unit.depths[-1])
 
 
 def set_width(unit: Tbs, call: SimCall) -> None:
@@ -387,9 +388,9 @@ VOCABULARY: Final = Vocabulary(
 )
 
 MODEL: Final = ModelSpec(
-    idn="TEKTRONIX,TBS2204B,{serial},CF:91.1CT FV:v1.29.30; FPGA:v20.78;",
+    idn="TEKTRONIX,TBS1102C,{serial},CF:91.1CT FV:v1.29.30; FPGA:v20.78;",
     serial="C{number:06d}",
-    first_number=10_302,
+    first_number=25_730,
     dialect=Dialect(error_format="", latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Tbs,

@@ -28,6 +28,35 @@ def test_a_sweeps_own_abort_is_proved_for_its_channel() -> None:
     )
 
 
+COUNTED_FROM_ZERO = """
+format: 1
+profile_key: zero_based
+manufacturer: Zero
+model: Z4
+instrument_class: other
+source: made up
+match: {idn: zero}
+abort: ["AUXV 0,0", "AUXV 1,0", "AUXV 2,0"]
+commands:
+  set_aux:
+    scpi: "AUXV {channel},{volts}"
+    parameters: {channel: {type: int, min: 0, max: 2}, volts: {type: float, min: -10, max: 10}}
+  get_aux: {scpi: "AUXV? {channel}", parameters: {channel: {type: int, min: 0, max: 2}}}
+"""
+
+
+def test_a_channel_that_is_counted_from_zero_is_not_taken_for_the_value_that_was_set() -> None:
+    profile = toy_profile(COUNTED_FROM_ZERO)
+    assert proofs_of(profile, profile.abort) == tuple(
+        Proof(f"AUXV? {n}", "0", outputs=(f"AUXV {n}",)) for n in (0, 1, 2)
+    )
+
+
+def test_no_question_about_another_channel_proves_what_one_was_told() -> None:
+    profile = toy_profile(COUNTED_FROM_ZERO)
+    assert proofs_of(profile, (AbortStep(send="AUXV 3,0"),)) == ()
+
+
 @pytest.mark.parametrize("line", [":STOP", "*RST", ":UNKNOWN CH1,OFF"])
 def test_what_has_no_question_has_no_proof(line: str) -> None:
     assert proofs_of(toy_profile(PROFILE), (AbortStep(send=line),)) == ()

@@ -196,7 +196,7 @@ def test_while_an_error_waits_a_tektronix_scope_gives_no_data() -> None:
     scope = PretendedBench().add("tektronix_tbs1000c")
     assert scope.ask("CH1:SCAle?") == ":CH1:SCALE 1.000000E+00"
     scope.tell("HEADer OFF")
-    assert scope.raw("DATa:SOUrce CH3") is None
+    assert scope.raw("DATa:SOUrce CH2") is None
     assert scope.raw("CURVe?") is None
     assert int(scope.ask("*ESR?")) & 16
     assert scope.ask("ALLEv?") == '221,"Settings conflict"'

@@ -225,17 +225,64 @@ def test_a_6517b_tells_unit_and_time_unless_it_is_told_not_to(bench: PretendedBe
     assert meter.error() == -222
 
 
-# Siglent SDS1202X-E
+# Oscilloscopes of two channels, and of four
 
 
-def test_a_scope_of_two_channels_has_no_third(bench: PretendedBench) -> None:
-    scope = bench.add("siglent_sds1202xe")
-    assert scope.ask("C2:TRA?").endswith("OFF")
+@pytest.mark.parametrize(
+    ("model", "shown", "count"),
+    [
+        ("siglent_sds1202xe", "C{}:TRA?", 2),
+        ("siglent_sds1104xe", "C{}:TRA?", 4),
+        ("tektronix_tbs1000c", "SELect:CH{}?", 2),
+        ("tektronix_tbs2202b", "SELect:CH{}?", 2),
+        ("tektronix_tbs2204b", "SELect:CH{}?", 4),
+    ],
+)
+def test_a_scope_has_as_many_channels_as_its_model(
+    bench: PretendedBench, model: str, shown: str, count: int
+) -> None:
+    scope = bench.add(model)
+    assert scope.ask(shown.format(count))[-1] in "0F"
     with pytest.raises(AssertionError, match="no answer"):
-        scope.ask("C3:TRA?")
+        scope.ask(shown.format(count + 1))
     assert {
         bound.max
-        for command in SIMULATED["siglent_sds1202xe"].commands.values()
+        for command in (*SIMULATED[model].commands.values(), *SIMULATED[model].sequences.values())
         for name, bound in command.parameters.items()
         if name == "channel"
-    } == {2}
+    } == {count}
+
+
+@pytest.mark.parametrize("model", ["tektronix_tbs1000c", "tektronix_tbs2202b"])
+def test_a_tektronix_scope_has_the_records_of_its_model(bench: PretendedBench, model: str) -> None:
+    scope = bench.add(model)
+    lengths = SIMULATED[model].commands["set_record_length"].parameters["points"].options
+    for length in lengths:
+        scope.tell(f"HORizontal:RECOrdlength {length}")
+    scope.raw("HORizontal:RECOrdlength 4000")
+    assert int(scope.ask("*ESR?")) & 16
+    most = SIMULATED[model].commands["capture_waveform"].parameters["points"].max
+    assert most == int(str(lengths[-1]))
+
+
+# Keithley 7001
+
+
+def test_a_7001_tells_neighbours_that_are_closed_as_a_range(bench: PretendedBench) -> None:
+    switch = bench.add("keithley_7001")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
+    switch.tell(":CLOS (@1!1,1!3:1!5, 2!1!10,2!2!1)")
+    assert switch.ask("CLOS:STAT?") == "(@1!1,1!3:1!5,2!1!10,2!2!1)"
+    assert switch.ask(":CLOS? (@1!3, 1!2)") == "1,0"
+    switch.tell(":OPEN (@1!4)")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@1!1,1!3,1!5,2!1!10,2!2!1)"
+    switch.tell(":ROUT:OPEN ALL")
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
+
+
+@pytest.mark.parametrize("relay", ["1!41", "2!5!1", "2!1!11", "1!1!1", "2!1", "3!1"])
+def test_a_7001_has_no_relay_that_its_cards_have_not(bench: PretendedBench, relay: str) -> None:
+    switch = bench.add("keithley_7001")
+    switch.raw(f":ROUT:CLOS (@{relay})")
+    assert switch.error() == -222
+    assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"

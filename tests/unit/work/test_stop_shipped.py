@@ -20,6 +20,7 @@ from tests.bench.simulated_unit import SimulatedUnit
 from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
+TEKTRONIX = frozenset({"tektronix_tbs1000c", "tektronix_tbs2202b", "tektronix_tbs2204b"})
 GIVES_NOTHING = frozenset(
     {
         "keithley_2000",
@@ -36,7 +37,7 @@ GIVES_NOTHING = frozenset(
         "siglent_sdm3065x",
         "siglent_sds1104xe",
         "siglent_sds1202xe",
-        "tektronix_tbs1000c",
+        *TEKTRONIX,
     }
 )
 """What only measures. (The SDG's and the scopes' own signals stand in the others' outputs.)"""
@@ -45,7 +46,7 @@ WORDLESS = frozenset({"keysight_34401a"})
 SOURCES = sorted(set(SIMULATED) - GIVES_NOTHING)
 BLIND = {"siglent_spd3303x": {"OUTP CH3"}}
 """Outputs of which nobody can ask, by the facts."""
-ONLY_TAKEN = (GIVES_NOTHING | set(BLIND)) - {"tektronix_tbs1000c"}
+ONLY_TAKEN = (GIVES_NOTHING | set(BLIND)) - TEKTRONIX
 """Those that cannot say all of it; a scope need not."""
 
 

@@ -115,6 +115,27 @@ def test_the_preamble_scales_both_axes() -> None:
     assert made.preamble == {"x_step": 5e-7, "y_step": 0.1, "y_zero": 4.0}
 
 
+@pytest.mark.parametrize(("dtype", "code"), [("f4", "f"), ("f8", "d"), ("i1", "b")])
+def test_of_points_that_are_pairs_the_first_value_is_kept(dtype: str, code: str) -> None:
+    answer = WaveformAnswer(
+        data="D?",
+        dtype=dtype,
+        byte_order="little",
+        values_per_point=2,
+        preamble_queries=("P?",),
+        preamble_fields=(AnswerField(name="points", type=AnswerType.INT, index=0),),
+        scale="value * 2",
+    )
+    pairs = struct.pack(f"<6{code}", 1, 9, 2, 9, 3, 9)
+    made = make_waveform(answer, [block(pairs)], "3", {})
+    assert made.length == 3
+    assert array(made.type_code, bytes(made.samples)).tolist() == [2, 4, 6]
+    with pytest.raises(Failed, match="announced 3 samples and sent 2"):
+        make_waveform(answer, [block(pairs[: len(pairs) // 3 * 2])], "3", {})
+    with pytest.raises(Failed, match="no whole number of points of 2 values"):
+        make_waveform(answer, [block(pairs[: len(pairs) // 6 * 5])], "3", {})
+
+
 def test_stretches_of_one_capture_are_joined_in_order() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
     made = make_waveform(answer, [block(b"\x01\x02"), block(b"\x03")], None, {})
