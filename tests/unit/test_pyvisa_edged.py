@@ -73,3 +73,55 @@ def test_whatever_answers_that_is_no_bench_is_said_to_be_none(body: bytes) -> No
             rm.list_resources()
         assert lost.value.error_code == StatusCode.error_connection_lost
         rm.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/mcp",
+        "127.0.0.1:1/mcp",
+        "https://127.0.0.1:1/mcp",
+        "http://127.0.0.1:99999/mcp",
+        "http://[::1/mcp",
+        "http:///mcp",
+        "ftp://bench/mcp",
+        "http://bench:1/m cp",
+        "http://bench:1/mcp\r\nX: y",
+        "http://bänk:1/mcp",
+    ],
+)
+def test_an_address_where_no_bench_can_be_is_an_error_of_visas_that_names_it(url: str) -> None:
+    with pytest.raises(pyvisa.VisaIOError) as lost:
+        pyvisa.ResourceManager(f"{url}@edged").list_resources()
+    assert lost.value.error_code == StatusCode.error_connection_lost
+    assert url in str(lost.value) or repr(url) in str(lost.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, {"jsonrpc": "2.0", "id": 1, "result": {}}),
+        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "No method."}}),
+        (404, {"detail": "Not Found"}),
+        (404, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "No path."}}),
+        (500, b"<html>"),
+        (302, b""),
+    ],
+    ids=["no session", "no method", "no such page", "no such path", "an error", "elsewhere"],
+)
+def test_what_speaks_http_and_is_no_bench_is_named_too(status: int, body: object) -> None:
+    with answering_server() as server:
+        server.answer(body, status=status)
+        url = f"http://127.0.0.1:{server.port}/else"
+        rm = pyvisa.ResourceManager(f"{url}@edged")
+        for work in (rm.list_resources, lambda: rm.open_resource("psu1")):
+            with pytest.raises(pyvisa.VisaIOError, match=url) as lost:
+                work()
+            assert lost.value.error_code == StatusCode.error_connection_lost
+        rm.close()
+
+
+def test_the_end_of_a_files_line_is_no_part_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGED_TOKEN", "t\n")
+    monkeypatch.setenv("EDGED_LEASE", "lease-1\r\n")
+    assert bench_at("http://bench:1/mcp")[1:3] == ("t", "lease-1")
