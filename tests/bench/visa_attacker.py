@@ -14,7 +14,8 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -163,25 +164,28 @@ def breaks(url: str) -> Any:
     """Ctrl+C at any moment of a question; the next one gets its own answer."""
     unit = opened(manager(url))
     chance = random.Random(23)
-    broken, found = 0, []
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    began_s = time.monotonic()
+    found = crossed(unit, 2_000_000)
+    takes_s = (time.monotonic() - began_s) / EACH
+    broken = 0
     for number in range(BREAKS):
-        with _breaking_in(chance.uniform(0.0001, 0.004)):
-            try:
-                unit.query(f"ECHO? {number}")
-            except KeyboardInterrupt:
-                broken += 1
+        broken += _is_broken(unit, f"ECHO? {number}", chance.uniform(0.01, 1) * takes_s)
         found += crossed(unit, number + 1_000_000, 1)
     return {"broken": broken, "crossed": found}
 
 
-@contextlib.contextmanager
-def _breaking_in(seconds: float) -> Iterator[None]:
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+def _is_broken(unit: MessageBasedResource, question: str, after_s: float) -> bool:
+    """Ask, and be interrupted once so long after; whether that was in time."""
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+        try:
+            unit.query(question)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def broken_off(url: str) -> Any:

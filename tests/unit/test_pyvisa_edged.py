@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import pickle
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,17 @@ def test_it_imports_pyvisa_and_the_standard_library_alone() -> None:
                 imported.add((node.module or "").split(".")[0])
     assert imported - set(sys.stdlib_module_names) == {"pyvisa", "pyvisa_edged"}
     assert pyvisa_edged.__version__ == edged.__version__
+
+
+def test_wheel_package_and_page_name_the_same_oldest_pyvisa() -> None:
+    """1.11, the oldest that it was tried with: 1.11.0, 1.11.3, 1.12.0, 1.13.0 and 1.16.2."""
+    root = FOLDER.parent
+    wheel = tomllib.loads((root / "packaging" / "pyvisa-edged.toml").read_text())
+    package = (root / "packaging" / "debian" / "control").read_text()
+    page = (root / "docs" / "visa.md").read_text()
+    assert wheel["project"]["dependencies"] == ["pyvisa>=1.11"]
+    assert re.findall(r"python3-pyvisa \(>= ([0-9.]+)\)", package) == ["1.11"]
+    assert re.findall(r"PyVISA ([0-9.]+) or newer", page) == ["1.11"]
 
 
 def test_the_bench_is_what_is_said_else_the_environments_else_this_machines(
