@@ -17,6 +17,7 @@ from pyvisa.highlevel import ResourceInfo
 from pyvisa.typing import VISARMSession
 from pyvisa.util import LibraryPath
 
+from pyvisa_edged.forking import begins_anew
 from pyvisa_edged.later import Later
 from pyvisa_edged.place import BARE, bench_at
 from pyvisa_edged.refusal import EdgedVisaError, connection_lost, not_offered
@@ -36,6 +37,8 @@ DISCARDS_READS = (
     | constants.BufferOperation.discard_receive_buffer2
 )
 DEFAULT_FILTER = "?*::INSTR"
+CLOSED_THERE = "unknown_session"
+"""The bench's word for a unit that it has closed to make room; nothing was done."""
 
 T = TypeVar("T")
 
@@ -65,15 +68,22 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
     def _begin(self) -> None:
         """As new: PyVISA gives a library again that was closed before."""
         self._bench = bench_at(str(self.library_path))
-        self._generation = 0
-        self._session = McpSession(self._count_up)
-        self._wire = Wire(self._bench, self._session)
+        self._session = McpSession()
+        self._wire = Wire(self._bench)
         self._opened: dict[int, OpenResource] = {}
         self._handles = itertools.count(MANAGER + 1)
         self._units: tuple[float, list[dict[str, Any]]] = (float("-inf"), [])
         self._renewing: threading.Thread | None = None
         self._closing = threading.Event()
         self._later = Later()
+        begins_anew(self)
+
+    def forked(self) -> None:
+        """See ``Inherited``: locks are the parent's, and its thread keeps them."""
+        self._renewing = None
+        is_closing, self._closing = self._closing.is_set(), threading.Event()
+        if is_closing:
+            self._closing.set()
 
     # The manager
 
@@ -112,7 +122,7 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
         open_timeout: int | None = constants.VI_TMO_IMMEDIATE,
     ) -> tuple[Any, StatusCode]:
         """Open a unit by VISA name, alias, id or serial number."""
-        opened = OpenResource(Wire(self._bench, self._session), self._later, resource_name)
+        opened = OpenResource(Wire(self._bench), self._later, resource_name)
         try:
             self._told(session, opened, lambda _: None)
         except VisaIOError:
@@ -144,7 +154,7 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
         if opened is not None:
             # Where the bench is gone, what was open is, too.
             with contextlib.suppress(EdgedVisaError, SessionGone):
-                opened.close()
+                opened.close(self._session.id)
         return self.handle_return_value(None, StatusCode.success)
 
     # A unit
@@ -281,15 +291,17 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
 
     def _live(self, opened: OpenResource, work: Callable[[OpenResource], T]) -> T:
         for _ in range(2):
-            known = self._session.id
+            known = self._session.id_for(self._wire)
             try:
-                if not known:
-                    self._session.id_for(self._wire)
-                opened.come_to(self._generation)
+                opened.come_to(known)
                 return work(opened)
             except SessionGone:
                 # Nothing was done: who does not know the session does nothing in it.
-                self._session.forget(known or self._session.id)
+                self._session.forget(known)
+            except EdgedVisaError as error:
+                if error.reason != CLOSED_THERE:
+                    raise
+                opened.closed_there()
         raise connection_lost("The bench forgets this program at once.")
 
     def _told(self, session: Any, opened: OpenResource, work: Callable[[OpenResource], T]) -> T:
@@ -310,14 +322,11 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
             raise EdgedVisaError(StatusCode.error_invalid_object)
         return opened
 
-    def _count_up(self) -> None:
-        self._generation += 1
-
     def _list(self) -> list[dict[str, Any]]:
         for _ in range(2):
-            known = self._session.id
+            known = self._session.id_for(self._wire)
             try:
-                units: list[dict[str, Any]] = self._wire.call("edged/visa.list")["units"]
+                units: list[dict[str, Any]] = self._wire.call(known, "edged/visa.list")["units"]
             except SessionGone:
                 self._session.forget(known)
                 continue
@@ -344,7 +353,7 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
 
     def _renew(self) -> None:
         """Keep every lock while it is held; ends with the last of them."""
-        wire = Wire(self._bench, self._session)
+        wire = Wire(self._bench)
         while any(opened.locks for opened in self._opened.values()):
             if self._closing.wait(RENEW_S):
                 break

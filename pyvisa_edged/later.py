@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Protocol
 
+from pyvisa_edged.forking import begins_anew
+
 __all__ = ["Later", "Reader"]
 
 MOMENT_S = 0.002
@@ -24,10 +26,18 @@ class Later:
     """One thread, which sleeps while nobody reads."""
 
     def __init__(self) -> None:
+        self._begin()
+        begins_anew(self)
+
+    def _begin(self) -> None:
         self._due: dict[Reader, None] = {}
         self._wake = threading.Event()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+
+    def forked(self) -> None:
+        """See ``Inherited``: its thread is not here, and what is due is the parent's to tell."""
+        self._begin()
 
     def note(self, reader: Reader) -> None:
         """It has read an answer just now."""

@@ -29,8 +29,9 @@ def bench_at(library_path: str) -> Bench:
     url = given or os.environ.get("EDGED_URL", "") or _running() or DEFAULT_URL
     return Bench(
         url=url if "://" in url else f"http://{url}",
-        token=os.environ.get("EDGED_TOKEN", ""),
-        lease=os.environ.get("EDGED_LEASE", ""),
+        # As a file gives them, with the end of its line.
+        token=os.environ.get("EDGED_TOKEN", "").strip(),
+        lease=os.environ.get("EDGED_LEASE", "").strip(),
         program=program_name(),
         version=f"PyVISA {pyvisa.__version__}",
     )

@@ -12,6 +12,7 @@ from pyvisa import constants, rname
 from pyvisa.constants import ResourceAttribute as Attribute
 from pyvisa.constants import StatusCode
 
+from pyvisa_edged.forking import begins_anew
 from pyvisa_edged.later import Later
 from pyvisa_edged.refusal import connection_lost
 from pyvisa_edged.wire import Wire
@@ -22,6 +23,7 @@ SOON_MS = 50
 """So long the bench keeps a question's request for an answer to go back with it."""
 PIECE = 1_048_576
 LINE_FEED = 10
+STARTED_ANEW = "The bench was started anew"
 # Reading an enumeration's member takes longer than all else that reading a piece does.
 MAX_COUNT_READ = StatusCode.success_max_count_read
 TERMCHAR_READ = StatusCode.success_termination_character_read
@@ -50,8 +52,10 @@ class OpenResource:
         self._later = later
         # When an answer was read of which the bench does not know that yet; 0: there is none.
         self._read_at_s = 0.0
-        self._number = 0
-        self._generation = -1
+        # The session of MCP that it is open in, and its number there; nothing else says the two.
+        self._within, self._number = "", 0
+        # Why what was under way is gone, should it be.
+        self._lost = STARTED_ANEW
         # An answer that came with its question; what of it was read.
         self._answer = b""
         self._at = 0
@@ -61,13 +65,14 @@ class OpenResource:
         self._asks = False
         # Whether the bench has more of the answer than is here.
         self._is_partial = False
+        begins_anew(self)
 
     # What VISA does with it
 
-    def open(self, generation: int) -> None:
-        """Open it in the present session of MCP."""
-        opened = self._wire.call("edged/visa.open", resource=self.name)
-        self._number, self._generation = opened["session"], generation
+    def open(self, session_id: str) -> None:
+        """Open it in a session of MCP."""
+        opened = self._wire.call(session_id, "edged/visa.open", resource=self.name)
+        self._within, self._number = session_id, opened["session"]
         self._read_at_s = 0.0
         self._forget()
         interface, board, kind = resource_info(str(opened["address"]))
@@ -79,20 +84,30 @@ class OpenResource:
         }
         self.attributes = {**DEFAULTS, **known, **self.attributes}
 
-    def come_to(self, generation: int) -> None:
-        """Open it again where the bench was started anew, or has forgotten this program.
+    def come_to(self, session_id: str) -> None:
+        """Open it again where the program has another session of MCP by now.
 
         Raises:
             EdgedVisaError: VI_ERROR_CONN_LOST, it was locked, or an answer was waited for.
         """
-        if self._generation == generation:
+        if self._within == session_id:
             return
         had_lock, asked = self.locks, self._asks
         self.locks = 0
-        self.open(generation)
+        self.open(session_id)
         if had_lock or asked:
             what = "its lock" if had_lock else "what was asked"
-            raise connection_lost(f"The bench was started anew: {what} is gone.")
+            why, self._lost = self._lost, STARTED_ANEW
+            raise connection_lost(f"{why}: {what} is gone.")
+
+    def closed_there(self) -> None:
+        """The bench has closed it, for nobody seemed to be here."""
+        self._within, self._lost = "", "The bench has closed this unit"
+
+    def forked(self) -> None:
+        """See ``Inherited``: what was answered is the parent's."""
+        self._answer, self._at, self._read_at_s = b"", 0, 0.0
+        self._within, self._lost = "", "This process was forked off"
 
     def write(self, data: bytes) -> int:
         """Send bytes, the END behind them unless that is switched off."""
@@ -165,13 +180,18 @@ class OpenResource:
 
     def renew(self, wire: Wire) -> None:
         """Let its lock last another minute; by another connection, which nothing keeps busy."""
-        wire.call("edged/visa.renew", session=self._number)
+        wire.call(self._within, "edged/visa.renew", session=self._number)
 
-    def close(self) -> None:
-        """Be done with it."""
+    def close(self, session_id: str) -> None:
+        """Be done with it.
+
+        Args:
+            session_id: in which it may be open; in another it has ended, or is not this process's.
+        """
         self._forget()
         try:
-            self._call("close")
+            if session_id and session_id == self._within:
+                self._call("close")
         finally:
             self.let_go()
 
@@ -214,7 +234,9 @@ class OpenResource:
             try:
                 if self._read_at_s:
                     self._read_at_s = 0.0
-                    self._wire.notify("notifications/edged/visa.taken", session=self._number)
+                    self._wire.notify(
+                        self._within, "notifications/edged/visa.taken", session=self._number
+                    )
             finally:
                 self._wire.leave()
         return not self._read_at_s
@@ -227,7 +249,11 @@ class OpenResource:
         if self._read_at_s:
             params["taken"], self._read_at_s = True, 0.0
         return self._wire.call(
-            f"edged/visa.{method}", session=self._number, timeout_ms=self._timeout_ms(), **params
+            self._within,
+            f"edged/visa.{method}",
+            session=self._number,
+            timeout_ms=self._timeout_ms(),
+            **params,
         )
 
     def _timeout_ms(self) -> float | None:

@@ -15,12 +15,13 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from pyvisa_edged.forking import begins_anew
 from pyvisa_edged.refusal import EdgedVisaError, connection_lost, told
 
-__all__ = ["Bench", "Wire"]
+__all__ = ["Bench", "McpSession", "SessionGone", "Wire"]
 
 OPEN_S = 10.0
 SILENT_S = 50.0
@@ -31,6 +32,7 @@ MAX_HEAD = 65_536
 MAX_BODY = 16 * 1_048_576
 """What a bench answers is a tenth of this; whoever announces more is none."""
 NOT_AUTHENTICATED = -33001
+UNKNOWN_METHOD = -32601
 JSON = "application/json"
 VERSION = "2025-06-18"
 ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -61,20 +63,15 @@ class Wire:
 
     Args:
         bench: where it is.
-        shared: the session of MCP that all connections of a program are in.
+
+    Raises:
+        EdgedVisaError: VI_ERROR_CONN_LOST, there can be no bench.
     """
 
-    def __init__(self, bench: Bench, shared: McpSession) -> None:
+    def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._shared = shared
-        parts = urllib.parse.urlsplit(bench.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise connection_lost(
-                f"{bench.url!r} is no address of a bench: write http://host:8767/mcp."
-            )
+        parts, self._host, self._port = _parts(bench.url)
         self._is_tls = parts.scheme == "https"
-        self._host = parts.hostname
-        self._port = parts.port or (443 if self._is_tls else 80)
         path = parts.path or "/mcp"
         self._start = (
             f"POST {path}{'?' + parts.query if parts.query else ''} HTTP/1.1\r\n"
@@ -92,9 +89,10 @@ class Wire:
         self._owes = False
         self._used_s = 0.0
         self._count = 0
+        begins_anew(self)
 
-    def call(self, method: str, **params: Any) -> Any:
-        """One request in the session; its result.
+    def call(self, session_id: str, method: str, **params: Any) -> Any:
+        """One request in a session of MCP; its result.
 
         Raises:
             EdgedVisaError: what the bench says, or that it cannot be reached.
@@ -102,19 +100,19 @@ class Wire:
         """
         with self._lock:
             try:
-                return self._exchange(method, params, self._shared.id_for(self))
+                return self._exchange(method, params, session_id)
             except BaseException:
                 # Somebody pressed Ctrl+C, or the line broke: what comes now is no one's.
                 if self._owes:
                     self.close()
                 raise
 
-    def notify(self, method: str, **params: Any) -> None:
+    def notify(self, session_id: str, method: str, **params: Any) -> None:
         """Tell the bench something, without waiting for it to have heard; never raises."""
         with self._lock, contextlib.suppress(OSError, EdgedVisaError, SessionGone):
             body = _body({"jsonrpc": "2.0", "method": method, "params": params})
             self._settle()
-            self._send(body, self._shared.id_for(self))
+            self._send(body, session_id)
 
     def is_free(self) -> bool:
         """Take it, if nobody is in the middle of a request; to be left."""
@@ -125,12 +123,22 @@ class Wire:
         self._lock.release()
 
     def initialize(self) -> str:
-        """Open a session of MCP; its id."""
+        """Open a session of MCP; its id.
+
+        Raises:
+            EdgedVisaError: what the bench says, or that there is none.
+        """
+        info = {"name": self._bench.program[:60] or "pyvisa", "version": self._bench.version}
+        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": info}
         with self._lock:
-            info = {"name": self._bench.program[:60] or "pyvisa", "version": self._bench.version}
-            params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": info}
-            self._exchange("initialize", params, "")
-            return self._head.get("mcp-session-id", "")
+            try:
+                self.call("", "initialize", **params)
+                session_id = self._head.get("mcp-session-id", "")
+            except SessionGone:
+                session_id = ""
+        if not session_id:
+            raise self._no_bench()
+        return session_id
 
     def end(self, session_id: str) -> None:
         """End the session of MCP, and with it all that is open in it; never raises."""
@@ -149,6 +157,11 @@ class Wire:
             self._socket, self._owes = None, False
             self._buffer.clear()
 
+    def forked(self) -> None:
+        """See ``Inherited``: the connection is the parent's, and ends when that lets go of it."""
+        self._lock = threading.RLock()
+        self.close()
+
     # HTTP
 
     def _exchange(self, method: str, params: Mapping[str, Any], session_id: str) -> Any:
@@ -158,13 +171,15 @@ class Wire:
             reply = self._asked(method, params, session_id)
         if "error" not in reply:
             return reply.get("result")
+        if _code(reply) == UNKNOWN_METHOD:
+            raise self._no_bench()
         error = reply["error"] if isinstance(reply["error"], dict) else {}
         data = error.get("data")
         raise told(str(error.get("message", "It failed.")), data if isinstance(data, dict) else {})
 
     def _has_new_token(self) -> bool:
         """Take the token that the program has put into its environment since; whether it has."""
-        token = os.environ.get("EDGED_TOKEN", "")
+        token = os.environ.get("EDGED_TOKEN", "").strip()
         if not self._bench.token or token in ("", self._bench.token):
             return False
         self._start = self._start.replace(f"Bearer {self._bench.token}", f"Bearer {token}", 1)
@@ -185,8 +200,16 @@ class Wire:
             raise connection_lost(said) from broken
         if not isinstance(reply, dict):
             self.close()
-            raise connection_lost(f"What answers at {self._bench.url} is no bench.")
+            raise self._no_bench()
+        if "result" in reply and reply.get("id") != self._count:
+            self.close()
+            raise connection_lost(f"The bench at {self._bench.url} answered something else.")
         return reply
+
+    def _no_bench(self) -> EdgedVisaError:
+        return connection_lost(
+            f"What answers at {self._bench.url} is no bench: write http://host:8767/mcp."
+        )
 
     def _settle(self) -> None:
         """Take the answer to what was told and not waited for, so that the next is its own."""
@@ -208,13 +231,12 @@ class Wire:
         connection.sendall(data)
 
     def _connected(self) -> socket.socket:
-        """The connection; another where the bench has closed it meanwhile."""
+        """The connection; another where the bench has closed it meanwhile, or spoke unasked."""
         now_s = time.monotonic()
-        if (
-            self._socket is not None
-            and now_s - self._used_s > IDLE_S
-            and _is_readable(self._socket)
+        if self._socket is not None and (
+            self._buffer or (now_s - self._used_s > IDLE_S and _is_readable(self._socket))
         ):
+            # Something that answers nothing, or its end.
             self.close()
         self._used_s = now_s
         if self._socket is None:
@@ -318,17 +340,12 @@ class Wire:
 
 
 class McpSession:
-    """The session of MCP of one program; any thread.
+    """The session of MCP of one program; any thread."""
 
-    Args:
-        on_new: told once a session has taken another's place: what was open is not any more.
-    """
-
-    def __init__(self, on_new: Callable[[], None]) -> None:
-        self._on_new = on_new
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._id = ""
-        self._has_been = False
+        begins_anew(self)
 
     @property
     def id(self) -> str:
@@ -336,14 +353,15 @@ class McpSession:
         return self._id
 
     def id_for(self, wire: Wire) -> str:
-        """Its id; opened by this wire where there is none."""
+        """Its id; opened by this wire where there is none.
+
+        Raises:
+            EdgedVisaError: see ``Wire.initialize``.
+        """
         if not self._id:
             with self._lock:
                 if not self._id:
                     self._id = wire.initialize()
-                    if self._has_been:
-                        self._on_new()
-                    self._has_been = True
         return self._id
 
     def forget(self, gone: str) -> None:
@@ -351,6 +369,22 @@ class McpSession:
         with self._lock:
             if self._id == gone:
                 self._id = ""
+
+    def forked(self) -> None:
+        """See ``Inherited``: it is the parent's."""
+        self._lock, self._id = threading.Lock(), ""
+
+
+def _parts(url: str) -> tuple[urllib.parse.SplitResult, str, int]:
+    """A URL taken apart, its host and its port."""
+    with contextlib.suppress(ValueError):
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        # What is no text of a URL would be none of HTTP either.
+        is_plain = url.isascii() and url.isprintable() and " " not in url
+        if is_plain and parts.scheme in ("http", "https") and parts.hostname:
+            return parts, parts.hostname, port
+    raise connection_lost(f"{url!r} is no address of a bench: write http://host:8767/mcp.")
 
 
 def _body(message: Mapping[str, Any]) -> bytes:

@@ -54,6 +54,7 @@ REQUEST_HEADERS: Final = frozenset(
         "accept",
         "content-encoding",
         "content-type",
+        "edged-lease",
         "last-event-id",
         "mcp-method",
         "mcp-name",

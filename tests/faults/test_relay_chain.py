@@ -181,6 +181,48 @@ def test_a_visa_program_is_told_of_an_expired_token_and_goes_on_with_a_new_one(
         assert unit.query("*IDN?").startswith("RIGOL")
 
 
+@promise("lease.id-is-the-key")
+@promise("visa.guards")
+def test_a_visa_program_works_under_the_lease_whose_id_it_presents_and_under_no_other(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = chain.token("bench__reserve", "bench__release")
+    bob = chain.token("send_scpi", sub="bob")
+
+    def told(tool: str, **arguments: object) -> Any:
+        status, reply = chain.post(ada, "tools/call", name=tool, arguments=arguments)
+        assert (status, reply["result"].get("isError", False)) == (200, False), reply
+        return json.loads(reply["result"]["content"][0]["text"])
+
+    def outcome(lease: str, token: str = bob) -> str:
+        """What a program of bob's is told that sets something; empty: it was done."""
+        monkeypatch.setenv("EDGED_TOKEN", token)
+        monkeypatch.setenv("EDGED_LEASE", lease)
+        with program(chain) as unit:
+            assert unit.query(":SOUR1:VOLT?")
+            try:
+                unit.write(":SOUR1:VOLT 1")
+            except EdgedVisaError as refused:
+                return str(refused)
+        return ""
+
+    lease = told("bench__reserve", instruments=["psu1"], purpose="burn-in")["lease_id"]
+    other = told("bench__reserve", instruments=["dmm1"], purpose="night")["lease_id"]
+    try:
+        assert outcome(lease) == ""
+        assert "psu1 is reserved by user:ada" in outcome("")
+        assert "does not exist, or has ended" in outcome(lease[:-1] + "!")
+        assert "is of dmm1, not of psu1" in outcome(other)
+        # Its holder has it by its subject, with no id at all.
+        assert outcome("", chain.token("send_scpi")) == ""
+    finally:
+        for lease_id in (lease, other):
+            told("bench__release", lease_id=lease_id)
+    assert "does not exist, or has ended" in outcome(lease)
+    for log in chain.directory.glob("*.log"):
+        assert lease not in log.read_text(errors="replace"), log
+
+
 @promise("dry-run.every-road")
 def test_a_dry_run_over_the_relay_is_judged_as_the_call_and_tells_its_lines(chain: Chain) -> None:
     channel = {"channel": 1}

@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pyvisa
+from pyvisa.constants import StatusCode
+from pyvisa.resources import MessageBasedResource
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
@@ -58,9 +62,18 @@ async def bench(directory: Path) -> AsyncIterator[tuple[EngineProcess, LoopbackI
 
 
 async def program(url: str, count: int, first: int) -> Process:
-    words = ("-m", "tests.bench.visa_asker", url, "psu1", str(count), str(first))
+    return await started("visa_asker", url, "psu1", str(count), str(first))
+
+
+async def attacker(how: str, url: str) -> Process:
+    return await started("visa_attacker", how, url)
+
+
+async def started(program: str, *words: str) -> Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
+        "-m",
+        f"tests.bench.{program}",
         *words,
         stdin=DEVNULL,
         stdout=PIPE,
@@ -171,3 +184,154 @@ async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
         last = await asked("write", session=number, text="ECHO? 5", wait_ms=1_000)
         assert last["result"]["text"] == "5\n"
         assert await ask_as_agent(engine, 20, 100) == []
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(120)
+async def test_sixteen_threads_with_one_manager_get_each_their_own_answers(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        found = await told(await attacker("threads", engine.mcp_url))
+    assert found == {"right": 1_600, "crossed": [[]] * 16}
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(120)
+async def test_a_forked_child_has_a_session_of_its_own_and_none_of_its_parents_answers(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        found = await told(await attacker("forks", engine.mcp_url))
+        leases = (await asyncio.to_thread(engine.rpc, "leases.list"))["leases"]
+    assert "forked off: what was asked is gone" in found["child"]["asked"]
+    assert "forked off: its lock is gone" in found["child"]["locked"]
+    assert found["crossed_in_child"] == [[]] * 3
+    assert (found["answer"], found["crossed"], found["status"]) == ("1", [], 0)
+    assert leases == []
+
+
+@promise("visa.client-gone")
+@pytest.mark.timeout(240)
+async def test_a_thousand_opens_and_closes_leave_nothing_behind(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        before = files_of(engine)
+        await told(await attacker("threads", engine.mcp_url))
+        found = await told(await attacker("opens", engine.mcp_url))
+        async with asyncio.timeout(10):
+            while files_of(engine) > before:
+                await asyncio.sleep(0.05)
+    assert found["after"] == found["before"]
+    assert found["at_last"] == {"sockets": 0, "threads": 1}
+
+
+def files_of(engine: EngineProcess) -> int:
+    """How many the engine has open, connections among them."""
+    return len(list(Path(f"/proc/{engine.process.pid}/fd").iterdir()))
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(120)
+async def test_after_ctrl_c_in_a_question_the_next_gets_its_own_answer(tmp_path: Path) -> None:
+    async with bench(tmp_path) as (engine, unit):
+        process = await attacker("broken_off", engine.mcp_url)
+        await unit.heard("DELAY? 1")
+        process.send_signal(signal.SIGINT)
+        assert await told(process) == {"is_broken": True, "answers": list("01234")}
+        found = await told(await attacker("breaks", engine.mcp_url))
+    assert found["crossed"] == []
+    assert found["broken"] > 30
+
+
+@promise("visa.client-gone")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", ["ends", "fails", "vanishes"])
+async def test_a_program_that_ends_without_closing_anything_keeps_nothing(
+    tmp_path: Path, how: str
+) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        process = await attacker(how, engine.mcp_url)
+        await process.communicate()
+        assert process.returncode == (1 if how == "fails" else 0)
+        assert await ask_as_agent(engine, 5, 100) == []
+        leases = (await asyncio.to_thread(engine.rpc, "leases.list"))["leases"]
+    # Who could say nothing keeps its lock for the rest of its minute.
+    assert len(leases) == (1 if how == "vanishes" else 0)
+
+
+@promise("visa.client-gone")
+@pytest.mark.timeout(120)
+async def test_programs_that_were_killed_with_all_that_may_be_open_leave_room_for_others(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path) as (engine, _unit):
+        for _ in range(6):
+            process = await attacker("vanishes_with_much", engine.mcp_url)
+            await process.communicate()
+            assert process.returncode == 0
+        found = await told(await attacker("threads", engine.mcp_url))
+    assert found["right"] == 1_600
+
+
+SPOILS = {
+    "cut in its first line": Spoil(How.CUT, part=0.02),
+    "cut in its head": Spoil(How.CUT, part=0.4),
+    "cut before its last byte": Spoil(How.CUT, part=0.997),
+    "dropped": Spoil(How.DROP),
+    "reset": Spoil(How.RESET),
+    "garbled": Spoil(How.GARBLE),
+    "stray": Spoil(How.STRAY),
+    "doubled": Spoil(How.DOUBLE),
+    "in single bytes": Spoil(How.SPLIT, seconds=0),
+}
+COME_THROUGH = ("doubled", "in single bytes")
+
+
+@promise("visa.not-crossed")
+@pytest.mark.timeout(120)
+async def test_half_an_answer_and_a_hang_up_are_a_lost_connection_and_no_later_answer(
+    tmp_path: Path,
+) -> None:
+    async with (
+        bench(tmp_path) as (engine, _unit),
+        FaultProxy(engine.ports["mcp_port"]) as proxy,
+    ):
+        url = f"http://127.0.0.1:{proxy.port}/mcp"
+        rm = pyvisa.ResourceManager(f"{url}@edged")
+        unit = await asyncio.to_thread(rm.open_resource, "psu1", read_termination="\n")
+        assert isinstance(unit, MessageBasedResource)
+        number = 0
+        for name, spoil in SPOILS.items():
+            for _ in range(5):
+                number += 2
+                proxy.always = spoil
+                if name in COME_THROUGH:
+                    assert await asyncio.to_thread(unit.query, f"ECHO? {number}") == str(number)
+                else:
+                    with pytest.raises(pyvisa.VisaIOError, match=url) as lost:
+                        await asyncio.to_thread(unit.query, f"ECHO? {number}")
+                    assert lost.value.error_code == StatusCode.error_connection_lost, name
+                await proxy.heal()
+                answer = await asyncio.to_thread(unit.query, f"ECHO? {number + 1}")
+                assert answer == str(number + 1), name
+        await asyncio.to_thread(rm.close)
+        assert await ask_as_agent(engine, 5, 100) == []
+
+
+@promise("visa.client-gone")
+@pytest.mark.timeout(120)
+async def test_a_program_that_only_seemed_to_be_gone_goes_on_once_its_unit_was_closed(
+    tmp_path: Path,
+) -> None:
+    async with (
+        bench(tmp_path) as (engine, _unit),
+        FaultProxy(engine.ports["mcp_port"]) as proxy,
+    ):
+        rm = pyvisa.ResourceManager(f"http://127.0.0.1:{proxy.port}/mcp@edged")
+        unit = await asyncio.to_thread(rm.open_resource, "psu1", read_termination="\n")
+        assert isinstance(unit, MessageBasedResource)
+        assert await asyncio.to_thread(unit.query, "ECHO? 1") == "1"
+        proxy.close_all()
+        for _ in range(6):
+            process = await attacker("vanishes_with_much", engine.mcp_url)
+            await process.communicate()
+        assert await asyncio.to_thread(unit.query, "ECHO? 2") == "2"
+        await asyncio.to_thread(rm.close)

@@ -444,3 +444,23 @@ def test_a_restarted_engine_is_found_again_and_a_lost_answer_is_said(tmp_path: P
             assert gone.value.error_code == StatusCode.error_connection_lost
             with bench(tmp_path, MCP_PORT=port):
                 assert psu.query("*IDN?").startswith("RIGOL")
+
+
+@promise("visa.restart")
+def test_a_unit_that_was_open_before_a_restart_is_never_taken_for_one_opened_since(
+    tmp_path: Path,
+) -> None:
+    with bench(tmp_path) as engine:
+        port = engine.ports["mcp_port"]
+        with manager(engine) as rm:
+            psu, dmm = opened(rm, PSU), opened(rm, DMM)
+            os.kill(engine.process.pid, signal.SIGKILL)
+            engine.process.wait()
+            with bench(tmp_path, MCP_PORT=port):
+                # It is the first that is opened there, as the other was before.
+                with contextlib.suppress(EdgedVisaError):
+                    # The connection may be that of before.
+                    dmm.query("*IDN?")
+                assert dmm.query("*IDN?").startswith("Keysight")
+                psu.close()
+                assert dmm.query("*IDN?").startswith("Keysight")

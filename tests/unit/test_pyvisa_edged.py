@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import base64
 import pickle
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import cast
 
@@ -39,6 +41,17 @@ def test_it_imports_pyvisa_and_the_standard_library_alone() -> None:
                 imported.add((node.module or "").split(".")[0])
     assert imported - set(sys.stdlib_module_names) == {"pyvisa", "pyvisa_edged"}
     assert pyvisa_edged.__version__ == edged.__version__
+
+
+def test_wheel_package_and_page_name_the_same_oldest_pyvisa() -> None:
+    """1.11, the oldest that it was tried with: 1.11.0, 1.11.3, 1.12.0, 1.13.0 and 1.16.2."""
+    root = FOLDER.parent
+    wheel = tomllib.loads((root / "packaging" / "pyvisa-edged.toml").read_text())
+    package = (root / "packaging" / "debian" / "control").read_text()
+    page = (root / "docs" / "visa.md").read_text()
+    assert wheel["project"]["dependencies"] == ["pyvisa>=1.11"]
+    assert re.findall(r"python3-pyvisa \(>= ([0-9.]+)\)", package) == ["1.11"]
+    assert re.findall(r"PyVISA ([0-9.]+) or newer", page) == ["1.11"]
 
 
 def test_the_bench_is_what_is_said_else_the_environments_else_this_machines(
@@ -130,3 +143,55 @@ def test_where_no_block_begins_each_line_feed_ends_one(answer: bytes) -> None:
 def test_a_block_that_announces_more_than_comes_ends_where_the_answer_does() -> None:
     unit = asked(b"#299ab\ncd\n")
     assert unit.read(1_000) == (b"#299ab\ncd\n", StatusCode.success)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/mcp",
+        "127.0.0.1:1/mcp",
+        "https://127.0.0.1:1/mcp",
+        "http://127.0.0.1:99999/mcp",
+        "http://[::1/mcp",
+        "http:///mcp",
+        "ftp://bench/mcp",
+        "http://bench:1/m cp",
+        "http://bench:1/mcp\r\nX: y",
+        "http://bänk:1/mcp",
+    ],
+)
+def test_an_address_where_no_bench_can_be_is_an_error_of_visas_that_names_it(url: str) -> None:
+    with pytest.raises(pyvisa.VisaIOError) as lost:
+        pyvisa.ResourceManager(f"{url}@edged").list_resources()
+    assert lost.value.error_code == StatusCode.error_connection_lost
+    assert url in str(lost.value) or repr(url) in str(lost.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, {"jsonrpc": "2.0", "id": 1, "result": {}}),
+        (200, {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "No method."}}),
+        (404, {"detail": "Not Found"}),
+        (404, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "No path."}}),
+        (500, b"<html>"),
+        (302, b""),
+    ],
+    ids=["no session", "no method", "no such page", "no such path", "an error", "elsewhere"],
+)
+def test_what_speaks_http_and_is_no_bench_is_named_too(status: int, body: object) -> None:
+    with answering_server() as server:
+        server.answer(body, status=status)
+        url = f"http://127.0.0.1:{server.port}/else"
+        rm = pyvisa.ResourceManager(f"{url}@edged")
+        for work in (rm.list_resources, lambda: rm.open_resource("psu1")):
+            with pytest.raises(pyvisa.VisaIOError, match=url) as lost:
+                work()
+            assert lost.value.error_code == StatusCode.error_connection_lost
+        rm.close()
+
+
+def test_the_end_of_a_files_line_is_no_part_of_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGED_TOKEN", "t\n")
+    monkeypatch.setenv("EDGED_LEASE", "lease-1\r\n")
+    assert bench_at("http://bench:1/mcp")[1:3] == ("t", "lease-1")

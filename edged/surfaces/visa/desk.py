@@ -51,7 +51,8 @@ class VisaDesk:
         self._pool = pool
         self._permissions = permissions
         self._work = work
-        self._sessions: set[VisaSession] = set()
+        # The longest open first.
+        self._sessions: dict[VisaSession, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
@@ -91,7 +92,7 @@ class VisaDesk:
         """
         self._permissions.authorize_tool(caller, PERMISSION, None)
         instrument = self.find(name)
-        if len(self._sessions) >= MAX_SESSIONS:
+        if len(self._sessions) >= MAX_SESSIONS and not self._make_room():
             raise Conflict(
                 f"{MAX_SESSIONS} VISA sessions are open already.",
                 code=ErrorCode.BUSY,
@@ -102,10 +103,25 @@ class VisaDesk:
             instrument,
             replace(caller, client=client_text(program) or caller.client),
             timeout_s=timeout_s,
-            on_close=self._sessions.discard,
+            on_close=self._forget,
         )
-        self._sessions.add(session)
+        self._sessions[session] = None
         return session
+
+    def _make_room(self) -> bool:
+        """Let one go whose program was killed, as far as anybody can tell; whether there is one.
+
+        Its session of MCP would keep it until that has been idle for long.
+        """
+        left = next((one for one in self._sessions if one.is_left), None)
+        if left is None:
+            return False
+        self._forget(left)
+        self.leave([left])
+        return True
+
+    def _forget(self, session: VisaSession) -> None:
+        self._sessions.pop(session, None)
 
     def find(self, name: str) -> Instrument:
         """The unit of that name, in whatever case or spelling VISA has for it.

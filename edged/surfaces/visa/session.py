@@ -80,6 +80,7 @@ class VisaSession:
         instrument: the unit.
         timeout_s: may be set anew at any time.
         on_answer: called on the loop whenever what was asked is settled; may be set.
+        is_left: the connection that it came by last is gone; its program may be, too.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class VisaSession:
         self._lease_id = ""
         self._answers_stb = True
         self.is_closed = False
+        self.is_left = False
 
     @property
     def caller(self) -> Caller:
@@ -137,6 +139,7 @@ class VisaSession:
 
     def come_as(self, caller: Caller) -> None:
         """Who it is by its latest request: what a token allows may have changed."""
+        self.is_left = False
         if caller is not self._came_as:
             self._came_as = caller
             lease = self._lease_id or caller.lease
@@ -144,6 +147,7 @@ class VisaSession:
 
     def client_left(self) -> None:
         """The connection that it asked by is gone: an answer that nobody reads keeps no line."""
+        self.is_left = True
         if self._hold is not None:
             self._hold.end()
 
