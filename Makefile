@@ -17,8 +17,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
 CLIENTS := mcp1 mcp2 fastmcp
-# Whose drivers work the bench through PyVISA.
-DRIVERS := pymeasure qcodes
+# Whose drivers work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
+DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
 # Readers of what edged writes, and the servers and simulators of instruments that others wrote.
 OTHERS := parquet grafana instruments hislip

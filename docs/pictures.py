@@ -1,8 +1,8 @@
 """Take the pictures anew, from a simulated bench on which something happens.
 
 ``python docs/pictures.py FOLDER`` writes each view of the bench page in light and dark at 390, 1440
-and 2560 pixels;
-``--docs`` writes docs/pictures/page.png and page-dark.png alone. Needs chromium and its driver.
+and 2560 pixels; ``--docs`` writes into docs/pictures what the documentation shows, and no other.
+Needs chromium and its driver.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import Browser, running_browser
 from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.pages import run_page, running_page
 
 SIZES = ((390, 844), (1440, 900), (2560, 1440))
 SETTLED_S = 2.0
@@ -184,6 +185,23 @@ def shown(browser: Browser) -> None:
             take(browser, engine, "", path)
             make_small(path)
     browser.scheme("light")
+    asked(browser, SHOWN / "agent-asks.png")
+
+
+def asked(browser: Browser, path: Path) -> None:
+    """The page while the call of docs/agent.md waits that its reader is asked about."""
+    text = Path(__file__).with_name("agent.md").read_text(encoding="utf-8")
+    browser.size(1000, 640)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        running_page("agent.md", text, Path(place), EDGE_NAME="bench7") as (engine, home),
+        contextlib.closing(run_page(text, engine, home)) as told,
+    ):
+        next(block for block, _ in told if block.commands == "edged approve\n")
+        look(browser, engine)
+        browser.sees("Waits for a person")
+        picture(browser, path)
+        make_small(path)
 
 
 def make_small(path: Path) -> None:

@@ -129,7 +129,7 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
     for sweep in told["sweeps"]:
         print(f"{sweep['sweep_id']}: {sweep['status']} {cell(sweep['error'] or '')}".rstrip())
     if locked:
-        print(f"{len(locked)} locked out; `edged lockout --clear` lifts it.")
+        print(f"{len(locked)} locked out; `edged lockout INSTRUMENT --clear` lifts one.")
     if not told["is_work_ended"]:
         print("Not all that ran has ended yet; it is ending.")
     if not told["is_confirmed"]:

@@ -56,9 +56,16 @@ class SdkSession:
         return answer
 
     def order(self, what: str, **more: Any) -> dict[str, Any]:
+        self.begin(what, **more)
+        return self.ended()
+
+    def begin(self, what: str, **more: Any) -> None:
+        """Give an order; ``ended`` waits for its answer before another is given."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"do": what, **more}) + "\n")
         self.process.stdin.flush()
+
+    def ended(self) -> dict[str, Any]:
         return self._read()
 
     def do(self, what: str, **more: Any) -> Any:

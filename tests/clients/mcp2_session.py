@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import mcp_types as types
+from mcp import MCPError
 from mcp.client import Client
 from orders import Changes, Person, given_up, keep, obey, say
 
@@ -43,6 +44,7 @@ async def main(url: str, mode: str) -> None:
             {
                 "list": lambda _order: tool_list(client),
                 "call": lambda order: call(client, order),
+                "answer": lambda order: answer(client, order),
                 "progress": lambda order: progress(client, order),
                 "cancel": lambda order: given_up(
                     client.call_tool(order["name"], order["arguments"]), order["after_s"]
@@ -65,6 +67,15 @@ async def tool_list(client: Client) -> Any:
 async def call(client: Client, order: dict[str, Any]) -> Any:
     result = await client.call_tool(order["name"], order["arguments"])
     return {"is_error": bool(result.is_error), "text": result.content[0].text}
+
+
+async def answer(client: Client, order: dict[str, Any]) -> str:
+    """What a host shows its model: the text of the result, or the error of the protocol."""
+    try:
+        result = await client.call_tool(order["name"], order["arguments"])
+    except MCPError as error:
+        return f"error {error.code}: {error.message}"
+    return result.content[0].text
 
 
 async def progress(client: Client, order: dict[str, Any]) -> Any:

@@ -13,14 +13,23 @@ from typing import Any
 import pytest
 
 from tests.bench.engine_process import REPOSITORY, running_engine
-from tests.bench.pages import NOT_RUN, Differs, arguments_of, blocks_of, is_alike, run_page
+from tests.bench.pages import (
+    NOT_RUN,
+    Differs,
+    blocks_of,
+    is_alike,
+    run_page,
+    running_page,
+)
 
 DOCS = REPOSITORY / "docs"
 RUN_HERE = {
+    "agent.md": 18,
     "experiment.md": 3,
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
+    "notebooks.md": 0,
     "page.md": 0,
     "relay.md": 0,
     "troubleshoot.md": 0,
@@ -37,11 +46,10 @@ RUN_ELSEWHERE = {
 
 @pytest.mark.parametrize("page", RUN_HERE)
 def test_every_command_of_a_page_says_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
+    text = (DOCS / page).read_text(encoding="utf-8")
     compared = 0
-    with running_engine(tmp_path, *arguments_of(page)) as engine:
-        for block, said in run_page((DOCS / page).read_text(encoding="utf-8"), engine, home):
+    with running_page(page, text, tmp_path) as (engine, home):
+        for block, said in run_page(text, engine, home):
             if block.shown is not None:
                 assert is_alike(said, block.shown), f"{block.commands}says:\n{said}"
                 compared += 1
@@ -89,12 +97,30 @@ def test_a_block_that_is_not_run_says_why() -> None:
         "<!-- refused -->\n```sh\ntrue\n```\n",
         "<!-- may fail -->\n```sh\ntrue\n```\n",
         "```sh\necho Traceback\n```\n",
+        "<!-- a cal -->\n```json\n{}\n```\n",
+        "<!-- a call -->\n```sh\ntrue\n```\n",
     ],
 )
 def test_a_block_that_does_not_do_as_its_page_says_is_told(page: str, tmp_path: Path) -> None:
     engine: Any = SimpleNamespace(mcp_url="http://127.0.0.1:1/mcp", state_dir=tmp_path)
     with pytest.raises(Differs):
         list(run_page(page, engine, tmp_path))
+
+
+def test_an_id_in_a_command_is_the_last_of_its_kind_that_was_told(tmp_path: Path) -> None:
+    engine: Any = SimpleNamespace(mcp_url="http://127.0.0.1:1/mcp", state_dir=tmp_path)
+    page = (
+        "```sh\necho sweep-$((1111)) seq-$((4444))\n```\n"
+        "```sh\necho sweep-$((2222))\n```\n"
+        "```sh\necho show sweep-0a1b2c3d seq-99999999 ask-33333333\n```\n"
+    )
+    *_, (_, said) = run_page(page, engine, tmp_path)
+    assert said == "show sweep-2222 seq-4444 ask-33333333\n"
+
+
+def test_what_an_agent_is_not_told_to_call_is_only_shown() -> None:
+    assert blocks_of('```json\n{"name": "stop"}\n```\n\n```text\nno\n```\n') == []
+    assert blocks_of("```text\nno\n```\n") == []
 
 
 def test_numbers_ids_times_and_places_of_an_output_may_differ() -> None:
