@@ -95,6 +95,7 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 	$(PY) -m edged.runs.states > docs/states.md
 	$(PY) -m edged.profiles.format.schema > docs/profile.schema.json
 	$(PY) docs/reference.py
+	$(PY) docs/house.py
 	$(PY) docs/render.py
 	@echo "the site is in site/: open site/index.html"
 

@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from edged.profiles.authoring.checking import class_title  # noqa: E402
 from edged.profiles.loading import load_library  # noqa: E402
 
 NAV_ROW: Final = re.compile(r"^( +)- (Profiles that ship): library\.md\n", re.MULTILINE)
@@ -97,11 +98,11 @@ def _gallery_rows(row: re.Match[str]) -> str:
     by_class: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for key, profile in load_library([ROOT / "profiles"]).profiles.items():
         name = f"{profile.manufacturer} {profile.model}".strip() or key
-        by_class[profile.instrument_class.replace("_", " ")].append((name, key))
+        by_class[class_title(profile.instrument_class)].append((name, key))
     indent, title = row.groups()
     rows = [f"{indent}- {title}:", f"{indent}    - library.md"]
     for kind in sorted(by_class):
-        rows.append(f"{indent}    - {kind.capitalize()}:")
+        rows.append(f"{indent}    - {kind}:")
         pages = sorted(by_class[kind], key=lambda one: (one[0].lower(), one[1]))
         rows += [f"{indent}        - {json.dumps(name)}: library/{key}.md" for name, key in pages]
     return "\n".join(rows) + "\n"

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from edged.cli.completion import Usage, usage_of
 from edged.cli.main import VERBS
 from tests.bench.engine_process import REPOSITORY
@@ -128,9 +130,10 @@ def test_no_page_has_a_block_that_the_site_takes_for_text() -> None:
     assert odd == []
 
 
-def test_the_reference_pages_are_what_the_code_says() -> None:
+@pytest.mark.parametrize("maker", ["reference.py", "house.py"])
+def test_what_is_made_from_the_code_is_what_the_code_says(maker: str) -> None:
     checked = subprocess.run(
-        [sys.executable, "docs/reference.py", "--check"],
+        [sys.executable, f"docs/{maker}", "--check"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
