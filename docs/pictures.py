@@ -307,7 +307,11 @@ def client_window(browser: Browser, turns: str, path: Path) -> None:
     browser.size(920, 200)
     browser.open("data:text/html;charset=utf-8," + quote(CLIENT + turns))
     browser.wait(lambda: browser.run("return [...document.images].every((one) => one.complete)"))
-    browser.size(920, int(browser.run("return document.body.offsetHeight")))
+    size = {"width": 920, "height": int(browser.run("return document.body.offsetHeight"))}
+    # Twice as fine: it is words, and shown as large as the page is wide.
+    browser.devtools(
+        "Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=2, mobile=False
+    )
     picture(browser, path)
 
 

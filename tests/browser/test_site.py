@@ -14,7 +14,15 @@ from tests.bench.browser import ELEMENT, ENTER, TAB, Browser
 from tests.bench.engine_process import REPOSITORY
 from tests.browser.looking import violations
 
-PAGES = ("index", "tutorial", "experiment", "tools", "library/rigol_dp832", "library")
+PAGES = (
+    "index",
+    "tutorial",
+    "experiment",
+    "tools",
+    "library/rigol_dp832",
+    "library",
+    "architecture",
+)
 SIZES = ((390, 844), (1440, 900), (2560, 1440))
 SCHEMES = ("light", "dark")
 SEARCH = "return [...document.querySelectorAll('body > div')].find((one) => one.shadowRoot)"

@@ -21,6 +21,7 @@ RUN_HERE = {
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
+    "index.md": 3,
     "page.md": 0,
     "relay.md": 0,
     "troubleshoot.md": 0,
