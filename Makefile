@@ -50,7 +50,7 @@ coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not
 faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
 	$(PY) -m pytest -q $(SHUFFLED) tests/faults $(ARGS)
 
-browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page in a real browser (chromium, chromium-driver)
+browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page and the site in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
 conformance: $(VENV)/.ok clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
@@ -95,6 +95,7 @@ docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a s
 	$(PY) -m edged.runs.states > docs/states.md
 	$(PY) -m edged.profiles.format.schema > docs/profile.schema.json
 	$(PY) docs/reference.py
+	$(PY) docs/house.py
 	$(PY) docs/render.py
 	@echo "the site is in site/: open site/index.html"
 

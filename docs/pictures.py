@@ -1,23 +1,30 @@
 """Take the pictures anew, from a simulated bench on which something happens.
 
 ``python docs/pictures.py FOLDER`` writes each view of the bench page in light and dark at 390, 1440
-and 2560 pixels; ``--docs`` writes into docs/pictures what the documentation shows, and no other.
-Needs chromium and its driver.
+and 2560 pixels; ``--docs`` writes those that the documentation shows into docs/pictures, and no
+other: the page, an agent at work, and a question that a person answers. Needs chromium and its
+driver. The curves there come from the pages that tell how they are made (``python -m
+tests.bench.pages``), the drawings from ``docs/house.py``.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import html
 import io
+import json
 import os
 import signal
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
 from PIL import Image
 
@@ -43,22 +50,24 @@ def begin(engine: EngineProcess) -> str:
     """Something to look at; gives the id of a sweep."""
     channel = {"channel": 1}
     on = {"instrument_id": "psu1", "command_name": "output_on", "parameters": channel}
-    engine.tool("execute_command", **on)
-    sweep = engine.tool(
-        "start_sweep",
-        instrument_id="psu1",
-        command_name="set_voltage",
-        parameters=channel,
-        target_value=24,
-        sweep_rate=0.5,
-        measure=[
-            {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"},
+    told(ask_as_agent(engine, "execute_command", on))
+    fast = {"nplc": "0.2"}
+    sweep = {
+        "instrument_id": "psu1",
+        "command_name": "set_voltage",
+        "parameters": channel,
+        "target_value": 24,
+        "sweep_rate": 0.2,
+        "measure": [
+            {"instrument_id": "dmm1", "command_name": "measure_dc_voltage", "parameters": fast},
             {"instrument_id": "psu1", "command_name": "measure_current", "parameters": channel},
         ],
-    )
+    }
+    begun = told(ask_as_agent(engine, "start_sweep", sweep))
     stream = {"instrument_id": "scope1", "command_name": "measure_vpp", "parameters": channel}
-    engine.tool("start_stream", **stream, interval_ms=500, duration_ms=600_000, detach=True)
-    return str(sweep["result"]["sweep_id"])
+    stream |= {"interval_ms": 500, "duration_ms": 600_000, "detach": True}
+    told(ask_as_agent(engine, "start_stream", stream))
+    return str(begun["sweep_id"])
 
 
 def take(browser: Browser, engine: EngineProcess, view: str, path: Path) -> None:
@@ -171,19 +180,25 @@ def engine_with(*arguments: str) -> Iterator[EngineProcess]:
 
 SHOWN = Path(__file__).with_name("pictures")
 LARGEST_BYTES = 150_000
+AGENT: Final = "lab-agent"
 
 
 def shown(browser: Browser) -> None:
     """What the documentation shows."""
     SHOWN.mkdir(exist_ok=True)
+    # Its curve sets a current, for which a person is asked on the bench of the page.
+    with tempfile.TemporaryDirectory() as directory, running_engine(Path(directory)) as engine:
+        turns = agent_at_work(engine)
     with engine_with() as engine:
         begin(engine)
-        time.sleep(8 * SETTLED_S)  # noqa: TID251 - until there is something to see
-        for scheme, name in (("light", "page"), ("dark", "page-dark")):
+        time.sleep(12 * SETTLED_S)  # noqa: TID251 - until there is something to see
+        for scheme, end in (("light", ""), ("dark", "-dark")):
             browser.scheme(scheme)
-            path = SHOWN / f"{name}.png"
-            take(browser, engine, "", path)
-            make_small(path)
+            browser.size(*PAGE_SIZE)
+            take(browser, engine, "", SHOWN / f"page{end}.png")
+            client_window(browser, turns, SHOWN / f"agent{end}.png")
+            for name in ("page", "agent"):
+                make_small(SHOWN / f"{name}{end}.png")
     browser.scheme("light")
     asked(browser, SHOWN / "agent-asks.png")
 
@@ -202,6 +217,120 @@ def asked(browser: Browser, path: Path) -> None:
         browser.sees("Waits for a person")
         picture(browser, path)
         make_small(path)
+
+
+PAGE_SIZE: Final = (1440, 920)
+
+
+def ask_as_agent(engine: EngineProcess, name: str, arguments: Mapping[str, Any]) -> Any:
+    """The result of a tools/call at the MCP endpoint."""
+    params = {"name": name, "arguments": arguments}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "User-Agent": AGENT,
+        # The first in which arguments that are refused are an answer that a model reads.
+        "MCP-Protocol-Version": "2025-11-25",
+    }
+    request = urllib.request.Request(engine.mcp_url, body.encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)["result"]
+
+
+def told(result: Any) -> Any:
+    """What a call that succeeded has answered."""
+    assert not result.get("isError"), result
+    return json.loads(result["content"][0]["text"])
+
+
+QUESTION: Final = "Measure the IV curve of the load on channel 1, with 0.4 A at most."
+CURVE: Final = {"channel": 1, "start": 0, "stop": 6, "points": 13, "current_limit": 0.4}
+
+
+def agent_at_work(engine: EngineProcess) -> str:
+    """What was asked, an agent's calls, and what the engine answered to each, as HTML."""
+    turns = [f'<p class="asked">{html.escape(QUESTION)}</p>']
+
+    def call(name: str, kind: str = "", **arguments: Any) -> Any:
+        given = ", ".join(f"{key}: {value}" for key, value in arguments.items())
+        turns.append(
+            f'<div class="call {kind}"><p><b>{name}</b> <span>{html.escape(given)}</span></p>'
+        )
+        return ask_as_agent(engine, name, arguments)
+
+    def answer(*lines: str) -> None:
+        turns.append("".join(f"<pre>{html.escape(line)}</pre>" for line in lines) + "</div>")
+
+    units = told(call("list_instruments"))
+    answer(*(f"{u['alias']:8}{u['manufacturer']} {u['model']}, {u['state']}" for u in units))
+    refused = call("rigol_dp832__sequence__iv_curve", "refused", **{**CURVE, "stop": 40})
+    error = refused["structuredContent"]["error"]
+    answer(f"{error['code']}: {error['message']} {error['remedy']}")
+    curve = told(call("rigol_dp832__sequence__iv_curve", **CURVE))
+    rows = curve["result"]["rows"]
+    limited = sum(row["limited"] for row in rows)
+    answer(
+        f"{curve['status']}: {len(rows)} points, {limited} at the current limit; {curve['run_id']}"
+    )
+    axes = {"x": "voltage_V", "y": "current_A"}
+    content = call("bench__plot", run_id=curve["run_id"], **axes)["content"]
+    (picture,) = (part["data"] for part in content if part["type"] == "image")
+    turns.append(f'<img src="data:image/png;base64,{picture}"></div>')
+    return "".join(turns)
+
+
+CLIENT: Final = """\
+<!doctype html><meta name="color-scheme" content="light dark">
+<style>
+  :root {
+    --back: #fff; --ink: #15191f; --soft: #545d6b; --line: #d5dbe2; --card: #f4f6f8;
+    --tool: #0b57a8; --good: #17713f; --bad: #b3150c; --asked: #e8f1fb;
+    --code: ui-monospace, "DejaVu Sans Mono", monospace;
+  }
+  @media (prefers-color-scheme: dark) {
+    :root {
+      --back: #12161b; --ink: #e9edf2; --soft: #a3adba; --line: #39424d; --card: #1a2027;
+      --tool: #7ab8ff; --good: #63d693; --bad: #ff8f88; --asked: #1d3146;
+    }
+    img { filter: invert(0.9) hue-rotate(180deg); }
+  }
+  body {
+    margin: 0; padding: 24px 28px; width: 920px; box-sizing: border-box;
+    background: var(--back); color: var(--ink);
+    font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif;
+  }
+  p { margin: 0; }
+  .asked {
+    width: fit-content; margin: 0 0 18px auto; padding: 10px 16px;
+    border-radius: 14px 14px 3px 14px; background: var(--asked);
+  }
+  .call {
+    margin: 0 0 12px; padding: 10px 14px; border: 1px solid var(--line);
+    border-left: 4px solid var(--good); border-radius: 8px; background: var(--card);
+  }
+  .call:last-child { margin: 0; }
+  .refused { border-left-color: var(--bad); }
+  b { color: var(--tool); font: 600 14px var(--code); }
+  span { margin-left: 6px; color: var(--soft); font-size: 13px; }
+  pre { margin: 4px 0 0; white-space: pre-wrap; font: 13px/1.5 var(--code); }
+  .refused pre { color: var(--bad); }
+  img { display: block; width: 760px; margin: 8px 0 2px; border-radius: 6px; }
+</style>
+"""
+
+
+def client_window(browser: Browser, turns: str, path: Path) -> None:
+    """A conversation as a client shows it."""
+    browser.size(920, 200)
+    browser.open("data:text/html;charset=utf-8," + quote(CLIENT + turns))
+    browser.wait(lambda: browser.run("return [...document.images].every((one) => one.complete)"))
+    size = {"width": 920, "height": int(browser.run("return document.body.offsetHeight"))}
+    # Twice as fine: it is words, and shown as large as the page is wide.
+    browser.devtools(
+        "Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=2, mobile=False
+    )
+    picture(browser, path)
 
 
 def make_small(path: Path) -> None:

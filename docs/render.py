@@ -24,11 +24,18 @@ from urllib.parse import unquote, urlsplit
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from edged.profiles.authoring.checking import class_title  # noqa: E402
 from edged.profiles.loading import load_library  # noqa: E402
 
 NAV_ROW: Final = re.compile(r"^( +)- (Profiles that ship): library\.md\n", re.MULTILINE)
 OWN_PAGE: Final = re.compile(r"\]\(\.\./profiles/(\w+)\.yaml\)")
 LIST_IN_A_LIST: Final = re.compile(r"^  - ", re.MULTILINE)
+SECTION: Final = re.compile(
+    r'(<nav class="md-nav" data-md-level="\d+") aria-labelledby="\w+"( aria-expanded="\w+">\s*'
+    r'<label class="md-nav__title"[^>]*>\s*<span class="md-nav__icon md-icon"></span>)([^<]+)<'
+)
+"""A section of the navigation, named by a label that has no words where it also has a page."""
+PATH: Final = '<nav class="md-path" aria-label="Navigation"'
 NOT_PAGES: Final = ("*.py", "theme", "__pycache__")
 
 
@@ -45,6 +52,9 @@ def main() -> int:
         if done.returncode:
             return 1
         give_worker(work / "site")
+        for page in (work / "site").rglob("*.html"):
+            text = page.read_text(encoding="utf-8")
+            page.write_text(for_everybody(text), encoding="utf-8", newline="\n")
         lost = sorted(lost_links(work / "site"))
         for page, target in lost:
             sys.stderr.write(f"{page} names {target}, which is not in the site.\n")
@@ -88,14 +98,30 @@ def _gallery_rows(row: re.Match[str]) -> str:
     by_class: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for key, profile in load_library([ROOT / "profiles"]).profiles.items():
         name = f"{profile.manufacturer} {profile.model}".strip() or key
-        by_class[profile.instrument_class.replace("_", " ")].append((name, key))
+        by_class[class_title(profile.instrument_class)].append((name, key))
     indent, title = row.groups()
     rows = [f"{indent}- {title}:", f"{indent}    - library.md"]
     for kind in sorted(by_class):
-        rows.append(f"{indent}    - {kind.capitalize()}:")
+        rows.append(f"{indent}    - {kind}:")
         pages = sorted(by_class[kind], key=lambda one: (one[0].lower(), one[1]))
         rows += [f"{indent}        - {json.dumps(name)}: library/{key}.md" for name, key in pages]
     return "\n".join(rows) + "\n"
+
+
+def for_everybody(page: str) -> str:
+    """A page with what the theme leaves out for those who listen to it.
+
+    Each landmark has a name of its own, and no column is announced by an empty heading.
+    ``tests/browser/test_site.py`` says when the theme has changed, or does this itself.
+    """
+    page = SECTION.sub(_named_section, page)
+    page = page.replace(PATH, PATH.replace("Navigation", "Path"))
+    return page.replace("<th></th>", "<td></td>")
+
+
+def _named_section(nav: re.Match[str]) -> str:
+    begin, title, words = nav.groups()
+    return f'{begin} aria-label="{words.strip()}"{title}{words}<'
 
 
 def give_worker(site: Path) -> None:

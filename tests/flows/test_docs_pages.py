@@ -29,6 +29,7 @@ RUN_HERE = {
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
+    "index.md": 3,
     "notebooks.md": 0,
     "page.md": 0,
     "relay.md": 0,

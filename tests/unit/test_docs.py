@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from edged.cli.completion import Usage, usage_of
 from edged.cli.main import VERBS
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.sources import syntax_tree
+
+DOCS = REPOSITORY / "docs"
 
 
 def test_the_architecture_is_one_page_that_names_every_chapter_and_nothing_else() -> None:
@@ -128,15 +132,24 @@ def test_no_page_has_a_block_that_the_site_takes_for_text() -> None:
     assert odd == []
 
 
-def test_the_reference_pages_are_what_the_code_says() -> None:
+@pytest.mark.parametrize("maker", ["reference.py", "house.py"])
+def test_what_is_made_from_the_code_is_what_the_code_says(maker: str) -> None:
     checked = subprocess.run(
-        [sys.executable, "docs/reference.py", "--check"],
+        [sys.executable, f"docs/{maker}", "--check"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
     )
     assert checked.returncode == 0, checked.stderr
+
+
+def test_the_pictures_of_the_pages_are_shown_and_stay_small() -> None:
+    pictures = {path.name: path.stat().st_size for path in (DOCS / "pictures").iterdir()}
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.rglob("*.md"))
+    shown = set(re.findall(r"\(pictures/([\w.-]+)", pages))
+    assert shown == set(pictures)
+    assert {name: size for name, size in pictures.items() if size > 150_000} == {}
 
 
 def test_the_site_s_table_of_contents_has_every_page() -> None:

@@ -100,7 +100,7 @@ class AnsweringWire:
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
 
-    def call(self, method: str, **_params: object) -> dict[str, object]:
+    def call(self, _session: str, method: str, **_params: object) -> dict[str, object]:
         if method == "edged/visa.write":
             return {"count": 1, "asking": True}
         piece = base64.b64encode(self.pieces.pop(0)).decode()

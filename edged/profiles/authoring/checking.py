@@ -27,10 +27,19 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 
-__all__ = ["checking_section", "library_lines", "trial_lines"]
+__all__ = ["checking_section", "class_title", "library_lines", "trial_lines"]
 
 MOST_CHOICES: Final = 40
 """Of one argument; more are counted."""
+_TITLES: Final[Mapping[str, str]] = {
+    "lcr_meter": "LCR meters",
+    "lock_in": "Lock-in amplifiers",
+    "other": "Others",
+    "power_supply": "Power supplies",
+    "smu": "Source-measure units",
+    "switch": "Switches",
+}
+"""Of classes whose title is not their name with an s."""
 ADVICE: Final = (
     "One line a command: tick what agrees. What the manual says otherwise is mended in the "
     "profile; what was tried on a real unit is taken off `unverified`."
@@ -200,8 +209,8 @@ def library_lines(
     by_class: dict[str, list[Profile]] = defaultdict(list)
     for profile in profiles:
         by_class[profile.instrument_class].append(profile)
-    for kind in sorted(by_class):
-        yield f"\n## {kind.replace('_', ' ')}\n"
+    for kind in sorted(by_class, key=class_title):
+        yield f"\n## {class_title(kind)}\n"
         yield "| maker | model | profile | status | verified | source |"
         yield "|---|---|---|---|---|---|"
         for one in sorted(by_class[kind], key=lambda p: (p.manufacturer.lower(), p.model, p.key)):
@@ -214,6 +223,12 @@ def library_lines(
                 one.source,
             )
             yield "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def class_title(instrument_class: str) -> str:
+    """What a reader of the library calls the units of a class: ``Source-measure units``."""
+    plain = f"{instrument_class.replace('_', ' ').capitalize()}s"
+    return _TITLES.get(instrument_class, plain)
 
 
 def _verified(profile: Profile, trials: Sequence[Trial]) -> str:

@@ -134,6 +134,6 @@ def test_the_library_is_listed_by_class_and_maker_with_what_was_verified_by_whom
     profiles = [profile(), profile("reviewed", kind="smu")]
     lines = list(library_lines(profiles, {"acme": [trial]}, page="pages/{}.md"))
     text = "\n".join(lines)
-    assert text.index("## power supply") < text.index("## smu")
+    assert text.index("## Power supplies") < text.index("## Source-measure units")
     assert "| Acme | One | [`acme`](pages/acme.md) | imported |" in text
     assert "3 queries on One 17 (firmware 1.0) by ada, 2026-11-24" in text

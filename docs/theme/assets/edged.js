@@ -1,0 +1,25 @@
+/*
+ * What scrolls sideways (long lines of code, wide tables, drawings) is reached by the keyboard, too; the
+ * theme leaves that out where it believes that there is no mouse. The buttons of a block of code are no
+ * landmark: a page has dozens of them.
+ */
+(() => {
+  const put = (one, name, value) => {
+    if (one.getAttribute(name) !== value) {
+      one.setAttribute(name, value);
+    }
+  };
+  const mend = () => {
+    for (const one of document.querySelectorAll("pre > code, .md-typeset__scrollwrap, .wide")) {
+      if (one.scrollWidth > one.clientWidth) {
+        put(one, "tabindex", "0");
+      }
+    }
+    for (const one of document.querySelectorAll(".md-code__nav")) {
+      put(one, "role", "none");
+    }
+  };
+  const watched = { subtree: true, childList: true, attributeFilter: ["tabindex"] };
+  new MutationObserver(mend).observe(document.body, watched);
+  new ResizeObserver(mend).observe(document.body);
+})();
