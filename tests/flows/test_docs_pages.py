@@ -24,6 +24,7 @@ RUN_HERE = {
     "import.md": 0,
     "page.md": 0,
     "relay.md": 0,
+    "streams.md": 0,
     "sweeps.md": 0,
     "troubleshoot.md": 0,
     "tutorial.md": 6,
