@@ -17,6 +17,7 @@ from tests.bench.pages import NOT_RUN, Differs, arguments_of, blocks_of, is_alik
 
 DOCS = REPOSITORY / "docs"
 RUN_HERE = {
+    "audit.md": 0,
     "cli.md": 0,
     "experiment.md": 3,
     "expose.md": 0,
