@@ -20,6 +20,7 @@ RUN_HERE = {
     "audit.md": 0,
     "cli.md": 0,
     "discovery.md": 0,
+    "doctor.md": 0,
     "experiment.md": 3,
     "expose.md": 0,
     "hislip.md": 0,
