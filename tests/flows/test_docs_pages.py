@@ -25,6 +25,7 @@ RUN_HERE = {
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
+    "instruments.md": 0,
     "page.md": 0,
     "relay.md": 0,
     "streams.md": 0,
