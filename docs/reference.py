@@ -183,8 +183,8 @@ def library() -> Iterator[str]:
     yield "verified, on what and by whom. Each has a page on the site: every command, its limits,"
     yield "and what it sends. `edged profile docs KEY` prints this page for you to compare with the"
     yield "manual, in about ten minutes. What you tested yourself (`edged profile test`) is listed"
-    yield "by `edged profile docs --output DIR` and by list_profiles. If your instrument is missing,"
-    yield "[import a driver](import.md) or [write a profile](add-your-instrument.md)."
+    yield "by `edged profile docs --output DIR` and by list_profiles. If your instrument is"
+    yield "missing, [import a driver](import.md) or [write a profile](add-your-instrument.md)."
     place = ROOT / "profiles"
     profiles = tuple(load_library([place]).profiles.values())
     # On the site its page is linked instead (docs/render.py).
