@@ -219,13 +219,17 @@ def next_stream_state(state: StreamState, event: StreamEvent) -> StreamState:
 State = TypeVar("State", bound=StrEnum)
 Event = TypeVar("Event", bound=StrEnum)
 
-HEAD = """# The states of sweeps, streams and sequences
+HEAD = """# States of sweeps, streams and sequences
 
 <!-- Made by `make docs` from edged/runs/states.py; do not edit. -->
 
-Rows are states, columns what can happen, cells the state that follows; an event without a cell is
-refused and changes nothing. Where a sweep is stopped its abort runs first, and the abort's failure
-makes it failed; of a sequence the `finally` steps run first, with the same rule.
+These tables show every state of a sweep, a stream or a sequence, and which events change it. You
+see the state in `edged status`, `edged runs list` and `get_status`. For example, a running sweep
+that reaches its target is `completed`.
+
+A row is a state, a column is an event, and a cell is the next state. An event without a cell is
+refused and changes nothing. When a sweep is stopped, its abort runs first; if the abort fails, the
+sweep is failed. When a sequence is stopped, its `finally` steps run first, with the same rule.
 """
 
 

@@ -25,14 +25,21 @@ from tests.bench.pages import (
 DOCS = REPOSITORY / "docs"
 RUN_HERE = {
     "agent.md": 18,
+    "audit.md": 0,
+    "cli.md": 0,
+    "discovery.md": 0,
+    "doctor.md": 0,
     "experiment.md": 3,
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
     "index.md": 3,
+    "instruments.md": 0,
     "notebooks.md": 0,
     "page.md": 0,
     "relay.md": 0,
+    "streams.md": 0,
+    "sweeps.md": 0,
     "troubleshoot.md": 0,
     "tutorial.md": 6,
 }

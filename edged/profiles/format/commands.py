@@ -110,7 +110,7 @@ def _abort_step(node: Node, owner: str, names: Collection[str]) -> AbortStep:
 ABORT: Final = Table(
     "abort",
     AbortStep,
-    "One entry of `abort`: a line, or such a mapping.",
+    "One entry of `abort`: a line, or this mapping.",
     Key("send", TEMPLATE, "The line.", is_required=True),
     Key("ask", Kind("question or `none`", SENDABLE),
         "The query whose answer shows that the line was obeyed, with or without `?`; `none`: "
@@ -119,8 +119,7 @@ ABORT: Final = Table(
     Key("expect", PATTERN._replace(read=None),
         "Searched in the answer; needed unless `ask` is `none`."),
     Key("takes_back", array(text(64), 100),
-        "The commands that this line undoes although their lines begin with another word, like "
-        "`START`."),
+        "Commands that this line undoes, if their lines begin with another word, such as `START`."),
     other=SENDABLE,
 )  # fmt: skip
 ABORT_KIND: Final = Kind(
@@ -129,32 +128,32 @@ ABORT_KIND: Final = Kind(
 VERIFY: Final = Table(
     "verify",
     Verify,
-    "What is asked after the write; another value is an error.",
-    Key("query", QUERY, "What answers with the value.", is_required=True),
+    "The query that is sent after the write; a different value is an error.",
+    Key("query", QUERY, "The query for the value.", is_required=True),
     Key("parameter", NAMED,
-        "The parameter that is compared (default: the swept one, else the only float)."),
+        "The parameter that is compared (default: the swept one, or else the only float)."),
     Key("tolerance", number(0), "The largest allowed difference; needed for a float."),
-    Key("pattern", pattern(1), "Its group is the value, where the answer has more text."),
+    Key("pattern", pattern(1), "Its group is the value, if the answer has more text."),
 )  # fmt: skip
 SWEEP: Final = Table(
     "sweep",
     SweepPlan,
     "How the command is ramped.",
     Key("parameter", NAMED, "The number that is ramped.", is_required=True),
-    Key("setpoint", QUERY._replace(read=None), "Asks for the set-point that the instrument has.",
+    Key("setpoint", QUERY._replace(read=None), "The query for the instrument's set-point.",
         is_required=True),
-    Key("pattern", pattern(1), "Its group is the set-point, where the answer has more text."),
+    Key("pattern", pattern(1), "Its group is the set-point, if the answer has more text."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
     Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
     Key("step", POSITIVE, "The resolution (default: from the parameter's format)."),
-    Key("abort", ABORT_KIND, "What makes it safe (default: the profile's `abort`)."),
+    Key("abort", ABORT_KIND, "The lines that make it safe (default: the profile's `abort`)."),
 )  # fmt: skip
 COMMAND: Final = Table(
     "command",
     Command,
     "One command or query of the instrument.",
     Key("scpi", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE, least=1).schema]}),
-        "One line, or a list that nothing interrupts; a waveform or image needs none."),
+        "One line, or a list that is sent without interruption; a waveform or image needs none."),
     Key("description", text(), "What it does, for callers."),
     PARAMETERS,
     CHECKS,
@@ -165,18 +164,18 @@ COMMAND: Final = Table(
         "A query whose answer is checked before anything "
         "is sent."
     )),
-    Key("verify", VERIFY.link, "What is asked after the write."),
-    Key("complete", COMPLETION_KIND, "How edged knows that it is done."),
+    Key("verify", VERIFY.link, "The query that is sent after the write."),
+    Key("complete", COMPLETION_KIND, "How edged knows that the command is done."),
     Key("errors", ERRORS_KIND, "Replaces the setting of the connection."),
     ACKNOWLEDGE._replace(sentence="Replaces the setting of the connection."),
     Key("timeout_ms", TIMEOUT, "Replaces the setting of the connection."),
     Key("after_write_ms", PAUSE, "Replaces the setting of the connection."),
-    Key("is_dangerous", TRUTH, "It can put energy on the terminals."),
-    Key("is_safe", TRUTH, "It makes things safe, and is never refused."),
-    Key("requires_sweep", TRUTH, "Only start_sweep may run it."),
-    Key("essential", TRUTH, "It is in the short tool list, too (at most 8 of a profile).",
+    Key("is_dangerous", TRUTH, "The command can put energy on the terminals."),
+    Key("is_safe", TRUTH, "The command makes the instrument safe, and is never refused."),
+    Key("requires_sweep", TRUTH, "Only start_sweep can run the command."),
+    Key("essential", TRUTH, "The tool is also in the short list (at most 8 of a profile).",
         field="is_essential"),
-    Key("sweep", SWEEP.link, "How it is ramped."),
+    Key("sweep", SWEEP.link, "How the command is ramped."),
     is_merged=True,
 )  # fmt: skip
 _RESERVED: Final[Mapping[str, str]] = {

@@ -60,25 +60,25 @@ _OPTIONS: Final = Key(
     Kind("list of text", {"type": "array", "items": TEXT_SCHEMA}),
     "The choices of an enum.",
 )
-BOUND: Final = Table("bound", Bound, "What `by` allows besides.", _MIN, _MAX, _OPTIONS)
+BOUND: Final = Table("bound", Bound, "An additional bound, from `by`.", _MIN, _MAX, _OPTIONS)
 PARAMETER: Final = Table(
     "parameter",
     Parameter,
     "One argument of a command or sequence; `dry_run` and `lease` are reserved names.",
-    Key("type", choice(ParameterType), "What callers give.", is_required=True),
+    Key("type", choice(ParameterType), "The type of the argument.", is_required=True),
     _OPTIONS,
     _MIN,
     _MAX,
     Key("default", Kind("value", SCALAR_SCHEMA),
-        "The value that is used where the caller gives none."),
-    Key("unit", text(32), "Of the value."),
+        "The value that is used if the caller gives none."),
+    Key("unit", text(32), "The unit of the value."),
     Key("map", mapping("label → wire value", SCALAR_SCHEMA),
-        "The text that is sent for each label; makes an enum, or gives both values of a bool."),
-    Key("description", text(), "Of the parameter, for callers."),
+        "The text that is sent for each label: for an enum, or for both values of a bool."),
+    Key("description", text(), "What the parameter is, for callers."),
     Key("step", POSITIVE,
         "Resolution, in the parameter's unit."),
     Key("by", mapping("name → value → [bound](#bound)", mapping("", reference("bound")).schema),
-        "Another parameter → its value → the bound that holds then, too."),
+        "Another parameter → its value → the additional bound for that value."),
     is_merged=True,
 )  # fmt: skip
 PARAMETERS: Final = Key(

@@ -104,40 +104,43 @@ _NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
 ACQUISITION: Final = Table(
     "acquisition",
     Acquisition,
-    "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
-    "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
-    Key("ask", PLAIN_QUESTION, "What the instrument is doing.", is_required=True),
-    Key("running", PATTERN, "Where the answer matches, the trace is new.", is_required=True),
+    "For oscilloscopes: whether it is running, queried together with each waveform and picture. If "
+    "the answer matches neither `running` nor `stopped`, it waits for a trigger.",
+    Key("ask", PLAIN_QUESTION, "The query for its state.", is_required=True),
+    Key("running", PATTERN, "If the answer matches, the trace is new.", is_required=True),
     Key("stopped", PATTERN,
-        "Where it fits, only once, and if one of `started_by` was run since the last stop.",
+        "If the answer matches, the trace is new only once, and only if one of `started_by` was "
+        "run since the last stop.",
         is_required=True),
     Key("started_by", array(NAMED._replace(read=known_name_of), _MOST_COMMANDS),
-        "The commands after which what it holds is new; none that a stopped one ignores, like a "
-        "forced trigger."),
+        "The commands that start a new acquisition; without those that a stopped oscilloscope "
+        "ignores, such as a forced trigger."),
 )  # fmt: skip
 SETTING: Final = Table(
     "setting",
     Setting,
     "What is read when a recording starts.",
-    Key("get", QUERY, "The question, over what `for` names.", is_required=True),
+    Key("get", QUERY, "The query; it can contain the names in `for`.", is_required=True),
     Key("set", NAMED, "The command that sets it."),
     Key("for", mapping("parameter → list of values", {"type": "array", "minItems": 1}),
         "The values for which it is read."),
-    Key("unit", text(32), "Of the answer."),
-    Key("type", choice(AnswerType), "Of the answer; `float` where it has a unit, else `string`."),
+    Key("unit", text(32), "The unit of the answer."),
+    Key("type", choice(AnswerType),
+        "The type of the answer; default `float` if it has a unit, else `string`."),
     is_merged=True,
 )  # fmt: skip
 PROFILE: Final = Table(
     "profile",
     Profile,
-    "The file itself.",
-    Key("format", Kind("1", {"const": FORMAT}), "Of the file.", is_required=True, is_own=True),
+    "The top level of the file.",
+    Key("format", Kind("1", {"const": FORMAT}), "The version of the format.", is_required=True,
+        is_own=True),
     Key("profile_key", Kind("name", _NAME, _key),
         "`[a-z][a-z0-9_]*` without `__`; begins every tool name; not `bench`.",
         field="key", is_required=True, is_own=True),
     Key("version", integer(0, 1_000_000), "The version of this profile, as you number it."),
-    Key("manufacturer", _IDENTITY, "Who makes it.", is_required=True),
-    Key("model", _IDENTITY, "What it is called.", is_required=True, is_own=True),
+    Key("manufacturer", _IDENTITY, "The manufacturer.", is_required=True),
+    Key("model", _IDENTITY, "The model name.", is_required=True, is_own=True),
     Key("instrument_class", Kind("name", _NAME, _class),
         "`power_supply`, `multimeter`, `oscilloscope`, `smu`, `electronic_load`, …",
         is_required=True),
@@ -145,16 +148,17 @@ PROFILE: Final = Table(
         is_required=True),
     Key("status", choice(ProfileStatus),
         "`imported`: made from another program's source code, and not yet compared with a "
-        "manual; whatever may switch an output on is dangerous, raw SCPI is judged as `known`, "
-        "and a reviewed profile goes before it."),
+        "manual; every command that may switch an output on is dangerous, raw SCPI is checked as "
+        "with `known`, and a reviewed profile has priority."),
     Key("match", _section(MATCH),
-        "Which instruments it fits; needed but for `identify` and `never_ask_idn`.", is_own=True),
+        "Which instruments it is for; required unless there is `identify` or `never_ask_idn`.",
+        is_own=True),
     Key("identify", IDENTIFY.link,
-        "What is asked in place of `*IDN?`, where INSTRUMENTS names the profile.", is_own=True),
+        "The query instead of `*IDN?`, if INSTRUMENTS names the profile.", is_own=True),
     Key("never_ask_idn", TRUTH._replace(read=None),
-        "`true`: `*IDN?` is never sent; `identify`, else `connection.probe`, is asked in its "
-        "place. Such a profile is used only where INSTRUMENTS names it."),
-    Key("connection", _section(CONNECTION), "How to talk to it."),
+        "`true`: `*IDN?` is never sent; `identify`, or else `connection.probe`, is sent instead. "
+        "The profile is used only if INSTRUMENTS names it."),
+    Key("connection", _section(CONNECTION), "The settings of the connection."),
     Key("abort", ABORT_KIND, "The lines that make the whole instrument safe."),
     Key("abort_excludes",
         mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
@@ -162,8 +166,8 @@ PROFILE: Final = Table(
     Key("watchdog", WATCHDOG_KIND,
         "The timer that switches its outputs off when it gets no messages."),
     Key("acquisition", ACQUISITION.link,
-        "Of an oscilloscope: what it is doing."),
-    Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
+        "For oscilloscopes: how to query whether it is running."),
+    Key("sim", text(64, is_optional=True), "The simulated instrument for this model.",
         is_own=True),
     Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
                             is_named=True), "Its commands.", is_required=True),

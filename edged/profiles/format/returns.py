@@ -152,26 +152,26 @@ _TYPE: Final = Key(
 _CONTROL: Final = Key(
     "control",
     choice(("escape",))._replace(read=_control),
-    "`escape`: control characters of a text stay, as `\\x01`; without it they become blanks.",
+    "`escape`: control characters of a text are kept, as `\\x01`; otherwise they become blanks.",
     field="keeps_control",
 )
-_UNIT: Final = Key("unit", text(32), "Of the value.")
+_UNIT: Final = Key("unit", text(32), "The unit of the value.")
 _LABELS: Final = mapping("wire value → label", TEXT_SCHEMA, _labels)
 _MAP: Final = Key("map", _LABELS, "Answer → label (a parameter's `map` is label → what is sent).")
 _SCALE: Final = Key(
     "scale",
     EXPRESSION._replace(read=None),
-    "Over `value` and the parameters; only of a number.",
+    "An expression over `value` and the parameters; only for numbers.",
 )
 _SENTINELS: Final = Key(
     "sentinels",
     array(Kind("number", {"type": "number"}, _sentinel), 20),
-    'The numbers that mean "no value", in place of SCPI\'s own.',
+    'The numbers that mean "no value", instead of those of SCPI.',
 )
 _EXTRA_LINES: Final = Key(
     "extra_lines",
     integer(0, 16),
-    "The largest number of meaningless lines that the instrument adds to its answer.",
+    "The maximum number of meaningless lines that the instrument adds to its answer.",
 )
 _PIECES: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": MOST_PIECES}
 _SEPARATOR: Final = Key(
@@ -186,7 +186,7 @@ _COUNT: Final = Key(
         {"anyOf": [_PIECES, {"type": "array", "items": _PIECES, "minItems": 2, "maxItems": 2}]},
         _count,
     ),
-    "How many pieces the answer has, where the fields do not name every one from 0 on.",
+    "How many pieces the answer has, if the fields do not name each one from 0 on.",
 )
 ANSWER_FIELD: Final = Table(
     "answer_field",
@@ -199,7 +199,7 @@ ANSWER_FIELD: Final = Table(
     _SCALE,
     _CONTROL,
     Key("index", integer(0, 10_000), "Which piece it is, from 0."),
-    Key("key", text(64), "What stands before it: `FRQ` in `FRQ,1000HZ`."),
+    Key("key", text(64), "The text before it: `FRQ` in `FRQ,1000HZ`."),
     Key("pattern", pattern(1), "Its group is the value."),
 )  # fmt: skip
 _FIELDS: Final = Key(
@@ -211,12 +211,12 @@ _FIELDS: Final = Key(
 PREAMBLE: Final[Table[dict[str, Any]]] = Table(
     "preamble",
     dict,
-    "What is asked before the data of a waveform.",
+    "The query that is sent before the data of a waveform.",
     Key("query", Kind("SCPI or a list", {"anyOf": [SENDABLE, array(TEMPLATE).schema]}, _lines),
-        "Where they are several, `fields` counts through their answers, joined by the `separator`.",
+        "For several, `fields` counts through their answers, joined by the `separator`.",
         field="preamble_queries", is_required=True),
     Key("fields", _FIELDS.kind,
-        "A field named `points` or `length` is the number of samples that are to come.",
+        "A field named `points` or `length` is the number of samples to expect.",
         is_required=True),
     _SEPARATOR._replace(field="preamble_separator"),
     _COUNT._replace(field="preamble_count"),
@@ -224,25 +224,28 @@ PREAMBLE: Final[Table[dict[str, Any]]] = Table(
 WAVEFORM: Final = Table(
     "waveform",
     WaveformAnswer,
-    "A block of samples, and how to make volts and seconds of it.",
-    Key("setup", array(TEMPLATE, 100), "Sent before; errors are asked for before the data are."),
-    Key("preamble", PREAMBLE.link, "Asked before the data."),
+    "A block of samples, and how to convert it to volts and seconds.",
+    Key("setup", array(TEMPLATE, 100),
+        "Sent before the data are queried; errors are checked after it."),
+    Key("preamble", PREAMBLE.link, "Queried before the data."),
     Key("dtype", choice(("i1", "u1", "i2", "u2", "f4", "f8")),
         "Signed, unsigned or floating point, and the bytes of a sample.", is_required=True),
-    Key("data", TEMPLATE, "What answers with the block.", is_required=True),
-    Key("byte_order", choice(("little", "big")), "Needed where a sample has more than a byte."),
+    Key("data", TEMPLATE, "The query for the block.", is_required=True),
+    Key("byte_order", choice(("little", "big")), "Required if a sample has more than one byte."),
     Key("chunk_points", integer(1, 100_000_000),
-        "Fetched in pieces of so many samples: the command's int parameters `first` and `last` "
-        "are filled in for each."),
-    Key("trailing_bytes", integer(0, 16), "How many bytes stand behind the block."),
+        "The waveform is fetched in pieces of this many samples: the command's int parameters "
+        "`first` and `last` are filled in for each."),
+    Key("trailing_bytes", integer(0, 16), "How many bytes follow the block."),
     Key("values_per_point", integer(1, 8),
         "How many values are sent for each point; the first is kept, and counted as one."),
     Key("x_increment", EXPRESSION._replace(read=None),
-        "From one sample to the next, over the preamble's fields and the parameters."),
-    Key("x_unit", text(32), "Of `x_increment`."),
-    Key("y_unit", text(32), "Of the samples."),
+        "The distance of two samples: an expression over the preamble's fields and the "
+        "parameters."),
+    Key("x_unit", text(32), "The unit of `x_increment`."),
+    Key("y_unit", text(32), "The unit of the samples."),
     Key("scale", EXPRESSION._replace(read=None),
-        "What a sample means, over its code `value`, the preamble's fields and the parameters."),
+        "The value of a sample: an expression over its code `value`, the preamble's fields and the "
+        "parameters."),
 )  # fmt: skip
 IMAGE: Final = Table(
     "image",
@@ -250,7 +253,7 @@ IMAGE: Final = Table(
     "A picture of the screen.",
     Key("mime", Kind("image type", {"type": "string", "pattern": "^image/"}, _mime),
         "Like `image/png`.", is_required=True),
-    Key("data", TEMPLATE, "What answers with the picture.", is_required=True),
+    Key("data", TEMPLATE, "The query for the picture.", is_required=True),
 )  # fmt: skip
 BIT: Final = Table(
     "bit",

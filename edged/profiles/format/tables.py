@@ -365,8 +365,8 @@ TEMPLATE: Final = Kind(
 QUESTION: Final[Table[dict[str, str]]] = Table(
     "question",
     dict,
-    "In place of any query's text: a question that has no `?`, like `{ask: \"VERSION\"}`.",
-    Key("ask", TEMPLATE, "What is asked, `?` or not.", is_required=True),
+    "Can be written instead of any query: a query without `?`, such as `{ask: \"VERSION\"}`.",
+    Key("ask", TEMPLATE, "The query, with or without `?`.", is_required=True),
     other=SENDABLE,
 )  # fmt: skip
 QUERY: Final = Kind("query or [question](#question)", reference("question"), query_of)

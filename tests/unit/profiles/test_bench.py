@@ -73,10 +73,12 @@ def test_everything_an_entry_says_is_read() -> None:
     assert rules.raw_scpi == "queries"
 
 
-def test_the_example_of_the_documentation_is_a_bench_file() -> None:
+def test_the_examples_of_the_documentation_are_bench_files() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bench-file.md").read_text(encoding="utf-8")
-    example = page.split("```yaml\n")[1].split("```")[0]
-    rules = parse_bench(example, "bench.yaml", LIBRARY).rules_for("DP8B26AM00234")
+    first, second = (block.split("```")[0] for block in page.split("```yaml\n")[1:])
+    rules = parse_bench(first, "bench.yaml", LIBRARY).rules_for("", "psu1")
+    assert rules.limits["set_voltage"] == {"voltage": Bound(max=12)}
+    rules = parse_bench(second, "bench.yaml", LIBRARY).rules_for("DP8B26AM00234")
     assert rules.alias == "psu1"
 
 
