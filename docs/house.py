@@ -20,23 +20,23 @@ from typing import Final
 DOCS: Final = Path(__file__).resolve().parent
 ROW: Final = re.compile(r"^\| (\d[abc]?) \| (`[a-z/]+`|single modules) \|", re.MULTILINE)
 STEPS: Final = re.compile(
-    r"^\| 4a \| `commands` \| \*\*the one path\*\*: ([a-z, ]+) \|", re.MULTILINE
+    r"^\| 4a \| `commands` \| \*\*the command path\*\*: ([a-z, ]+) \|", re.MULTILINE
 )
 FLOORS: Final[Mapping[str, str]] = {
-    "9": "what a person types",
-    "8": "puts all together, looks it over",
-    "7": "keeps it running, many benches",
-    "6": "the doors by which one comes in",
-    "5": "what a caller sees",
-    "4b": "what can be asked",
-    "4a": "the one path of every command",
-    "3": "what runs on in the daemon",
-    "2c": "who is on the buses",
-    "2b": "units and their lines",
-    "2a": "bytes, files, processes",
-    "1a": "what holds when nobody looks",
-    "1": "values and rules, pure",
-    "0": "the ground",
+    "9": "the command line",
+    "8": "the engine's parts, the doctor",
+    "7": "the supervisor, many benches",
+    "6": "ports for clients and people",
+    "5": "tools and resources",
+    "4b": "the operations",
+    "4a": "the path of every command",
+    "3": "sweeps, streams, sequences",
+    "2c": "finding instruments",
+    "2b": "units and their connections",
+    "2a": "transports, storage, processes",
+    "1a": "interlocks, budgets, timers",
+    "1": "values and rules, no I/O",
+    "0": "configuration, SCPI, YAML",
 }
 """What each floor is for, in a few words; the upper first."""
 THE_PATH: Final = "4a"
@@ -50,7 +50,7 @@ DOORS: Final[Mapping[str, str]] = {
 WORDS: Final[Mapping[str, str]] = {
     "authorize": "may you?",
     "resolve": "which unit",
-    "judge": "limits, guards",
+    "check": "limits, guards",
     "intent": "written down",
     "run": "sent, read back",
     "record": "what came of it",
