@@ -29,7 +29,7 @@ NOTEBOOKS: Final = sorted((DOCS / "notebooks").glob("*.ipynb"))
 PAGE: Final = DOCS / "notebooks.md"
 PICTURES: Final = DOCS / "pictures"
 RUNNER: Final = (sys.executable, str(REPOSITORY / "tests" / "bench" / "notebook_cells.py"))
-WITHIN_S: Final = 50.0
+WITHIN_S: Final = 120.0
 SHOWN: Final = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<text>.*?)^```\n)?", re.MULTILINE | re.DOTALL
 )
