@@ -127,8 +127,10 @@ def _on(status: Told, name: Name) -> Iterator[str]:
         if one["state"] != "tripped":
             yield f"{name(one['instrument_id'])}: its dead-man runs, {one['dead_man_s']:g} s"
     for unit in status["told_on"]:
-        outputs = ", ".join("an output" if one == "*" else str(one) for one in unit["outputs"])
-        yield f"{name(unit['instrument_id'])}: {outputs}, told so {_since(unit['since_ms'])}"
+        on = [one for one in unit["outputs"] if one not in unit["off"]]
+        if on:
+            outputs = ", ".join("an output" if one == "*" else str(one) for one in on)
+            yield f"{name(unit['instrument_id'])}: {outputs}, told so {_since(unit['since_ms'])}"
 
 
 def _running(status: Told, name: Name) -> Iterator[str]:

@@ -14,6 +14,7 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -573,7 +574,7 @@ class Engine:
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
                 **self._guards.status(),
-                "told_on": self._stores.told_on_now,
+                "told_on": partial(self._stores.told_on_now, self._memory.is_off),
                 "telemetry": self._telemetry.status,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },

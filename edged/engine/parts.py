@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +58,9 @@ DATABASE_FILE: Final = "edged.db"
 TIME_SERVICES: Final = (Path("/run/systemd/timesync"), Path("/run/chrony"), Path("/run/ntpd.pid"))
 """Signs of a service that keeps the clock. The kernel alone calls a clock that nobody keeps and one
 that nobody has set yet the same."""
+
+
+IsOff = Callable[[Instrument, Collection[str]], bool]
 
 
 class Stores:
@@ -119,10 +122,23 @@ class Stores:
         except NotFound:
             return name
 
-    def told_on_now(self) -> list[dict[str, Any]]:
-        """``ToldOn.told``, each unit under the id by which it is met now."""
-        met = self._pool.known() if self._pool else ()
-        return self.told_on.told({unit_of_instrument(one).key: one.id for one in met})
+    def told_on_now(self, is_off: IsOff) -> list[dict[str, Any]]:
+        """``ToldOn.told``, each unit under the id by which it is met now.
+
+        Args:
+            is_off: whether outputs are known to be off by what was sent or answered since; listed
+                as ``off``. Until an answer of a stop or a check says so they stay marked.
+        """
+        met: dict[str, list[Instrument]] = {}
+        for one in self._pool.known() if self._pool else ():
+            met.setdefault(unit_of_instrument(one).key, []).append(one)
+        told = self.told_on.told({unit: twins[-1].id for unit, twins in met.items()})
+        units = {twins[0].id: twins[0] for twins in met.values() if len(twins) == 1}
+        for entry in told:
+            unit = units.get(entry["instrument_id"])
+            outputs = entry["outputs"] if unit is not None else ()
+            entry["off"] = [one for one in outputs if unit is not None and is_off(unit, [one])]
+        return told
 
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""

@@ -97,6 +97,24 @@ async def test_after_everything_was_stopped_what_is_measured_is_said_to_be_off(
 
 
 @promise("notes.off")
+async def test_what_was_switched_off_is_not_shown_as_on_and_stays_in_doubt_until_it_is_asked(
+    engine: EngineProcess,
+) -> None:
+    async def told() -> dict[str, Any]:
+        (unit,) = (await call(engine, "get_status"))["told_on"]
+        return {"outputs": unit["outputs"], "off": unit["off"]}
+
+    await own(engine, "output_on", channel=1)
+    assert await told() == {"outputs": ["OUTP CH1"], "off": []}
+    await own(engine, "output_off", channel=1)
+    assert await told() == {"outputs": ["OUTP CH1"], "off": ["OUTP CH1"]}
+    await own(engine, "output_on", channel=1)
+    assert (await told())["off"] == []
+    await call(engine, "bench__stop_all")
+    assert (await call(engine, "get_status"))["told_on"] == []
+
+
+@promise("notes.off")
 async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
     engine: EngineProcess,
 ) -> None:

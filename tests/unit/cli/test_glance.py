@@ -184,7 +184,15 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
     place = {"address": "TCPIP::9", "name": "", "why": "refused", "is_set_aside": False}
     status = {
         **IDLE,
-        "told_on": [{"instrument_id": "TCPIP::1", "outputs": ["OUTP CH1", "*"], "since_ms": 0}],
+        "told_on": [
+            {
+                "instrument_id": "TCPIP::1",
+                "outputs": ["OUTP CH1", "OUTP CH2", "*"],
+                "off": ["OUTP CH2"],
+                "since_ms": 0,
+            },
+            {"instrument_id": "TCPIP::2", "outputs": ["OUT"], "off": ["OUT"], "since_ms": 0},
+        ],
         "sweeps": [
             SWEEP,
             {**SWEEP, "sweep_id": "sweep-2", "status": "holding"},

@@ -193,8 +193,10 @@ export function nameOf(state, id) {
   return unit?.alias || unit?.model || id;
 }
 
+/** What was told to put something out, of one unit or of all, and is not known to be off since. */
 export function outputsOf(state, id) {
-  return state.status?.told_on.find((one) => one.instrument_id === id)?.outputs ?? [];
+  const told = (state.status?.told_on ?? []).filter((one) => id === undefined || one.instrument_id === id);
+  return told.flatMap((one) => one.outputs.filter((output) => !one.off.includes(output)));
 }
 
 export function valuesOf(state, id) {

@@ -5,7 +5,7 @@ import { Link } from "./link.js";
 import { Plot, columnsOf } from "./plot.js";
 import { readOn } from "./reader.js";
 import { Stop } from "./stop.js";
-import { approvals, kept, nameOf, running, runsOf, troubles, units } from "./bench.js";
+import { approvals, kept, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
 import { age } from "./format.js";
 import { recordTable, rowOf } from "./record.js";
 import { outcomeText, unitView } from "./unit.js";
@@ -234,7 +234,7 @@ function draw() {
 function show() {
   const { view, name } = route();
   $("name").textContent = `${facts.edge} bench`;
-  document.title = `${state.status?.told_on.length ? "● " : ""}${facts.edge} bench`;
+  document.title = `${outputsOf(state).length ? "● " : ""}${facts.edge} bench`;
   fill($("nav"), VIEWS.map(([id, label]) => h("a", { key: id, href: `#${id}`, "aria-current": id === view ? "page" : null }, label)));
   const isAway = state.isOpen === false;
   const said = isAway ? (state.why ? "not live" : "no answer") : state.isOpen ? `live, edged ${facts.version}` : "connecting …";
