@@ -151,6 +151,8 @@ class EdgedVisaLibrary(highlevel.VisaLibraryBase):
             self._wire.close()
             return self.handle_return_value(None, StatusCode.success)
         opened = self._opened.pop(session, None)
+        # A handle never comes again.
+        self._last_status_in_session.pop(session, None)
         if opened is not None:
             # Where the bench is gone, what was open is, too.
             with contextlib.suppress(EdgedVisaError, SessionGone):

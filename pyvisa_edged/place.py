@@ -39,7 +39,7 @@ def bench_at(library_path: str) -> Bench:
 
 def program_name() -> str:
     """The file name of the script that runs, as the record of the bench shall call it."""
-    name = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
+    name = Path(sys.argv[0]).name if sys.argv and sys.argv[0] not in ("", "-", "-c", "-m") else ""
     if name.startswith("ipykernel") or "ipykernel" in sys.modules:
         return "notebook"
     return name or "python"

@@ -135,11 +135,11 @@ def opens(url: str) -> Any:
     rm = manager(url)
     with opened(rm) as unit:
         crossed(unit, 1)
-    before = _left()
+    before = _left() | _kept(rm)
     for number in range(OPENS):
         with opened(rm) as unit:
             assert not crossed(unit, number, 1)
-    after = _left()
+    after = _left() | _kept(rm)
     rm.close()
     for _ in range(MANAGERS):
         rm = manager(url)
@@ -150,6 +150,11 @@ def opens(url: str) -> Any:
         if thread is not threading.current_thread():
             thread.join(10)
     return {"before": before, "after": after, "at_last": _left()}
+
+
+def _kept(rm: pyvisa.ResourceManager) -> dict[str, int]:
+    """What PyVISA remembers of handles."""
+    return {"statuses": len(rm.visalib._last_status_in_session)}
 
 
 def _left() -> dict[str, int]:
