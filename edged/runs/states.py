@@ -224,7 +224,7 @@ HEAD = """# States of sweeps, streams and sequences
 <!-- Made by `make docs` from edged/runs/states.py; do not edit. -->
 
 These tables show every state of a sweep, a stream or a sequence, and which events change it. You
-see the state in `edged status`, `edged runs list` and `get_status`. For example, a running sweep
+see the state in get_status and in the list of runs. For example, a running sweep
 that reaches its target is `completed`.
 
 A row is a state, a column is an event, and a cell is the next state. An event without a cell is
