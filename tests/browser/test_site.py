@@ -129,6 +129,8 @@ def test_the_search_finds_what_is_asked_and_opens_its_page(
     browser.size(width, 900)
     browser.open(f"{served}/tutorial.html")
     look_for_lockout(browser, width)
+    # The theme names what was found by its title alone, where its text stands, too.
+    assert {fault for fault, _ in violations(browser)} <= {"label-content-name-mismatch"}
     browser.press(ENTER)
     browser.wait(lambda: "tutorial.html" not in browser.run("return location.href"))
     browser.wait(lambda: browser.run("return document.readyState") == "complete")

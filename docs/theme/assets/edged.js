@@ -1,9 +1,11 @@
 /*
  * What scrolls sideways (long lines of code, wide tables, drawings) is reached by the keyboard, too; the
  * theme leaves that out where it believes that there is no mouse. The buttons of a block of code are no
- * landmark: a page has dozens of them.
+ * landmark: a page has dozens of them. The search is a house of its own, and its grey is too light to read.
  */
 (() => {
+  const darker = new CSSStyleSheet();
+  darker.replaceSync("menu { color: rgb(var(--color-foreground) / .7) !important; }");
   const put = (one, name, value) => {
     if (one.getAttribute(name) !== value) {
       one.setAttribute(name, value);
@@ -17,6 +19,11 @@
     }
     for (const one of document.querySelectorAll(".md-code__nav")) {
       put(one, "role", "none");
+    }
+    for (const { shadowRoot } of document.querySelectorAll("body > div")) {
+      if (shadowRoot && !shadowRoot.adoptedStyleSheets.includes(darker)) {
+        shadowRoot.adoptedStyleSheets.push(darker);
+      }
     }
   };
   const watched = { subtree: true, childList: true, attributeFilter: ["tabindex"] };
