@@ -104,8 +104,8 @@ _NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
 ACQUISITION: Final = Table(
     "acquisition",
     Acquisition,
-    "Of an oscilloscope: what it is doing, asked in one job with each waveform and picture. Where "
-    "the answer fits neither `running` nor `stopped`, it waits for a trigger.",
+    "Of an oscilloscope or analyser: what it is doing, asked in one job with each waveform and "
+    "picture. Where the answer fits neither `running` nor `stopped`, it waits for a trigger.",
     Key("ask", PLAIN_QUESTION, "What the instrument is doing.", is_required=True),
     Key("running", PATTERN, "Where the answer matches, the trace is new.", is_required=True),
     Key("stopped", PATTERN,
@@ -162,7 +162,7 @@ PROFILE: Final = Table(
     Key("watchdog", WATCHDOG_KIND,
         "The timer that switches its outputs off when it gets no messages."),
     Key("acquisition", ACQUISITION.link,
-        "Of an oscilloscope: what it is doing."),
+        "Of an oscilloscope or analyser: what it is doing."),
     Key("sim", text(64, is_optional=True), "Which simulated instrument stands for it.",
         is_own=True),
     Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
