@@ -54,7 +54,7 @@ __all__ = [
 
 T_co = TypeVar("T_co", covariant=True)
 
-_NODE: Final = re.compile(r"\[?:?([*A-Za-z_][A-Za-z0-9_]*)(<n>)?\]?")
+_NODE: Final = re.compile(r"\[?:?([*A-Za-z0-9_][A-Za-z0-9_]*)(<n>)?\]?")
 _CACHED_HEADERS: Final = 1024
 """Different spellings remembered for each vocabulary; more than any client uses."""
 
@@ -413,7 +413,8 @@ class Dialect:
 
     ``error_format`` gets ``code`` and ``text``; empty means that there is no ``SYST:ERR?``.
     ``latency_s`` passes before each answer, ``deaf_s`` is how long after a write the instrument
-    loses what comes (0: it never does). ``message_end`` ends what it is told.
+    loses what comes (0: it never does). ``message_end`` ends what it is told. ``banner`` is said
+    to whoever opens a line that carries bytes.
     """
 
     error_format: str = '{code:+d},"{text}"'
@@ -422,6 +423,7 @@ class Dialect:
     message_end: bytes = b"\n"
     latency_s: float = 0.0
     deaf_s: float = 0.0
+    banner: bytes = b""
 
 
 class Status:

@@ -71,6 +71,7 @@ TRIGGERED: Mapping[str, tuple[str, ...]] = {
 """Of meters that speak as the 34461A does."""
 
 PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "ami_430": dict.fromkeys(("set_ramp_rate", "get_ramp_rate"), ("CONF:RAMP:RATE:SEG 10",)),
     "keysight_34461a": TRIGGERED,
     "keysight_34401a": TRIGGERED,
     "keysight_34410a": TRIGGERED,
@@ -219,6 +220,7 @@ EXCUSED: Mapping[tuple[str, str, str], str] = {
     ("keysight_n6700", "set_ovp_level", "level at its max"): "no module there goes so far",
     ("rigol_ds1054z", "capture_memory", "last at its max"): "24 million points take minutes",
     ("rigol_ds1104z", "capture_memory", "last at its max"): "24 million points take minutes",
+    ("ami_430", "ramp_to_current", "minimum"): "a magnet takes its time",
     ("lakeshore_335", "warm_to", "minimum"): "a cryostat takes its time",
     ("lauda_integral", "measure_external", "minimum"): "it has no external sensor",
 }

@@ -21,6 +21,8 @@ INSTRUMENTS = (
     "tektronix_tbs1000c",
     "siglent_sds1104xe",
     "rigol_ds1054z",
+    "rigol_dsa815",
+    "keysight_e5062a",
 )
 
 
@@ -172,3 +174,27 @@ def test_the_memory_of_a_scope_that_acquires_is_not_asked_for_in_vain(
     assert not any("WAV" in entry["text"] for entry in received(engine, "rigol_ds1054z"))
     run(engine, "rigol_ds1054z", "stop")
     assert run(engine, "rigol_ds1054z", "capture_memory", channel=1)["y_length"] == 1200
+
+
+@pytest.mark.parametrize(
+    ("name", "sequence", "level", "points"),
+    [
+        ("rigol_dsa815", "capture_transmission", -20, 601),
+        ("keysight_e5062a", "capture_parameter", 0, 201),
+    ],
+)
+def test_an_analyser_captures_what_passes_a_filter_by_one_sequence(
+    engine: EngineProcess, name: str, sequence: str, level: float, points: int
+) -> None:
+    told = engine.tool(
+        "execute_sequence",
+        instrument_id=name,
+        sequence_name=sequence,
+        parameters={"start": 90e6, "stop": 110e6},
+    )
+    assert not told["is_error"], told
+    trace = samples(engine, told["result"]["result"])
+    assert len(trace) == points, "of pairs the first numbers"
+    assert max(trace) == pytest.approx(level, abs=0.2)
+    assert trace.index(max(trace)) == pytest.approx(points // 2, abs=points // 20)
+    assert trace[0] < level - 3

@@ -104,7 +104,7 @@ _NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
 ACQUISITION: Final = Table(
     "acquisition",
     Acquisition,
-    "For oscilloscopes: whether it is running, queried together with each waveform and picture. If "
+    "For oscilloscopes and analysers: whether it is running, queried with each waveform and picture. If "
     "the answer matches neither `running` nor `stopped`, it waits for a trigger.",
     Key("ask", PLAIN_QUESTION, "The query for its state.", is_required=True),
     Key("running", PATTERN, "If the answer matches, the trace is new.", is_required=True),
@@ -166,7 +166,7 @@ PROFILE: Final = Table(
     Key("watchdog", WATCHDOG_KIND,
         "The timer that switches its outputs off when it gets no messages."),
     Key("acquisition", ACQUISITION.link,
-        "For oscilloscopes: how to query whether it is running."),
+        "For oscilloscopes and analysers: how to query whether it is running."),
     Key("sim", text(64, is_optional=True), "The simulated instrument for this model.",
         is_own=True),
     Key("commands", mapping("name → [command](#command)", reference("command"), least=1,

@@ -56,10 +56,12 @@ from edged.profiles.model import (
     ForStep,
     PollStep,
     QueryStep,
+    Returns,
     RowStep,
     Sequence,
     Step,
     WaitStep,
+    WaveformAnswer,
     is_sequence_dangerous,
 )
 from edged.profiles.template import optional_names
@@ -279,6 +281,22 @@ def read_sequence(
     )
 
 
+def _saved_beside(returns: Returns | None) -> tuple[str, ...]:
+    """What an answer saved ``as: name`` adds as ``name_…`` besides; see ``runs.sequences``.
+
+    A trace stays where it is kept, so that a sequence has the way to it.
+    """
+    match returns:
+        case FieldsAnswer(fields=fields):
+            return tuple(field.name for field in fields)
+        case BitsAnswer(fields=bits):
+            return tuple(bit.name for bit in bits)
+        case WaveformAnswer():
+            return ("stream_id", "point_index", "y_length", "x_increment")
+        case _:
+            return ()
+
+
 def _read_result(fields: Fields, names: Collection[str]) -> dict[str, object]:
     node = fields.mapping("result")
     if node is None:
@@ -338,10 +356,9 @@ class _StepReader:
         saved = entry.entries.get("as") if isinstance(entry, MapNode) else None
         if isinstance(saved, ScalarNode):
             pieces = {
-                field.name
+                name
                 for command in self._commands.values()
-                if isinstance(command.returns, FieldsAnswer | BitsAnswer)
-                for field in command.returns.fields
+                for name in _saved_beside(command.returns)
             }
             self.names |= {saved.text, *(f"{saved.text}_{piece}" for piece in pieces)}
 
@@ -381,8 +398,8 @@ class _StepReader:
         command = self._command(node, text_of(node, fields.name_of("command"), most=64))
         values = self._arguments(fields, command)
         save_as = self._save(fields, "as") if fields.has("as") else None
-        if save_as is not None and isinstance(command.returns, FieldsAnswer | BitsAnswer):
-            self.names |= {f"{save_as}_{field.name}" for field in command.returns.fields}
+        if save_as is not None:
+            self.names |= {f"{save_as}_{name}" for name in _saved_beside(command.returns)}
         return CommandStep(command=command.name, parameters=values, save_as=save_as)
 
     def _command(self, node: Node, name: str) -> Command:

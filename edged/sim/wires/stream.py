@@ -254,7 +254,7 @@ class Visit:
         self._waiting: asyncio.Queue[tuple[bytes, int] | None] = asyncio.Queue(MOST_WAITING)
         self._has_left = False
         self._record("open")
-        self._worker = asyncio.get_running_loop().create_task(self._work())
+        self._worker = asyncio.get_running_loop().create_task(self._begin())
 
     def arrived(self, data: bytes) -> None:
         """Log bytes as they come."""
@@ -316,6 +316,12 @@ class Visit:
 
     def _record(self, direction: str, data: bytes = b"") -> None:
         self._log.record(self._station.instrument.name, self._number, direction, data)
+
+    async def _begin(self) -> None:
+        if self.mouth.is_stream:
+            with contextlib.suppress(OSError):
+                await self.say(self._station.instrument.dialect.banner)
+        await self._work()
 
     async def _work(self) -> None:
         name = self._station.instrument.name

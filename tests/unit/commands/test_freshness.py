@@ -169,3 +169,30 @@ def test_what_was_seen_to_run_while_it_was_measured_is_old_once_it_is_stopped() 
     assert known.is_now("S::1", acquisition, "STOP") is True
     assert known.is_now("S::1", acquisition, "AUTO") is True
     assert known.is_now("S::1", acquisition, "STOP") is False
+
+
+ANALYSERS = sorted(
+    key
+    for key, profile in SIMULATED.items()
+    if profile.instrument_class in {"spectrum_analyzer", "network_analyzer"}
+)
+
+
+@promise("capture.fresh")
+@pytest.mark.parametrize("key", ANALYSERS)
+async def test_a_trace_of_an_analyser_is_new_once_after_each_sweep_and_always_while_it_runs(
+    house: SweepHouse, key: str
+) -> None:
+    house.pool.instruments[:] = [SimulatedUnit(SIMULATED[key])]
+
+    async def fetched() -> object:
+        outcome = await house.command("capture_trace", key, trace=1)
+        assert outcome.error is None, outcome.error
+        return outcome.data["data"]["is_fresh"]
+
+    assert (await house.command("run", key)).error is None
+    assert [await fetched(), await fetched()] == [True, True]
+    assert (await house.command("single_sweep", key)).error is None
+    assert [await fetched(), await fetched()] == [True, False]
+    assert (await house.command("single_sweep", key)).error is None
+    assert await fetched() is True

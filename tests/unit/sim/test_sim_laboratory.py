@@ -286,3 +286,42 @@ def test_a_7001_has_no_relay_that_its_cards_have_not(bench: PretendedBench, rela
     switch.raw(f":ROUT:CLOS (@{relay})")
     assert switch.error() == -222
     assert switch.ask(":ROUT:CLOS:STAT?") == "(@)"
+
+
+# American Magnetics 430
+
+
+def test_a_430_ramps_at_the_rate_of_its_segment_and_stays_where_it_is_paused(
+    bench: PretendedBench,
+) -> None:
+    magnet = bench.add("ami_430")
+    magnet.tell("CONF:RAMP:RATE:CURR 1,0.05,80", "CONF:CURR:TARG 2", "RAMP")
+    assert magnet.ask("STATE?") == "1"
+    bench.wait(20)
+    assert magnet.number("CURR:MAG?") == pytest.approx(1, abs=0.01)
+    magnet.tell("PAUSE")
+    bench.wait(100)
+    assert magnet.ask("STATE?") == "3"
+    assert magnet.number("CURR:MAG?") == pytest.approx(1, abs=0.01)
+    magnet.tell("RAMP")
+    bench.wait(100)
+    assert magnet.ask("STATE?") == "2"
+    assert magnet.number("FIELD:MAG?") == pytest.approx(2 * magnet.number("COIL?"), abs=0.001)
+    magnet.tell("ZERO")
+    assert magnet.ask("STATE?") == "6"
+    bench.wait(100)
+    assert magnet.ask("STATE?") == "8"
+
+
+def test_a_430_takes_no_target_over_its_magnets_limit_nor_a_rate_of_no_segment(
+    bench: PretendedBench,
+) -> None:
+    magnet = bench.add("ami_430")
+    magnet.raw("CONF:CURR:TARG 80.1")
+    assert magnet.error() == -222
+    magnet.raw("CONF:RAMP:RATE:CURR 2,0.01,80")
+    assert magnet.error() == -222
+    magnet.tell("CONF:RAMP:RATE:UNITS 1", "CONF:RAMP:RATE:CURR 1,3,80")
+    assert magnet.ask("RAMP:RATE:CURR:1?") == "3.000000,80.0000"
+    magnet.tell("CONF:RAMP:RATE:UNITS 0")
+    assert magnet.ask("RAMP:RATE:CURR:1?") == "0.050000,80.0000"

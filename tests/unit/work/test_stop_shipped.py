@@ -166,3 +166,17 @@ async def test_a_channel_of_a_2231a_that_stays_on_is_not_believed_whichever_is_s
 async def test_a_bench_that_was_told_nothing_is_confirmed(house: SweepHouse, key: str) -> None:
     put(house, SIMULATED[key])
     assert (await stop_all(house))["is_confirmed"]
+
+
+async def test_a_magnet_is_paused_by_a_stop_and_keeps_its_current(house: SweepHouse) -> None:
+    """Switched off, or ramped down at once, it would quench."""
+    unit = put(house, SIMULATED["ami_430"])
+    assert (await house.command("set_target_current", "ami_430", current=10)).error is None
+    assert (await house.command("ramp", "ami_430")).error is None
+    unit.bench.wait(60)
+    assert (await stop_all(house))["is_confirmed"]
+    held = unit.asked.number("CURR:MAG?")
+    assert held == pytest.approx(3, abs=0.1)
+    unit.bench.wait(600)
+    assert unit.asked.number("CURR:MAG?") == pytest.approx(held, abs=0.01)
+    assert "ZERO" not in unit.sent
