@@ -104,8 +104,8 @@ _NAME: Final[Schema] = {"type": "string", "pattern": NAME_PATTERN}
 ACQUISITION: Final = Table(
     "acquisition",
     Acquisition,
-    "For oscilloscopes and analysers: whether it is running, queried with each waveform and picture. If "
-    "the answer matches neither `running` nor `stopped`, it waits for a trigger.",
+    "For oscilloscopes and analysers: whether it is running, queried with each waveform and "
+    "picture. If the answer matches neither `running` nor `stopped`, it waits for a trigger.",
     Key("ask", PLAIN_QUESTION, "The query for its state.", is_required=True),
     Key("running", PATTERN, "If the answer matches, the trace is new.", is_required=True),
     Key("stopped", PATTERN,
