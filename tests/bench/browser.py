@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 ANSWERED_WITHIN_S = 60.0
 SEEN_WITHIN_S = 20.0
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 ANSWERED_WITHIN_S = 10.0
 ENDED_WITHIN_S = 6.0
 POLL_S = 0.02

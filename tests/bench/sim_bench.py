@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 END_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 10.0
 COMMAND = (sys.executable, "-m", "edged.sim.program")
