@@ -71,7 +71,8 @@ class CommandPath:
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
         send_guards: call writes back that have been judged and not been sent.
-        note_told: told of what may put something out, before its intent is written down.
+        note_told: told of what may put something out, before its intent is written down and again
+            when it goes.
         approvals: asks a person where the owner wants that; without it such calls are refused.
         interlocks: reads what guards a write before it.
         budgets: counts what goes out.
@@ -398,6 +399,8 @@ class CommandPath:
         # While the disk was waited for, a sweep may have taken what this would change.
         if target.is_aimed:
             self._check_preconditions(action, target)
+        # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
+        self._note_told(action, target)
         running = self._operations[type(action)].run(action, target, began)
         return running if isinstance(running, Done | LineJob) else await running
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import StopAll
+from edged.actions.action import Action, StopAll
 from edged.actions.caller import Caller, Claims, Route
+from edged.commands.record import LogRecord
+from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed
 from edged.profiles.model import AbortStep
 from tests.bench.driven_clock import DrivenClock, settle
@@ -310,3 +312,21 @@ async def test_one_that_was_taken_away_is_tried_when_it_is_back_and_not_before(
     await driven_clock.advance(3)
     assert gone.outputs["CH1"] == "OFF"
     assert house.told_on.turns() == {}
+
+
+@promise("stop-all.outlives")
+async def test_an_off_that_is_heard_while_the_intent_is_written_is_no_word_about_what_comes(
+    driven_clock: DrivenClock,
+) -> None:
+    """A check of the bench beside a write that waits for a slow disk."""
+
+    class SlowDisk(LogRecord):
+        async def intend(self, action: Action, target: Target) -> None:
+            await super().intend(action, target)
+            for unit, turns in house.told_on.turns().items():
+                house.told_on.clear(unit, turns)
+
+    house = SweepHouse(driven_clock, record=SlowDisk())
+    await house.command("output_on", "psu1", channel=1)
+    assert house.supply.outputs["CH1"] == "ON"
+    assert [{*marks} for marks in house.told_on.turns().values()] == [{"OUTP CH1"}]
