@@ -69,7 +69,7 @@ install_and_start() { # RELEASE
 use_it() { # RELEASE
     say "$1: doctor, as root and as anybody; what an ordinary user sees"
     at bench edged doctor | tee "$work/doctor.log" || fail "$1: doctor has complaints"
-    ! grep 'not looked at, because' "$work/doctor.log" || fail "$1: a bus cannot be looked at"
+    ! grep 'not searched, because' "$work/doctor.log" || fail "$1: a bus cannot be looked at"
     at bench runuser -u nobody -- edged doctor > "$work/doctor.log" ||
         { cat "$work/doctor.log" >&2; fail "$1: doctor has complaints as nobody"; }
     at bench runuser -u nobody -- edged status > /dev/null

@@ -193,7 +193,7 @@ class Supply:
         """The five characters that every number has."""
         text = self._exactly(5, query).decode("ascii", "replace")
         if not re.fullmatch(r"[0-9]{1,2}\.[0-9]{2,3}", text):
-            raise ValueError(f"{query} was answered with {text!r}, which is no number.")
+            raise ValueError(f"{query} was answered with {text!r}, which is not a number.")
         return float(text)
 
     def status(self) -> int:
@@ -340,7 +340,7 @@ def open_supply() -> Supply:
 def _checked(identity: str, port: str) -> str:
     if not FAMILY.search(identity):
         raise NotConnected(
-            f"What answers at {port} says {identity[:60]!r}, and is no supply of this family.",
+            f"What answers at {port} says {identity[:60]!r}, and is not a supply of this family.",
             "Name the right port in SDK_SETTINGS.",
         )
     return identity

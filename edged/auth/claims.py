@@ -200,12 +200,12 @@ def _longest_s(claims: Claims, door: Door) -> int:
 def _edges(payload: Mapping[str, Any]) -> frozenset[str]:
     value = payload.get("edges_allow")
     if not isinstance(value, list) or not 0 < len(value) <= MAX_EDGES:
-        raise BadTokenError("The token's edges_allow is no array of edges.")
+        raise BadTokenError("The token's edges_allow is not an array of edges.")
     if value == [EVERY_EDGE]:
         return frozenset(value)
     for entry in value:
         if not isinstance(entry, str) or not is_edge_id(entry):
-            raise BadTokenError("The token's edges_allow has an entry that is no edge.")
+            raise BadTokenError("The token's edges_allow has an entry that is not an edge.")
     return frozenset(value)
 
 
@@ -245,7 +245,7 @@ def _read_object(segment: str, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadTokenError(f"The token's {what} is not JSON.") from error
     if not isinstance(value, dict):
-        raise BadTokenError(f"The token's {what} is no JSON object.")
+        raise BadTokenError(f"The token's {what} is not a JSON object.")
     return value
 
 
@@ -288,17 +288,17 @@ def _subject(payload: Mapping[str, Any]) -> str:
 def _epoch(payload: Mapping[str, Any], name: str) -> int:
     value = payload.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_EPOCH_S:
-        raise BadTokenError(f"The token's {name} is no time in whole seconds.")
+        raise BadTokenError(f"The token's {name} is not a time in whole seconds.")
     return value
 
 
 def _tools(payload: Mapping[str, Any]) -> frozenset[str]:
     value = payload.get("tools_allow")
     if not isinstance(value, list) or len(value) > MAX_ENTRIES:
-        raise BadTokenError("The token's tools_allow is no array of tools.")
+        raise BadTokenError("The token's tools_allow is not an array of tools.")
     for entry in value:
         if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
-            raise BadTokenError("The token's tools_allow has an entry that is no tool.")
+            raise BadTokenError("The token's tools_allow has an entry that is not a tool.")
     return frozenset(value)
 
 

@@ -101,7 +101,7 @@ class Permissions:
         if any(grant.allows_tool(tool, None) for tool in tools if tool):
             return
         raise Refused(
-            f"measure asks for {command_name}, which is not among what this caller may use.",
+            f"measure asks for {command_name}, for which this caller has no permission.",
             code=ErrorCode.NOT_ALLOWED,
             data={"tool": "execute_command", "scope": command_name},
             remedy="Leave it out of measure, or ask whoever issued the access for it.",
@@ -116,7 +116,7 @@ class Permissions:
         if self._grant_of(caller).danger:
             return
         raise Refused(
-            f"{what} is dangerous, and this caller may not do dangerous things.",
+            f"{what} is dangerous, and this caller has no permission for dangerous calls.",
             code=ErrorCode.DANGEROUS,
             data={"what": what},
             remedy="Ask whoever issued the access for one that allows danger.",

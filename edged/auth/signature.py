@@ -50,10 +50,10 @@ def read_keys(body: bytes) -> dict[str, PublicKey]:
     try:
         found = json.loads(body.decode("utf-8"))
     except RecursionError as error:
-        raise ValueError("It is no JSON.") from error
+        raise ValueError("It is not JSON.") from error
     entries = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
-        raise ValueError("It is no JSON Web Key Set.")
+        raise ValueError("It is not a JSON Web Key Set.")
     keys: dict[str, PublicKey] = {}
     for entry in entries:
         if not isinstance(entry, dict) or not _is_ours(entry):

@@ -84,7 +84,7 @@ class Verifier:
             return newer
         if not newer.generation:
             raise NoKeysError(
-                f"The token claims to be of {claimed}; its issuer's keys could not be had: "
+                f"The token claims to be of {claimed}; its issuer's keys could not be fetched: "
                 f"{self._keys.last_error}"
             )
         why = "its signature does not verify" if token.kid in newer.keys else "its kid is unknown"

@@ -239,7 +239,7 @@ def _moment(text: str | None) -> int | None:
         return max(0, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
     except (ValueError, OverflowError, OSError) as error:
         raise Invalid(
-            f"{text!r} is no time.", remedy="Write an age (15m, 2h, 7d) or 2026-11-21T08:00."
+            f"{text!r} is not a time.", remedy="Write an age (15m, 2h, 7d) or 2026-11-21T08:00."
         ) from error
 
 

@@ -20,37 +20,57 @@ __all__ = ["configuration_page", "run"]
 
 PAGE_HEAD = """# Configuration
 
-One YAML file of flat UPPER_CASE keys, read when a program of edged starts:
+edged reads its configuration from one YAML file when it starts. For example, to add an instrument
+with a fixed address:
+
+```yaml
+INSTRUMENTS:
+  - {address: "TCPIP::192.168.1.20::5555::SOCKET", name: supply}
+```
+
+`edged config` shows the values in use, and where each comes from. A change needs a restart.
+
+## Files, environment, options
 
 | platform | file |
 |---|---|
 | Linux, as root or as the service | `/etc/edged/edged.yaml` |
-| Linux, as another user | `~/.config/edged/edged.yaml` (XDG) if it is there, else the above |
+| Linux, as another user | `~/.config/edged/edged.yaml` (XDG) if it exists, or else the file above |
 | Windows | `%PROGRAMDATA%\\edged\\edged.yaml` |
 
-`--config FILE` names another one. Drop-ins, `*.yaml` in the directory `edged.yaml.d` beside it, are
-read after it, by name. The environment (`EDGED_MCP_PORT=9000`) comes before them, flags
-(`--mcp-port 9000`, `--set MCP_PORT=9000`) before everything. In environment and flags a list is
-written `[usb, lan]`.
+Use `--config FILE` for another file. The first of these that sets a key is used:
 
-Whatever is wrong stops the start with exit status 78, and names file, line, key and the nearest key
-there is: an unknown key (an unknown `EDGED_…` variable, too), a wrong type, a value out of range.
-It is YAML 1.2: `on`, `off`, `yes` and `no` are words, not booleans. Anchors, aliases and tags are
-not used. A key with nothing after it has its default. Relative paths in a file start from that
-file's directory, others from the working directory. A change needs a restart.
+1. options: `--mcp-port 9000`, `--set MCP_PORT=9000`
+2. environment variables: `EDGED_MCP_PORT=9000`
+3. drop-ins: `*.yaml` in the directory `edged.yaml.d` next to the file; a later name overrides an
+   earlier one
+4. the file
 
-`edged config` shows what is in force, and why.
+In options and environment variables write lists as `[usb, lan]`.
+
+## Syntax
+
+The file has flat keys in UPPER_CASE. The syntax is YAML 1.2: `on`, `off`, `yes` and `no` are
+strings, not booleans. Anchors, aliases and tags are not supported. A key without a value has its
+default. Relative paths in a file are relative to the directory of that file, others to the working
+directory.
+
+An error stops the start with exit status 78. The message names file, line, key and the nearest
+known key. Errors are unknown keys (also unknown `EDGED_…` variables), wrong types, and values out
+of range.
+
+## Keys
 
 | key | value | default | meaning |
 |---|---|---|---|
 """
 PAGE_FOOT = """
-¹ As root, as the service, or as whoever may write `/var/lib/edged`. For another user of Linux it is
-`~/.local/state/edged`, `~/.local/share/edged` and `~/.config/edged` (or what the XDG variables
-say); on Windows `state`, `data`, `profiles` and `sdk_wrappers` under `%PROGRAMDATA%\\edged`. In a
-source tree its own `profiles` and `sdk_wrappers` stand for the shipped ones.
+¹ As root, as the service, or as a user who can write `/var/lib/edged`. For other users of Linux:
+`~/.local/state/edged`, `~/.local/share/edged` and `~/.config/edged` (or as the XDG variables say).
+On Windows: `state`, `data`, `profiles` and `sdk_wrappers` in `%PROGRAMDATA%\\edged`. In a source
+tree its own `profiles` and `sdk_wrappers` replace the shipped ones.
 
-edged runs on Linux and Windows. On macOS and everything else it says so and ends with status 69.
+edged runs on Linux and Windows. On macOS and other systems it says so and exits with 69.
 """
 
 

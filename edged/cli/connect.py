@@ -102,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     client = CLIENTS[options.client]
     target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
     if target.needs_token and client.holds_token:
-        remark = f"Write the token itself in place of ${TOKEN_VARIABLE}; it lives five minutes."
+        remark = f"Write the token itself instead of ${TOKEN_VARIABLE}; it is valid for 5 minutes."
     tools = options.tools or client.tools
     target = replace(target, url=target.url + query_of(tools, options.instrument))
     if options.json:
@@ -153,7 +153,7 @@ def _relayed(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientT
         )
     edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
     url = f"{config.relay_url.rstrip('/')}/mcp/{edge_id}"
-    remark = f"Put a token into {TOKEN_VARIABLE}; it lives five minutes at most."
+    remark = f"Put a token into {TOKEN_VARIABLE}; it is valid for five minutes at most."
     return ClientTarget(name=options.name, url=url, needs_token=True), remark
 
 

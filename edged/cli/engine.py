@@ -11,9 +11,9 @@ from edged.log import set_up_logging
 
 __all__ = ["run"]
 
-EPILOG = """`edged engine --sim` works a simulated bench (a supply, a multimeter and an oscilloscope
-on loopback sockets), looks at no real bus unless DISCOVERY is set, and loads no SDK wrapper unless
-SDK_WRAPPER_DIRS is."""
+EPILOG = """`edged engine --sim` uses a simulated bench (a supply, a multimeter and an oscilloscope
+on loopback sockets). It searches no real bus unless DISCOVERY is set, and loads no SDK wrapper
+unless SDK_WRAPPER_DIRS is set."""
 
 
 def run(arguments: Sequence[str]) -> int:

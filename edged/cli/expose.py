@@ -106,7 +106,7 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
     said = [f"Source addresses that are accepted (ALLOWED_NETWORKS): {networks}."]
     if not supervisor:
         said.append("No supervisor is running: only programs of this machine reach the bench.")
-    said.append(f"Whoever connects from there may call {tools}, {danger}, without a password.")
+    said.append(f"Clients there can call {tools}, {danger}, without a password.")
     if VisaServer.HISLIP in config.visa_server:
         who = "programs of this machine" if not config.expose_visa else "the same sources"
         said.append(

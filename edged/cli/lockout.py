@@ -74,7 +74,7 @@ def _lifted(told: dict[str, Any], options: argparse.Namespace) -> int:
     for lock in told["still_locked"]:
         print(
             f"edged: it is still locked out by {lock['by']}, with {lock['instrument_id']}, which "
-            f"tells the same serial number: {lock['reason']}",
+            f"has the same serial number: {lock['reason']}",
             file=sys.stderr,
         )
     return ExitStatus.OK

@@ -204,7 +204,7 @@ def _wishes(client: RpcClient, options: argparse.Namespace) -> dict[str, Any]:
         try:
             bound = number(value)
         except ValueError:
-            raise Invalid(f"--stop-when: {value!r} is no number.") from None
+            raise Invalid(f"--stop-when: {value!r} is not a number.") from None
         wishes["stop_when"] = {"column": column, "op": op, "value": bound, "then": then}
     return wishes
 
@@ -298,7 +298,7 @@ def _print_stopped(told: Mapping[str, Any]) -> None:
     fields = dict(told)
     if "still_on" in fields:
         on = [f"{cell(one['name'])} answers {cell(one['answer'])}" for one in fields["still_on"]]
-        fields["still_on"] = ", ".join(on) or "nothing that the instrument tells of"
+        fields["still_on"] = ", ".join(on) or "nothing that the instrument reports"
     print_fields(fields)
 
 

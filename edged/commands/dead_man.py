@@ -239,7 +239,7 @@ class DeadManControl:
                 self._forget(instrument)
             raise _refused(
                 instrument,
-                "its owner wants its dead-man used, and no profile says how to",
+                "dead_man_s is set for it, and its profile has no watchdog",
                 "Give it a profile with watchdog, or take dead_man_s out of the bench file.",
             )
         self._check_limit(instrument, limit_s)
@@ -428,7 +428,7 @@ class DeadManControl:
             self.rows.remove(armed.instrument_id)
         self.tell(
             "dead_man.disarmed",
-            f"{instrument.called}: all of it is off, and its dead-man was told to stop.",
+            f"{instrument.called}: everything is off, and its dead-man was stopped.",
             instrument.id,
         )
         self._look(instrument)

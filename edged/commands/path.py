@@ -446,7 +446,7 @@ class CommandPath:
     def _fault(self, action: Action, bug: Exception) -> Fault:
         self._log.error("internal_fault", fault_id=action.action_id, tool=action.tool, exc_info=bug)
         return Fault(
-            "edged made a mistake; this call did not complete.",
+            "An internal error occurred; this call did not complete.",
             data={"fault_id": action.action_id},
             remedy=f"Its log has the details under {action.action_id}.",
         )

@@ -259,7 +259,7 @@ def _check_measurable(command: Command) -> None:
         )
     if not command.is_query:
         raise Invalid(
-            f"{command.name} is no query, so there is nothing to measure.",
+            f"{command.name} is not a query, so there is nothing to measure.",
             data=data,
             remedy="get_capabilities says which commands have is_query; set values by "
             "execute_command.",

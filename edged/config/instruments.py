@@ -131,7 +131,10 @@ def _query(value: Value) -> str:
         return _line(_fields(value, ("ask",), (), 'a query, or {ask: "VERSION"}')["ask"])
     line = _line(value)
     if "?" not in line:
-        told = f'has "{line}", which is no query (it has no "?"; one without is {{ask: "{line}"}})'
+        told = (
+            f'has "{line}", which is not a query (it has no "?"; '
+            f'for a query without "?" write {{ask: "{line}"}})'
+        )
         raise BadValue(told, value)
     return line
 
@@ -148,7 +151,7 @@ def _pattern(value: Value) -> str:
             warnings.simplefilter("error")
             re.compile(text)
     except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise BadValue(f"has a pattern that is no regular expression: {error}", value) from error
+        raise BadValue(f"has a pattern that is not a regular expression: {error}", value) from error
     slow = why_slow(text)
     if slow:
         raise BadValue(f"has a pattern that can take very long: {slow}", value)

@@ -219,7 +219,7 @@ _TABLE: Final = (
         name="MCP_ENABLED",
         kind=BOOL,
         default=True,
-        sentence="Bind the MCP listener at all; without it RPC and instruments live on.",
+        sentence="Whether the MCP endpoint is opened; RPC and instruments work without it.",
     ),
     Key(
         name="MCP_PORT",
@@ -231,7 +231,7 @@ _TABLE: Final = (
         name="MCP_PATH",
         kind=URL_PATH,
         default="/mcp",
-        sentence="URL path of the MCP endpoint; a slash behind it changes nothing.",
+        sentence="URL path of the MCP endpoint; a slash at its end is ignored.",
     ),
     Key(
         name="BENCH_PAGE",
@@ -243,14 +243,14 @@ _TABLE: Final = (
         name="RESCAN_INTERVAL_SEC",
         kind=integer(1, 86_400),
         default=60,
-        sentence="Seconds between two scans of the buses; LAN is looked at in every tenth.",
+        sentence="Seconds between two scans of the buses; the LAN is searched in every tenth.",
     ),
     Key(
         name="INBOUND_AUTH_TOKEN",
         kind=TEXT,
         default=None,
         is_secret=True,
-        sentence="Bearer token of the RPC interface. It never gates MCP.",
+        sentence="Bearer token of the RPC interface. MCP never requires it.",
     ),
     Key(
         name="EDGE_ID",
@@ -264,7 +264,7 @@ _TABLE: Final = (
         kind=NAME,
         default=lambda _places: host_name(),
         default_text="the host name",
-        sentence="What people call this edge.",
+        sentence="Name of this edge for people.",
     ),
     Key(
         name="RPC_PORT",
@@ -304,13 +304,13 @@ _TABLE: Final = (
         name="SDK_LIBRARIES",
         kind=map_of(FILE),
         default=MappingProxyType({}),
-        sentence="Vendor libraries by the name their wrapper asks for.",
+        sentence="Paths of vendor libraries, by the name that the wrapper uses.",
     ),
     Key(
         name="SDK_SETTINGS",
         kind=map_of(map_of(TEXT)),
         default=MappingProxyType({}),
-        sentence="What a wrapper asks for, such as a serial port: wrapper → name → text.",
+        sentence="Settings of wrappers, such as a serial port: wrapper → name → text.",
     ),
     Key(
         name="SDK_MEMORY_MB",
@@ -323,7 +323,7 @@ _TABLE: Final = (
         kind=FILE,
         default=lambda places: places.bench_file,
         default_text="/etc/edged/bench.yaml ¹",
-        sentence="What the owner says about this bench: limits, aliases, denials for one unit.",
+        sentence="File with the owner's limits, aliases and denied commands for single units.",
     ),
     Key(
         name="INSTRUMENTS",
@@ -340,13 +340,13 @@ _TABLE: Final = (
         name="DISCOVERY",
         kind=list_of(choice(Bus)),
         default=(Bus.USB, Bus.SERIAL, Bus.LAN),
-        sentence="Buses that are looked at; with --sim none, unless this key is set.",
+        sentence="Buses that are searched; with --sim none, unless this key is set.",
     ),
     Key(
         name="SERIAL_PORTS",
         kind=list_of(TEXT),
         default=(),
-        sentence="Serial ports that may be asked for *IDN? though their USB id is unknown.",
+        sentence="Serial ports to which *IDN? may be sent although their USB id is unknown.",
     ),
     Key(
         name="VISA_LIBRARY",
@@ -364,7 +364,7 @@ _TABLE: Final = (
         name="VISA_SERVER",
         kind=list_of(choice(VisaServer)),
         default=(),
-        sentence="Protocols in which programs that know VISA reach the guarded instruments.",
+        sentence="Protocols for programs that use VISA.",
     ),
     Key(
         name="HISLIP_PORT",
@@ -376,7 +376,7 @@ _TABLE: Final = (
         name="EXPOSE_VISA",
         kind=BOOL,
         default=False,
-        sentence="Whether the supervisor opens the HiSLIP port, too, where EXPOSE says.",
+        sentence="Whether the supervisor also opens the HiSLIP port, on the addresses of EXPOSE.",
     ),
     Key(
         name="ALLOWED_NETWORKS",
@@ -407,7 +407,7 @@ _TABLE: Final = (
         name="DIRECT_DANGER_ALLOW",
         kind=BOOL,
         default=True,
-        sentence="Whether callers without a token may do dangerous things.",
+        sentence="Whether callers without a token may make dangerous calls.",
     ),
     Key(
         name="TOOLS",
@@ -489,7 +489,7 @@ _TABLE: Final = (
         name="METRICS",
         kind=choice(MetricsAccess),
         default=MetricsAccess.READ,
-        sentence="/metrics on the MCP port, for Prometheus, behind the endpoint's guard.",
+        sentence="/metrics on the MCP port, for Prometheus, with the endpoint's protection.",
     ),
     Key(
         name="SESSION_IDLE_SEC",
@@ -501,13 +501,13 @@ _TABLE: Final = (
         name="MAX_SESSIONS",
         kind=integer(1, 1_000_000),
         default=10_000,
-        sentence="MCP sessions at most; the oldest idle one makes room.",
+        sentence="Maximum number of MCP sessions; the oldest idle one is ended for a new one.",
     ),
     Key(
         name="WAVEFORM_MEMORY_MB",
         kind=_MEBIBYTES,
         default=256,
-        sentence="Memory for captured waveforms and large pictures; the oldest make room.",
+        sentence="Memory for captured waveforms and large pictures; the oldest are removed.",
     ),
     Key(
         name="MAX_BLOCK_MB",
@@ -519,13 +519,13 @@ _TABLE: Final = (
         name="AUDIT_RETENTION_DAYS",
         kind=integer(1, 36_500),
         default=365,
-        sentence="How long rows of the audit are kept.",
+        sentence="How long rows of the audit log are kept.",
     ),
     Key(
         name="DATA_BUDGET_MB",
         kind=_MEBIBYTES,
         default=10_240,
-        sentence="Size of DATA_DIR from which new recordings are refused.",
+        sentence="Size of DATA_DIR above which new recordings are refused.",
     ),
     Key(
         name="HEARTBEAT_SEC",

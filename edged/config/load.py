@@ -257,7 +257,7 @@ def _under_todays_names(
             message = f"{told}, which is set here, too; take {setting.key} out."
             complaints.append(ConfigComplaint(where=place, key=setting.key, message=message))
             continue
-        warnings.append(f"{place}: {told}; the former name will not be understood for ever.")
+        warnings.append(f"{place}: {told}; the former name will be removed in a later version.")
         settings.append(dataclasses.replace(setting, key=today))
     return settings, tuple(warnings)
 
@@ -347,7 +347,7 @@ def _unknown_key(setting: KeySetting) -> ConfigComplaint:
     return ConfigComplaint(
         where=setting.place(setting.value.line),
         key=setting.key,
-        message=f"{name[:100]} is no configuration key.{hint}",
+        message=f"{name[:100]} is not a configuration key.{hint}",
     )
 
 

@@ -334,7 +334,7 @@ async def _ask_identity(
         name="*IDN?",
     )
     if "\ufffd" in idn or not idn.strip() or is_service(idn):
-        raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is no instrument.')
+        raise NoInstrument(f'What answers *IDN? with "{clean_text(idn)}" is not an instrument.')
     if not is_name(idn) and entry.profile is None and not is_odd_name(idn):
         raise NoInstrument(
             f'What answers *IDN? with "{clean_text(idn)}", twice, does not identify itself. If '

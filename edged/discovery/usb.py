@@ -21,13 +21,13 @@ USBTMC: Final = (0xFE, 0x03)
 """Interface class and subclass."""
 LIBUSB: Final = "libusb-1.0.so.0"
 NO_LIBUSB: Final = (
-    "usb: not looked at, because there is no libusb. On Debian: apt install libusb-1.0-0."
+    "usb: not searched, because libusb is missing. On Debian: apt install libusb-1.0-0."
 )
 NO_ACCESS: Final = (
     "edged may not open it. On Linux the package's udev rules give access (replug it after "
     "installing them); on Windows it needs the WinUSB driver."
 )
-NO_SERIAL: Final = "It tells no serial number, without which no USB address can name it."
+NO_SERIAL: Final = "It has no serial number, which a USB address needs."
 
 DeviceKey = tuple[int, int, int, int]
 

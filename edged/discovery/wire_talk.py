@@ -115,8 +115,8 @@ class WireTalk:
             if self._losses >= MOST_LOSSES:
                 raise self._gone(
                     f"{self._address} was lost: {error}.",
-                    "What listens there ends the connection at a question that it does not know, "
-                    "or is no instrument: give one from its manual, --ask VERSION.",
+                    "The device closes the connection after a query that it does not know, "
+                    "or is not an instrument: give a query from its manual, such as --ask VERSION.",
                 ) from error
             self._reopen(link)
             return Heard(was_lost=True)

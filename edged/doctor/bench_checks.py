@@ -192,8 +192,9 @@ def check_discovery(facts: Facts) -> CheckLine:
             for t in twins[:SHOWN]
         )
         return warn(
-            f"{len(twins)} instruments tell the same serial number as another: {told}.",
-            "Give each its own name in INSTRUMENTS; or one name to the addresses of a single one.",
+            f"{len(twins)} instruments have the same serial number as another: {told}.",
+            "Give each unit its own name in INSTRUMENTS, or the same name to all addresses of one "
+            "unit.",
         )
     warnings = known.get("warnings", [])
     if warnings:

@@ -80,6 +80,6 @@ def _initialize(port: int, name: str) -> str:
     except OSError as error:
         return connection_trouble(error)
     except HislipFatal:
-        return "what answers there is no HiSLIP server"
+        return "what answers there is not a HiSLIP server"
     is_answer = kind in {MessageType.INITIALIZE_RESPONSE, MessageType.FATAL_ERROR}
     return "" if is_answer else "it ended the connection"

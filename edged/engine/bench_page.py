@@ -191,6 +191,6 @@ class BenchPageDoor:
         count = await self.runs.read(archives_of, run_id)
         if count > 1:
             raise Conflict(
-                f"The waveforms of {run_id} lie in {count} archives, which are no single file.",
+                f"The waveforms of {run_id} are in {count} archives, not in a single file.",
                 remedy=f"On the computer of the bench: edged runs export {run_id} --format npz.",
             )

@@ -96,7 +96,7 @@ class IdleRestart:
     async def _begin(self, params: Params) -> Any:
         if not self._is_supervised:
             raise Conflict(
-                "Nobody would start this engine again: it runs without a supervisor.",
+                "The engine runs without a supervisor, so nothing would start it again.",
                 remedy="Stop it and start it again yourself, or run `edged supervisor`.",
             )
         self._until_s = self._clock.monotonic() + params.get("within_s", WITHIN_S)

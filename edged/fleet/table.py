@@ -175,6 +175,6 @@ class EdgeTable:
             default=None,
         )
         if oldest is None or oldest.state(edge.heard) is EdgeState.HERE:
-            raise BadAnnouncementError("There is no room for it: too many edges say too much.")
+            raise BadAnnouncementError("The table of edges is full.")
         del self._edges[oldest.edge_id]
         self._bytes -= oldest.size

@@ -338,7 +338,7 @@ def _is_tripped(tripped: Tripped, answer: str) -> bool:
         return bool(int(float(text)) & tripped.bit)
     except (ValueError, OverflowError):
         raise Failed(
-            f'"{tripped.ask}" was answered by "{clean_text(answer)}", which is no number.',
+            f'"{tripped.ask}" was answered by "{clean_text(answer)}", which is not a number.',
             code=ErrorCode.BAD_ANSWER,
             data={"query": tripped.ask},
         ) from None

@@ -185,7 +185,7 @@ class Instrument:
         more = len(self.twins) - TWINS_TOLD
         others = listed + (f" and {more} more" if more > 0 else "")
         return (
-            f"It and {others} tell the same serial number {self.identity.serial}; they are "
+            f"It and {others} have the same serial number {self.identity.serial}; they are "
             "treated as several units. If they are one, give its addresses one name in "
             "INSTRUMENTS."
         )

@@ -340,7 +340,7 @@ def _bits(returns: BitsAnswer, text: str) -> Answer:
     else:
         word = read_number(line)
     if not isinstance(word, int) or word < 0:
-        raise bad_answer("The instrument", text, f"is no status word in base {returns.base}")
+        raise bad_answer("The instrument", text, f"is not a status word in base {returns.base}")
     return Answer(value={field.name: _bit_value(field, word) for field in returns.fields})
 
 
@@ -452,7 +452,7 @@ def decode_codes(
 def _check_whole(length: int, dtype: str) -> None:
     if length % SIZES[dtype]:
         raise Failed(
-            f"The instrument sent {length} bytes of samples, which is no multiple of "
+            f"The instrument sent {length} bytes of samples, which is not a multiple of "
             f"{SIZES[dtype]}.",
             code=ErrorCode.BAD_ANSWER,
         )
@@ -492,7 +492,7 @@ def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
             f"The time axis cannot be worked out: {error.message}", code=ErrorCode.BAD_ANSWER
         ) from error
     if isinstance(value, (bool, str)):
-        raise Failed("The time axis is no number.", code=ErrorCode.BAD_ANSWER)
+        raise Failed("The time axis is not a number.", code=ErrorCode.BAD_ANSWER)
     return float(value)
 
 

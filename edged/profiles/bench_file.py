@@ -187,7 +187,7 @@ class SeenUnit:
     """What a unit that has been met can be called in the bench file.
 
     Attributes:
-        serial: cleaned; empty where it tells none.
+        serial: cleaned; empty where it has none.
         serial_told: as ``*IDN?`` gives it.
         names: those that INSTRUMENTS gives its addresses.
         profile_key: of its profile; empty where it has none.
@@ -307,7 +307,7 @@ class BenchFile:
         """What the owner said about a unit; empty rules when nothing.
 
         Args:
-            serial: as ``parse_idn`` gives it; empty when the unit tells none.
+            serial: as ``parse_idn`` gives it; empty when the unit has none.
             names: those that the configuration gives its addresses, if it gives any.
             told: the serial number as ``*IDN?`` gives it.
 
@@ -501,7 +501,7 @@ def _read_calibration_due(fields: Fields) -> date | None:
             return date.fromisoformat(text)
     raise complaint(
         fields.mark_of("calibration_due"),
-        f'{fields.name_of("calibration_due")}: "{text}" is no date.',
+        f'{fields.name_of("calibration_due")}: "{text}" is not a date.',
         "Write year, month and day: 2027-03-31.",
     )
 

@@ -285,7 +285,7 @@ class Expression:
         """
         value = self.evaluate(values)
         if not isinstance(value, bool):
-            _refuse(self.text, "is no condition: its value is neither true nor false")
+            _refuse(self.text, "is not a condition: its value is neither true nor false")
         return value
 
     def line(self, name: str, values: Mapping[str, Scalar]) -> LinearForm | None:

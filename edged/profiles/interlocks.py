@@ -245,7 +245,7 @@ def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
 def why_no_reading(rule: Interlock, command: Command) -> str:
     """Why a command gives no number that could be judged; empty where it does."""
     if not command.is_query:
-        return f"{command.name} is no query, so it gives no reading."
+        return f"{command.name} is not a query, so it gives no reading."
     answer = command.returns
     if isinstance(answer, WaveformAnswer | ImageAnswer):
         return f"{command.name} gives a block, and no reading."

@@ -113,14 +113,14 @@ class _RoomUnpickler(pickle.Unpickler):
             return super().find_class(module, name)
         if (module, name) == ("builtins", "getattr"):
             return _member
-        raise pickle.UnpicklingError(f"{module}.{name} is no value of a profile")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a value of a profile")
 
 
 def _member(kind: object, name: str) -> object:
     """What Python 3.11 pickles an enum's member as a ``getattr`` for; gives members alone."""
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return kind[name]
-    raise pickle.UnpicklingError(f"{kind!r} is no enum of a profile")
+    raise pickle.UnpicklingError(f"{kind!r} is not an enum of a profile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -558,7 +558,7 @@ def _filled(
 
 def _bare(text: str, hole: Hole) -> str:
     if hole.format:
-        _refuse(hole, text, f"is no number, as the format {hole.format} needs")
+        _refuse(hole, text, f"is not a number, as the format {hole.format} needs")
     _refuse_control(text, hole)
     for mark in (";", *_QUOTES):
         if mark in text:

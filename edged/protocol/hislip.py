@@ -195,7 +195,7 @@ def read_header(data: bytes | bytearray | memoryview) -> Header:
     """
     prologue, kind, control, parameter, length = HEADER.unpack_from(data)
     if prologue != PROLOGUE:
-        raise HislipFatal(FatalCode.BAD_HEADER, "what came is no HiSLIP message")
+        raise HislipFatal(FatalCode.BAD_HEADER, "the message is not a HiSLIP message")
     return Header(kind, control, parameter, length)
 
 
@@ -247,7 +247,7 @@ class MessageReader:
         if len(buffer) < HEADER.size:
             # Garbage is known by its first bytes: it need not be sixteen.
             if buffer and not PROLOGUE.startswith(bytes(buffer[:2])):
-                raise HislipFatal(FatalCode.BAD_HEADER, "what came is no HiSLIP message")
+                raise HislipFatal(FatalCode.BAD_HEADER, "the message is not a HiSLIP message")
             return None
         kind, control, parameter, length = read_header(buffer)
         if length > (self._largest if kind in DATA_TYPES else MAX_CONTROL_BYTES):

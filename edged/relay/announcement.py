@@ -131,9 +131,9 @@ def read_said(data: bytes) -> Said:
     try:
         told = json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise BadAnnouncementError("It is no JSON.") from error
+        raise BadAnnouncementError("It is not JSON.") from error
     if not isinstance(told, dict):
-        raise BadAnnouncementError("It is no JSON object.")
+        raise BadAnnouncementError("It is not a JSON object.")
     return Said(
         version=_text(told.get("version")),
         units=_rows(told, "units"),
@@ -148,7 +148,7 @@ def read_said(data: bytes) -> Said:
 def _rows(told: Mapping[str, Any], name: str) -> tuple[dict[str, Any], ...]:
     rows = told.get(name, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadAnnouncementError(f"Its {name} are no list of objects.")
+        raise BadAnnouncementError(f"Its {name} are not list of objects.")
     kinds = ROWS[name]
     return tuple({key: read(row.get(key)) for key, read in kinds.items()} for row in rows)
 
@@ -171,7 +171,7 @@ def _text_or_none(value: Any) -> str | None:
 def _page(value: Any) -> str:
     text = _text(value)
     if text and not PAGE.fullmatch(text):
-        raise BadAnnouncementError("Its page is no address.")
+        raise BadAnnouncementError("Its page is not an address.")
     return text
 
 

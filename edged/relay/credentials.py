@@ -91,11 +91,11 @@ def _seed_of(text: str) -> bytes:
     try:
         raw = base64.b32decode(text + "=" * (-len(text) % 8))
     except (binascii.Error, ValueError):
-        raise _bad("holds a key that is no nkey seed") from None
+        raise _bad("holds a key that is not an nkey seed") from None
     is_seed = len(raw) == SEED_BYTES and raw[0] & 0xF8 == SEED
     is_user = is_seed and ((raw[0] & 7) << 5 | raw[1] >> 3) == USER
     if not is_user or _checksum(raw[:-2]) != raw[-2:]:
-        raise _bad("holds a key that is no user's nkey seed")
+        raise _bad("holds a key that is not a user's nkey seed")
     return raw[2:-2]
 
 

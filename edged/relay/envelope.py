@@ -221,7 +221,7 @@ def decode(message: bytes) -> Envelope:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise BadEnvelopeError("Its head is no JSON.") from error
+        raise BadEnvelopeError("Its head is not JSON.") from error
     made = KINDS.get(str(fields.pop("kind", ""))) if isinstance(fields, dict) else None
     if made is None:
         raise BadEnvelopeError("It is of no known kind.")
@@ -242,7 +242,7 @@ def decode(message: bytes) -> Envelope:
 
 def _headers(value: Any, allowed: frozenset[str]) -> Headers:
     if not isinstance(value, list) or len(value) > len(allowed):
-        raise BadEnvelopeError("Its headers are no list.")
+        raise BadEnvelopeError("Its headers are not list.")
     headers = []
     for pair in value:
         match pair:
@@ -273,7 +273,7 @@ def _within(least: int, most: int) -> Any:
 
 def _is_bool(value: Any) -> None:
     if not isinstance(value, bool):
-        raise BadEnvelopeError("A field is no boolean.")
+        raise BadEnvelopeError("A field is not a boolean.")
 
 
 def _pass(_value: Any) -> None:

@@ -255,7 +255,7 @@ def read_value(text: str, kind: AnswerType, unit: str, what: str) -> Scalar:
     if kind is not AnswerType.INT:
         return float(number)
     if isinstance(number, float) and not number.is_integer():
-        raise bad_answer(what, text, "is no whole number")
+        raise bad_answer(what, text, "is not a whole number")
     return int(number)
 
 
@@ -286,7 +286,7 @@ def bad_answer(what: str, text: str, why: str, remedy: str = MISREAD) -> Failed:
 def _hexadecimal(text: str, what: str) -> int:
     found = _HEX.fullmatch(text.strip(_BLANKS))
     if found is None:
-        raise bad_answer(what, text, "is no hexadecimal number")
+        raise bad_answer(what, text, "is not an hexadecimal number")
     return int(found.group(1), 16)
 
 

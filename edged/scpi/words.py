@@ -272,7 +272,7 @@ def why_not_on_connect(line: str) -> str:
         return "touches an output"
     if is_recalling(line):
         return "recalls a state, in which an output may be on"
-    return "asks a question, whose answer nobody reads" if "?" in line else ""
+    return "is a query whose answer is not read" if "?" in line else ""
 
 
 def why_not_on_release(line: str) -> str:
@@ -287,7 +287,7 @@ def why_not_on_release(line: str) -> str:
     parts = [part for part in line.split(";") if touches_output(part) and not works_switch(part)]
     if parts:
         return "changes what an output gives"
-    return "asks a question, whose answer nobody reads" if "?" in line else ""
+    return "is a query whose answer is not read" if "?" in line else ""
 
 
 def switches_on(template: str, can_be_on: Callable[[str], bool]) -> bool:

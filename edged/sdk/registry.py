@@ -60,7 +60,7 @@ class WrapperRegistry:
         files = find_wrappers(directories, taken)
         self._complaints = list(files.complaints)
         self._complaints += [
-            f"SDK_SETTINGS names {stem}, which is no wrapper."
+            f"SDK_SETTINGS names {stem}, which is not a wrapper."
             for stem in settings
             if stem not in files.found
         ]

@@ -253,7 +253,7 @@ def _signature(method: str, owner: str, mark: Mark, source: SpecSource) -> Mappi
     if source.methods is None:
         return None
     if method not in source.methods:
-        message = f'{owner}: "method" names {method}, which is no function of the module'
+        message = f'{owner}: "method" names {method}, which is not a function of the module'
         raise complaint(mark, f"{message} and no method of its class Wrapper.")
     takes: Mapping[str, Any] | None = source.methods[method]
     return takes

@@ -69,7 +69,7 @@ def decode(body: bytes) -> Message:
     """The message in a frame's body.
 
     Raises:
-        FrameError: it is no JSON object.
+        FrameError: it is not a JSON object.
     """
     try:
         message = json.loads(body)

@@ -135,7 +135,7 @@ class Loading:
         importlib.invalidate_caches()
         spec = importlib.util.spec_from_file_location(self._name, self._path)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{self._path} is no Python module")
+            raise ImportError(f"{self._path} is not a Python module")
         module = importlib.util.module_from_spec(spec)
         sys.modules[self._name] = module
         with contextlib.ExitStack() as undo:

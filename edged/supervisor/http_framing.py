@@ -171,7 +171,7 @@ class Framer:
         if not REQUEST_LINE.fullmatch(head[: head.index(b"\r\n")]):
             raise BadFramingError("This is not an HTTP request.")
         if b"\0" in head or ODD_LINE.search(head):
-            raise BadFramingError("The head has a line that is no header.")
+            raise BadFramingError("The head has a line that is not a header.")
         framing = FRAMING.findall(head)
         if not framing:
             return
@@ -180,7 +180,7 @@ class Framer:
         name, value = framing[0]
         if name.lower() == b"content-length":
             if not LENGTH.fullmatch(value):
-                raise BadFramingError("Its length is no number.")
+                raise BadFramingError("Its length is not a number.")
             self._left = int(value)
             self._part = _Part.BODY if self._left else _Part.HEAD
         elif value.lower() == b"chunked":

@@ -84,7 +84,7 @@ def test_lint_tells_every_fault_of_every_file_in_the_order_of_the_lines(
     ("old", "new", "where", "what"),
     [
         ("max: 9", "mux: 9", "13:43", 'Did you mean "max"?'),
-        ("VOLT {v}", "VOLT {w}", "12:11", "no parameter"),
+        ("VOLT {v}", "VOLT {w}", "12:11", "not a parameter"),
         ("VOLT {v}", "VOLT {v", "12:11", "placeholder"),
         (ABORT, "", "2:1", "Add the SCPI that switches all outputs off."),
         (", is_safe: true", "", "2:1", "is_safe: true"),
@@ -133,7 +133,7 @@ def test_a_profile_that_is_not_there_is_named_with_the_nearest(
     assert main(["profile", "test", "acme", "--sim"]) == 1
     assert "names no simulation" in capsys.readouterr().err
     assert main(["profile", "new", "--from", "psu1"]) == 1
-    assert "no VISA address" in capsys.readouterr().err
+    assert "not a VISA address" in capsys.readouterr().err
     assert place.is_dir()
 
 

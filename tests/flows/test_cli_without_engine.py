@@ -75,7 +75,8 @@ def test_a_bad_configuration_ends_with_78_and_says_all(tmp_path: Path) -> None:
     for verb in ("engine", "status"):
         done = edged(verb, "--config", str(path))
         assert done.returncode == 78
-        assert f"{path}:2: RCP_PORT is no configuration key. Did you mean RPC_PORT?" in done.stderr
+        wrong = f"{path}:2: RCP_PORT is not a configuration key."
+        assert f"{wrong} Did you mean RPC_PORT?" in done.stderr
         assert f"{path}:3: LOG_LEVEL must be one of" in done.stderr
 
 

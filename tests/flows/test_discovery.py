@@ -234,7 +234,7 @@ async def test_what_is_no_instrument_is_set_aside(
         lab = make_lab()
         await lab.begin(web)
         assert lab.pool.all() == ()
-        assert "no instrument" in lab.discovery.set_aside()[0]["reason"]
+        assert "not an instrument" in lab.discovery.set_aside()[0]["reason"]
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ async def test_two_hosts_that_tell_one_serial_number_are_never_each_others_line(
         assert (first.alternatives, second.alternatives) == ((), ())
         for unit, twin in ((first, second), (second, first)):
             warning = unit.summary()["warning"]
-            assert f"It and {twin.address} tell the same serial number A001" in warning
+            assert f"It and {twin.address} have the same serial number A001" in warning
         with pytest.raises(NotFound) as caught:
             lab.pool.get("A001")
         assert set(caught.value.data["ids"]) == {first.id, second.id}

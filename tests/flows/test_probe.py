@@ -314,7 +314,7 @@ def test_what_cannot_be_meant_is_told_before_anything_is_opened(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["probe", "psu1"]) == 1
-    assert "no VISA address" in capsys.readouterr().err
+    assert "not a VISA address" in capsys.readouterr().err
     address = "TCPIP::127.0.0.1::1::SOCKET"
     assert main(["probe", address, "--connection", "{baudrate: 9600}"]) == 1
     assert "baud_rate" in capsys.readouterr().err

@@ -95,13 +95,13 @@ def test_they_are_two_with_a_warning_and_the_owners_limits_hold_for_both(place: 
     for name, twin in (("one", "other"), ("other", "one")):
         shown = listed[place.ids[name]]
         assert shown["alternatives"] == []
-        assert f"{place.ids[twin]} tell the same serial number {place.serial}" in shown["warning"]
+        assert f"{place.ids[twin]} have the same serial number {place.serial}" in shown["warning"]
         told = place.run(name, "set_voltage", channel=1, voltage=6)
         assert told["is_error"], told
         assert not place.run(name, "set_voltage", channel=1, voltage=4)["is_error"]
     doctor = json.loads(place.edged("doctor", "--json").stdout)
     lines = {line["check"]: line for line in doctor["checks"]}
-    assert "tell the same serial number" in lines["discovery"]["found"]
+    assert "have the same serial number" in lines["discovery"]["found"]
 
 
 @promise("units.owners-names")

@@ -76,7 +76,7 @@ def test_another_program_on_the_port_is_told_apart(
     server: AnsweringServer, body: bytes, status: int
 ) -> None:
     server.answer(body, status=status)
-    with pytest.raises(Failed, match="is no engine") as caught:
+    with pytest.raises(Failed, match="is not an engine") as caught:
         RpcClient(engine_at(server.port), token=None).call("version")
     assert caught.value.code is ErrorCode.NO_ENGINE
 

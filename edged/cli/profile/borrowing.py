@@ -87,11 +87,11 @@ def need_address(text: str) -> None:
     """Refuse a name that only a running engine could know.
 
     Raises:
-        Invalid: it is no VISA address.
+        Invalid: it is not a VISA address.
     """
     if "::" not in text:
         raise Invalid(
-            f"{text!r} is no VISA address, and no running engine knows such an instrument.",
+            f"{text!r} is not a VISA address, and no running engine knows such an instrument.",
             remedy="Write it like TCPIP::192.168.1.20::5025::SOCKET.",
         )
 

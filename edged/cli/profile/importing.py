@@ -99,7 +99,7 @@ def _wanted(options: argparse.Namespace) -> tuple[PythonTree, str]:
     """The tree that is read, and the one class that is wanted of it, if it is one."""
     if options.all is not None:
         if not options.all.is_dir():
-            raise NotFound(f"{options.all} is no directory.")
+            raise NotFound(f"{options.all} is not a directory.")
         return _tree(options.all), ""
     if options.file is not None:
         return _tree_around(options.file), ""
@@ -132,7 +132,7 @@ def _why_not(file: Path, path: str, count: int) -> str:
     if file.is_symlink():
         return "It is a link; links are not followed."
     if not file.name.endswith(".py"):
-        return "It is no Python file."
+        return "It is not a Python file."
     if not path.isprintable() or not path.isascii():
         return "Its name holds characters that no profile may name."
     return f"There are more than {MOST_FILES} files." if count >= MOST_FILES else ""

@@ -70,7 +70,7 @@ def number(text: str) -> int | float:
         return int(text)
     value = float(text) if NUMBER.fullmatch(text) else float("nan")
     if value - value != 0:  # infinite or no number
-        message = f"{text!r} is no number"
+        message = f"{text!r} is not a number"
         raise ValueError(message)
     return value
 
@@ -80,7 +80,7 @@ def finite(text: str) -> float:
     try:
         return float(number(text))
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def seconds(text: str) -> float:
@@ -346,7 +346,7 @@ def _read_json(key: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"{key.removesuffix(':')} is no JSON: {text!r} ({error}).") from error
+        raise Invalid(f"{key.removesuffix(':')} is not JSON: {text!r} ({error}).") from error
 
 
 def _put(arguments: dict[str, Any], path: Sequence[str], value: Any) -> None:

@@ -221,9 +221,9 @@ def _connection(met: MetInstrument) -> list[str]:
         "connection:",
         *(f"  {key}: {as_yaml(value)}" for key, value in wire.items()),
         errors if met.error_query else f"# {errors}",
-        "  # What answers a line that asks nothing.",
+        "  # The answer to a line that is not a query.",
         acknowledge if met.acknowledge is not None else f"# {acknowledge}",
-        "  # Some units leave local for a question; heartbeat_source where the manual says else.",
+        "  # A query makes some units leave local mode; heartbeat_source if the manual says not.",
         "  heartbeat: false",
     ]
 
@@ -251,7 +251,7 @@ def literal(text: str) -> str:
 def _commands(headers: Sequence[str]) -> Iterator[str]:
     if not headers:
         return
-    yield "  # What the instrument says it knows; take the # away from what you have looked up."
+    yield "  # Commands that the instrument lists; remove the # from those that you have looked up."
     taken = {"identify"}
     for header in headers:
         name = _name_of(header)

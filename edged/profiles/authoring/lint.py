@@ -239,7 +239,7 @@ def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
         if step.is_unaskable:
             plain = proofs_of(replace(profile, abort=()), (AbortStep(send=step.send),))
             if plain:
-                message = f'abort says that nobody can ask about "{step.send}", but the profile '
+                message = f'abort says that no query exists for "{step.send}", but the profile '
                 yield place.warning(path, f'{message}has "{plain[0].query}".')
         elif (step.takes_back or is_switching_off(step.send)) and outputs <= unproved:
             message = f'Nothing asks whether "{step.send}" was obeyed.'
@@ -430,7 +430,7 @@ def _lint_heartbeat(
         asked = question_by_heart(connection)
         if not asked:
             return
-        message = f"An idle line is asked {asked} by itself, and nothing says that it is harmless."
+        message = f"{asked} is sent on an idle line, and no source says that this is harmless."
         suggestion = (
             "Say heartbeat: false (some units leave local for it), or the source in "
             "heartbeat_source."
@@ -460,7 +460,7 @@ def _lint_watchdog(
     """The timer is stopped once every output is known to be off, and no sooner."""
     unproved = unproved_outputs(profile) if profile.watchdog is not None else ()
     if unproved:
-        message = f"Nobody can ask whether {unproved[0]} is off, so the watchdog is never stopped."
+        message = f"No query says whether {unproved[0]} is off, so the watchdog is never stopped."
         yield place.error("watchdog", message, "Give its entry of abort a question.")
 
 

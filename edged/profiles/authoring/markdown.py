@@ -71,7 +71,7 @@ def _how_to(profile: Profile, *, is_all_untried: bool) -> str:
         lines = ", ".join(f"`{line}`" for line in profile.abort_lines)
         said.append(f"Made safe by {lines} (stop_sweep, bench__stop_all).")
     if is_all_untried:
-        said.append("Nobody has tried this profile on the real unit yet: check what it does.")
+        said.append("This profile has not been tried on a real unit yet: check what it does.")
     return " ".join(said)
 
 

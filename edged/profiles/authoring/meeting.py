@@ -135,7 +135,7 @@ def _acknowledgement(met: MetInstrument) -> Talk[MetInstrument]:
 
 def _unknown(met: MetInstrument, why: str) -> MetInstrument:
     sentence = (
-        f"Whether it acknowledges what it is told could not be known: {why}. If its manual says "
+        f"It could not be found out whether it acknowledges lines: {why}. If its manual says "
         "so, write connection.acknowledge."
     )
     return replace(met, unknown=(*met.unknown, sentence))

@@ -253,7 +253,7 @@ def find_terminations(
 
 
 ECHO: Final = (
-    "It sends back what it is sent: switch its echo off, because an echo cannot be told from an "
+    "It echoes what it receives: switch its echo off, because an echo cannot be told from an "
     "answer."
 )
 

@@ -285,7 +285,7 @@ def _read_is_query(fields: Fields, scpi: tuple[str, ...], returns: Returns | Non
         message = f'{fields.owner} says is_query: false, but "{scpi[-1]}" is a query.'
         raise complaint(fields.mark_of("is_query"), message)
     if returns is not None and not said:
-        message = f'{fields.owner} has "returns" but is no query.'
+        message = f'{fields.owner} has "returns" but is not a query.'
         raise complaint(fields.mark_of("returns"), message, "Say is_query: true if it answers.")
     return said
 
@@ -326,7 +326,7 @@ def _named_parameter(fields: Fields, parameters: Mapping[str, Parameter]) -> str
     node = fields.need("parameter")
     name = text_of(node, fields.name_of("parameter"), most=64)
     if name not in parameters:
-        message = f'{fields.owner}: "{name}" is no parameter of the command.'
+        message = f'{fields.owner}: "{name}" is not a parameter of the command.'
         raise complaint(node.mark, message, nearest(name, parameters))
     return name
 

@@ -446,7 +446,8 @@ def template_of(node: Node, owner: str, names: Collection[str]) -> str:
         raise complaint(node.mark, f"{owner}: {error.message}") from None
     for placeholder in found:
         if placeholder.name not in names:
-            message = f"{owner}: the template names {{{placeholder.name}}}, which is no parameter."
+            name = placeholder.name
+            message = f"{owner}: the template names {{{name}}}, which is not a parameter."
             raise complaint(node.mark, message, nearest(placeholder.name, names))
     return text
 
@@ -497,7 +498,7 @@ def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
             warnings.simplefilter("error")
             found = compiled(text)
     except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise complaint(node.mark, f"{owner} is no regular expression: {error}.") from None
+        raise complaint(node.mark, f"{owner} is not a regular expression: {error}.") from None
     if groups is not None and found.groups != groups:
         message = f"{owner} has {found.groups} groups; it needs {groups}."
         raise complaint(node.mark, message, "A group that only groups is written (?:…).")

@@ -304,7 +304,7 @@ def _read_by(
         other = parameters.get(name)
         if other is None or name == parameter.name:
             known = [key for key in parameters if key != parameter.name]
-            message = f'{owner} names "{name}", which is no other parameter.'
+            message = f'{owner} names "{name}", which is not another parameter.'
             raise complaint(mark, message, nearest(name, known))
         if other.type in (ParameterType.FLOAT, ParameterType.STRING):
             message = f"{owner}: {name} is a {other.type}; limits go by an int, enum or bool."

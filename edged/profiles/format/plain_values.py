@@ -57,4 +57,4 @@ def plain_node(value: object, mark: Mark, depth: int = 0) -> Node:
             entries = {str(key): plain_node(item, mark, depth + 1) for key, item in value.items()}
             return MapNode(mark, entries, keys)
         case _:
-            raise complaint(mark, f"{type(value).__name__} is no plain value.")
+            raise complaint(mark, f"{type(value).__name__} is not a plain value.")

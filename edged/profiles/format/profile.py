@@ -265,7 +265,7 @@ def _with_naming(fields: Fields, head: dict[str, Any]) -> dict[str, Any]:
     node, is_never = fields.get("identify"), fields.truth("never_ask_idn")
     asked = None if node is None else IDENTIFY.read(node, "identify")
     if is_never and fields.has("match"):
-        message = "The profile says never_ask_idn, so nothing is there that match could fit."
+        message = "The profile has never_ask_idn, so match cannot be used."
         raise complaint(fields.mark_of("match"), message, "Leave one of them out.")
     if not fields.has("match") and asked is None and not is_never:
         message = 'The profile has no "match".'
@@ -351,7 +351,7 @@ def _check_readback(
         message = f'{name}.sweep: there is no command "{wanted}" to read back with.'
         raise complaint(mark, message, nearest(wanted, commands))
     if not readback.is_query:
-        raise complaint(mark, f"{name}.sweep: the readback {wanted} is no query.")
+        raise complaint(mark, f"{name}.sweep: the readback {wanted} is not a query.")
     if not is_number(readback.returns):
         message = f"{name}.sweep: the readback {wanted} does not return one number."
         raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
@@ -431,7 +431,7 @@ def _read_for(fields: Fields, set_command: Command | None) -> dict[str, tuple[Sc
         check_name(fields.mark_of("for"), name, f"{fields.owner}: the parameter")
         parameter = None if set_command is None else set_command.parameters.get(name)
         if set_command is not None and parameter is None:
-            message = f"{owner} is no parameter of {set_command.name}."
+            message = f"{owner} is not a parameter of {set_command.name}."
             raise complaint(fields.mark_of("for"), message, nearest(name, set_command.parameters))
         values = [
             scalar_of(item, owner) if parameter is None else read_value(item, parameter, owner)
@@ -448,7 +448,7 @@ def _check_taken_back(
 ) -> None:
     for name in (name for step in abort for name in step.takes_back):
         if name not in commands:
-            message = f'abort: "takes_back" names "{name}", which is no command.'
+            message = f'abort: "takes_back" names "{name}", which is not a command.'
             raise complaint(fields.mark_of("abort"), message, nearest(name, commands))
 
 
@@ -459,7 +459,7 @@ def _read_excludes(fields: Fields, commands: Collection[str]) -> dict[str, str]:
     for name, entry in ({} if node is None else node.entries).items():
         owner = fields.name_of("abort_excludes")
         if name not in commands:
-            message = f'{owner} names "{name}", which is no command.'
+            message = f'{owner} names "{name}", which is not a command.'
             raise complaint(
                 node.keys[name].mark if node else entry.mark, message, nearest(name, commands)
             )

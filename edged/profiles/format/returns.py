@@ -126,7 +126,7 @@ def _base(fields: Fields, key: str, node: Node, _names: Collection[str]) -> int:
 def _mime(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     mime = text_of(node, fields.name_of(key), most=64)
     if not mime.startswith("image/"):
-        raise complaint(fields.mark_of(key), f'{fields.owner}: "{mime}" is no image type.')
+        raise complaint(fields.mark_of(key), f'{fields.owner}: "{mime}" is not an image type.')
     return mime
 
 
@@ -459,7 +459,7 @@ def _read_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> FieldsA
     found = RETURNS["fields"].values(fields)
     primary = found.get("primary")
     if primary is not None and primary not in {field.name for field in pieces}:
-        message = f'{fields.owner}: "primary" is "{primary}", which is no field.'
+        message = f'{fields.owner}: "primary" is "{primary}", which is not a field.'
         raise complaint(fields.mark_of("primary"), message)
     found.setdefault("count", _whole_count(pieces))
     return FieldsAnswer(fields=pieces, **found)
@@ -493,5 +493,5 @@ def _check_bit_labels(fields: Fields, bit: BitField) -> None:
     node = fields.mapping("map")
     for label, key in ({} if node is None else node.keys).items():
         if not label.isdecimal() or int(label) > most:
-            message = f'{fields.name_of("map")}: "{label}" is no number from 0 to {most}.'
+            message = f'{fields.name_of("map")}: "{label}" is not a number from 0 to {most}.'
             raise complaint(key.mark, message)

@@ -456,7 +456,7 @@ class _StepReader:
         if is_command:
             command = self._command(node, text)
             if not command.is_query:
-                raise complaint(node.mark, f"{fields.owner}: {text} is no query.")
+                raise complaint(node.mark, f"{fields.owner}: {text} is not a query.")
             arguments = self._arguments(fields, command)
         else:
             text = query_of(fields, "poll", node, self.names)

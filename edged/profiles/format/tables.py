@@ -337,7 +337,7 @@ def query_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> st
         return question_of(inner, "ask", inner.need("ask"), names)
     template = template_of(node, fields.name_of(key), names)
     if "?" not in template:
-        message = f'{fields.owner}: "{template}" is no query (it has no "?").'
+        message = f'{fields.owner}: "{template}" is not a query (it has no "?").'
         remedy = f'If the instrument answers it, write {{ask: "{template}"}} in its place.'
         raise complaint(node.mark, message, remedy)
     return template

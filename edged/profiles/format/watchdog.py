@@ -50,7 +50,7 @@ def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     rest = _TIME.sub("", found) if key in _TIMED else found
     if "{" in rest or "}" in rest:
         remedy = "It may hold {s} or {ms}." if key in _TIMED else ""
-        raise complaint(node.mark, f'{owner}: "{found}" has braces that stand for nothing.', remedy)
+        raise complaint(node.mark, f'{owner}: "{found}" has braces without a parameter.', remedy)
     return found
 
 
@@ -73,7 +73,7 @@ def _range(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tup
         raise complaint(node.mark, f"{owner} is the shortest and the longest time, in seconds.")
     shortest, longest = (float(number_of(one, owner)) for one in nodes)
     if not 0 < shortest <= longest:
-        raise complaint(node.mark, f"{owner}: {shortest:g} to {longest:g} s is no range.")
+        raise complaint(node.mark, f"{owner}: {shortest:g} to {longest:g} s is not a range.")
     return shortest, longest
 
 

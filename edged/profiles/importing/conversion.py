@@ -324,9 +324,9 @@ class _One:
         try:
             found = self._literal(argument)
         except NotLiteralError as why:
-            raise _NotConvertedError(f"{argument} is no literal ({why})") from None
+            raise _NotConvertedError(f"{argument} is not a literal ({why})") from None
         if not isinstance(found, str):
-            raise _NotConvertedError(f"{argument} is no text")
+            raise _NotConvertedError(f"{argument} is not text")
         if not found.isprintable():
             raise _NotConvertedError(f"{argument} holds control characters")
         if VALUE in found:
@@ -340,7 +340,7 @@ class _One:
         try:
             return self._reader.value(given)
         except NotLiteralError as why:
-            raise NotLiteralError(f"{argument} is no literal ({why})") from None
+            raise NotLiteralError(f"{argument} is not a literal ({why})") from None
 
     def _is_true(self, argument: str) -> bool:
         found = self._literal(argument)
@@ -447,7 +447,7 @@ def _range(parts: _Conversion, values: Any) -> Values:
     if not listed or not all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in listed
     ):
-        raise _NotConvertedError("a range of what are no numbers")
+        raise _NotConvertedError("a range of what are not numbers")
     low, high = min(listed), max(listed)
     if parts.kind in _WHOLE:
         if low != int(low) or high != int(high):
@@ -541,7 +541,7 @@ def _mapped(values: Any) -> dict[str, Any]:
 def _distinct(values: list[Any]) -> list[Any]:
     """Raises where two are equal: True and 1 are one to Python, and go out as two."""
     if not all(isinstance(value, bool | int | float | str) for value in values):
-        raise _NotConvertedError("options that are no plain values")
+        raise _NotConvertedError("options that are not plain values")
     if len(set(values)) != len(values):
         raise _NotConvertedError("options that are equal")
     return values
@@ -559,7 +559,7 @@ def _sent(conversion: str, value: Any) -> str:
     if isinstance(value, str) and len(value) > LONGEST_LABEL:
         raise _NotConvertedError("a wire value that is too long")
     if not isinstance(value, bool | int | float | str):
-        raise _NotConvertedError("a wire value that is no plain one")
+        raise _NotConvertedError("a wire value that is not a plain one")
     try:
         text = conversion % (value,)
     except (TypeError, ValueError, OverflowError):
@@ -575,7 +575,7 @@ def _label(value: Any) -> str:
         return "true" if value else "false"
     text = shortest_text(value) if isinstance(value, int | float) else value
     if not isinstance(text, str):
-        raise _NotConvertedError("a label that is no plain value")
+        raise _NotConvertedError("a label that is not a plain value")
     bare = text.strip().strip("\"'")
     if not bare or not bare.isprintable() or len(bare) > LONGEST_LABEL:
         raise _NotConvertedError("a label that cannot be written")
@@ -592,7 +592,7 @@ def _channelled(text: str, hole: str, channels: Channels) -> tuple[str, Paramete
     try:
         pieces = list(string.Formatter().parse(text))
     except ValueError:
-        raise _NotConvertedError("its braces are no template") from None
+        raise _NotConvertedError("its braces are not a template") from None
     for literal_text, name, spec, conversion in pieces:
         line += _escaped(literal_text).replace(VALUE, hole)
         if name is None:

@@ -189,7 +189,7 @@ class _Making:
         if len(set(map(str, group.ids))) != len(group.ids):
             return "two of its channels have one id"
         if not members.is_channel:
-            return f"{group.of.name} is no channel that is known"
+            return f"{group.of.name} is not a channel that is known"
         for one in members.order:
             for node in one.node.body:
                 is_constructor = isinstance(node, ast.FunctionDef) and node.name == "__init__"

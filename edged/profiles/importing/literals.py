@@ -105,7 +105,7 @@ class _Reader:
             self._elements(known, depth), self._elements(values, depth), strict=True
         ):
             if not isinstance(key, bool | int | float | str):
-                raise NotLiteralError("a mapping with a key that is no plain value")
+                raise NotLiteralError("a mapping with a key that is not a plain value")
             if key in found:
                 # 1, 1.0 and True are one key; which label was meant, nobody can tell.
                 raise NotLiteralError(f"a mapping that has {str(key)[:40]} twice")
@@ -133,7 +133,7 @@ class _Reader:
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotLiteralError("arithmetic with what is no number")
+        raise NotLiteralError("arithmetic with what is not a number")
     return value
 
 

@@ -367,7 +367,7 @@ def _parsed(text: str) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as error:
         line = error.lineno or 1
-        raise UnreadableError(f"It is no Python of this version (line {line}).") from None
+        raise UnreadableError(f"It is not Python of this version (line {line}).") from None
     except (ValueError, RecursionError, MemoryError, OverflowError) as error:
         raise UnreadableError(f"It cannot be parsed ({type(error).__name__}).") from None
 

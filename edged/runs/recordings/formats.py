@@ -87,7 +87,7 @@ def read_npy(data: bytes) -> tuple[str, bytes]:
     for type_code, description in DESCRIPTIONS.items():
         if data.startswith(b"\x93NUMPY\x01") and f"'{description}'" in head:
             return type_code, data[10 + size :]
-    raise ValueError("this is no array of numbers that was recorded here")
+    raise ValueError("this is not an array of numbers that was recorded here")
 
 
 def text_npy_bytes(texts: list[str]) -> bytes:

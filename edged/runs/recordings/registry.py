@@ -579,7 +579,7 @@ def _make_files(
 ) -> RunFiles:
     run_id = meta["run_id"]
     if RUN_ID.fullmatch(run_id) is None:
-        raise ValueError(f"{run_id!r} is no name for a directory")
+        raise ValueError(f"{run_id!r} is not a name for a directory")
     files = RunFiles(root / date / run_id, columns, disk)
     try:
         write_meta(files.directory, meta, disk)

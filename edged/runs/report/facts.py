@@ -463,12 +463,12 @@ def _missing(
     for unit in units:
         name = _name(unit)
         if not _text(unit.get("serial")):
-            yield f"The serial number of {name}: it tells none."
+            yield f"The serial number of {name}: it has none."
         if not _text(unit.get("firmware")):
-            yield f"The firmware of {name}: it tells none."
+            yield f"The firmware of {name}: it has none."
         known = _date(unit.get("calibration_due")), standing.dues.get(_text(unit.get("id")))
         if known == (None, None):
-            yield f"When {name} is due for calibration: bench.yaml says no calibration_due of it."
+            yield f"When {name} is due for calibration: bench.yaml has no calibration_due for it."
         if unit.get("settings") is None:
             yield f"The settings of {name}: they were not read while the run lasted."
     if not _dict(meta.get("statistics")) and material.extract.total:

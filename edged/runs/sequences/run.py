@@ -120,7 +120,7 @@ def number(text: object, values: Values, what: str) -> float:
     """
     value = fill(text, values, is_bare=True)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Invalid(f"{what} is {value!r}, which is no number.", data={"value": repr(value)})
+        raise Invalid(f"{what} is {value!r}, which is not a number.", data={"value": repr(value)})
     return value
 
 

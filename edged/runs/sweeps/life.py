@@ -499,7 +499,7 @@ def _check_column(request: SweepRequest, names: list[str], texts: Set[str]) -> N
         )
     if wish is not None and wish.column in texts:
         raise Invalid(
-            f"stop_when.column {wish.column!r} is no number, so it cannot be compared.",
+            f"stop_when.column {wish.column!r} is not a number, so it cannot be compared.",
             data={"parameter": "stop_when.column", "value": wish.column},
         )
 

@@ -88,7 +88,7 @@ def make_plan(
     """
     for name, value in (("start", start), ("target", target)):
         if not math.isfinite(value):
-            raise Invalid(f"{name} {value!r} is no finite number.", data={"parameter": name})
+            raise Invalid(f"{name} {value!r} is not a finite number.", data={"parameter": name})
     for name, value in (("sweep_rate", rate_per_s), ("interval", interval_s)):
         if not math.isfinite(value) or value <= 0:
             raise Invalid(f"{name} {value!r} is not above 0.", data={"parameter": name})

@@ -268,6 +268,7 @@ def _finite(arguments: Mapping[str, Any], name: str) -> float:
     value = arguments.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise Invalid(
-            f"{name} {value!r} is no finite number.", data={"parameter": name, "value": repr(value)}
+            f"{name} {value!r} is not a finite number.",
+            data={"parameter": name, "value": repr(value)},
         )
     return float(value)

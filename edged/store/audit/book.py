@@ -403,7 +403,7 @@ def why_implausible(
         is_synchronized: whether a time service keeps it right; ``None`` where nobody tells.
     """
     if now_ms < built_ms:
-        return "the clock says a time before this program was made"
+        return "the clock is before the date of this program"
     if is_synchronized is False:
         return "this machine's time service has not set the clock yet"
     if expected_ms is not None and now_ms > expected_ms + DAY_MS:

@@ -120,7 +120,7 @@ def _presentable(value: Any) -> Any:
 
 def _finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise ValueError(f"{text} is no number that JSON has")
+        raise ValueError(f"{text} is not a number that JSON has")
     return number
 
 

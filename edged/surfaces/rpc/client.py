@@ -260,9 +260,9 @@ def _result_of(status: int, body: bytes) -> Any:
     try:
         reply = json.loads(body)
     except (ValueError, RecursionError) as broken:
-        raise _unusable(f"HTTP {status} with a body that is no JSON") from broken
+        raise _unusable(f"HTTP {status} with a body that is not JSON") from broken
     if not isinstance(reply, dict):
-        raise _unusable(f"HTTP {status} with a body that is no JSON-RPC")
+        raise _unusable(f"HTTP {status} with a body that is not JSON-RPC")
     error = reply.get("error")
     if error is None and "result" in reply:
         return reply["result"]
@@ -294,7 +294,7 @@ def _as_error(status: int, error: Mapping[str, Any]) -> EdgedError:
 
 def _unusable(what: str) -> Failed:
     return Failed(
-        f"What listens on the engine's RPC port is no engine: {what}.",
+        f"What listens on the engine's RPC port is not an engine: {what}.",
         code=ErrorCode.NO_ENGINE,
         remedy="Another program may have taken the port of an engine that has died; "
         "start the engine again.",
@@ -374,7 +374,7 @@ def _shake_hands(
         status, headers = 0, {}
     if status == 401:
         raise Refused(
-            "The RPC interface wants its bearer token.",
+            "The RPC interface requires its bearer token.",
             code=ErrorCode.NOT_AUTHENTICATED,
             remedy="Give INBOUND_AUTH_TOKEN in the configuration or the environment.",
         )

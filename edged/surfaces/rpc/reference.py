@@ -311,36 +311,38 @@ HEAD: Final = """# The RPC interface
 
 <!-- Made by `make docs` from edged/surfaces/rpc/reference.py; do not edit. -->
 
-`POST /rpc` on `127.0.0.1:RPC_PORT`: one JSON-RPC 2.0 request a POST, `Content-Type:
-application/json`. The port in use stands in `STATE_DIR/engine.json`. The command line is a client
-of it: everything the daemon does can be done here.
-
-**Who may call.** With INBOUND_AUTH_TOKEN: whoever sends `Authorization: Bearer <token>` (401
-otherwise). Without: a peer on loopback that names a loopback Host. A request with an Origin that is
-not this port's own is refused with 403, of other ports of this machine too; there is no CORS. The
-same holds for `/events`, `/healthz` and `/metrics`. Every call leaves a row in the record
-(docs/audit.md), refused ones included.
-
-**Answers.** A method's result, or a JSON-RPC error: -32601 for a method that does not exist, -32602
-for everything that could not be done (`error.data` is {code, message, remedy, data}), -32603 for a
-bug of ours, with an id that is in the log. A tool answers
-{is_error, result, error?}, so that a failed call still has its result.
+The RPC interface lets programs of the owner do everything that the engine can do; the command line
+uses it. Get the status of the engine:
 
 ```sh
 curl -s -H 'Content-Type: application/json' http://127.0.0.1:8766/rpc \\
   -d '{"jsonrpc": "2.0", "id": 1, "method": "get_status", "params": {}}'
 ```
 
+**Requests.** Send `POST /rpc` to `127.0.0.1:RPC_PORT`, with one JSON-RPC 2.0 request and
+`Content-Type: application/json`. The port in use is in `STATE_DIR/engine.json`.
+
+**Who can call.** If INBOUND_AUTH_TOKEN is set: callers with `Authorization: Bearer <token>` (others
+get 401). If it is not set: callers on loopback with a loopback Host. A request with an Origin other
+than this port's own gets 403, also one of another port of this machine; there is no CORS. The same
+applies to `/events`, `/healthz` and `/metrics`. Every call has a row in the audit log
+(docs/audit.md), including refused ones.
+
+**Answers.** The result of the method, or a JSON-RPC error: -32601 for an unknown method, -32602 for
+everything that could not be done (`error.data` is {code, message, remedy, data}), -32603 for a bug
+in edged, with an id that is in the log. A tool returns {is_error, result, error?}, so a failed call
+also has its result.
+
 ## Methods
 
-Every tool is a method by its own name, with its arguments as params. Null for an optional one is
-the same as leaving it out. Besides:
+Every tool is a method with the same name, and its arguments are the params. Null for an optional
+argument means that it is omitted. In addition there are these methods:
 """
 
 TAIL: Final = """
-## `/events`: what happens, as it happens
+## `/events`: events of the engine
 
-A WebSocket. Send `{"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": {"topics":
+This is a WebSocket. Send `{"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": {"topics":
 ["audit"]}}` (and `unsubscribe`), or name topics in the URL: `/events?topics=instrument,sweep`.
 Events come as notifications:
 `{"method": "event", "params": {"topic", "event", "time_ms", "data"}}`.
@@ -350,18 +352,18 @@ Events come as notifications:
 | instrument | `arrived`, `left`, `changed` with the instrument; `lockouts` with all lockouts |
 | sweep | `changed` with the sweep's status |
 | stream | `started`, `point` (with its `number` from 1), `ended` with the stream's id |
-| audit | `row` with each row as it comes to disk |
-| value | `values`, four times a second at most: a list of measurements by whoever |
+| audit | `row` with each row when it is on disk |
+| value | `values`, at most four times a second: a list of measurements by any caller |
 
 A measurement is {instrument_id, command, value, unit, time_ms}; some have `parameters`, `column`.
-A thousand events wait for a reader. What comes beyond is not sent, and told:
+At most a thousand events wait for a reader. Further events are not sent, but counted:
 `{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
 
 ## `/alive`, `/healthz` and `/metrics`
 
-`GET /alive` answers 204 to everybody, with nothing in it and without a row: there the supervisor
-looks each second. `GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s,
-store, loop_lag_s} while the engine serves at all; degraded: the database cannot be written.
+`GET /alive` answers 204 to everybody, without content and without a row; the supervisor requests it
+every second. `GET /healthz` answers 200 with {status: ok or degraded, version, uptime_s, store,
+loop_lag_s} while the engine is running; degraded means that the database cannot be written.
 `GET /metrics` is in Prometheus' text format:
 
 | family | |

@@ -78,7 +78,7 @@ class Door:
         """
         if not self._is_authentic(request):
             raise Refused(
-                "The RPC interface wants its bearer token."
+                "The RPC interface requires its bearer token."
                 if self._token is not None
                 else "The RPC interface serves loopback only, under a loopback Host.",
                 code=ErrorCode.NOT_AUTHENTICATED,

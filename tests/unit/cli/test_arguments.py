@@ -106,8 +106,8 @@ def test_what_the_engine_can_judge_is_sent_to_it() -> None:
         ("voltage=inf", "must be a number"),
         ("channel=x", "whole number"),
         ("hold=yes", "true or false"),
-        ("measure=[1", "no JSON"),
-        ("name:=[1", "no JSON"),
+        ("measure=[1", "not JSON"),
+        ("name:=[1", "not JSON"),
     ],
 )
 def test_a_word_that_cannot_be_meant_is_refused(word: str, said: str) -> None:

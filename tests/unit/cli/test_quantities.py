@@ -15,7 +15,7 @@ NO_NUMBERS = ["", "abc", "nan", "inf", "-inf", "1e400", "1_0", "٣", "0x5", "5V"
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
 def test_what_nobody_would_call_a_number_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match="is no number"):
+    with pytest.raises(ValueError, match="is not a number"):
         number(text)
     for read in (finite, seconds, positive):
         with pytest.raises(argparse.ArgumentTypeError):

@@ -376,7 +376,7 @@ def test_a_unit_has_the_day_by_which_it_is_to_be_calibrated() -> None:
 def test_a_calibration_that_is_no_date_is_an_error_with_its_line(said: str) -> None:
     error = refused(f"psu1:\n  alias: a\n  calibration_due: {said}\n")
     assert error.message.startswith("bench.yaml:4:")
-    assert f'"calibration_due": "{said}" is no date.' in error.message
+    assert f'"calibration_due": "{said}" is not a date.' in error.message
     assert "2027-03-31" in error.remedy
 
 

@@ -87,7 +87,7 @@ def test_names_are_those_that_must_have_values():
 
 
 def test_a_number_is_no_condition():
-    with pytest.raises(Invalid, match="no condition"):
+    with pytest.raises(Invalid, match="not a condition"):
         compile_expression("voltage").is_true(VALUES)
 
 

@@ -53,10 +53,10 @@ def test_an_entry_is_a_line_or_says_what_to_ask() -> None:
         ('[{send: "A 0"}]', "{}", 'no "ask"'),
         ('[{send: "A 0", ask: "A?"}]', "{}", 'no "expect"'),
         ('[{send: "A 0", ask: none, expect: "0"}]', "{}", "no question"),
-        ('[{send: "A 0", ask: "A?", expect: "("}]', "{}", "no regular expression"),
-        ('[{send: "A {x}", ask: none}]', "{}", "no parameter"),
+        ('[{send: "A 0", ask: "A?", expect: "("}]', "{}", "not a regular expression"),
+        ('[{send: "A {x}", ask: none}]', "{}", "not a parameter"),
         ('[{send: "A 0", query: "A?"}]', "{}", "query"),
-        ("[]", "{set_w: because}", "no command"),
+        ("[]", "{set_w: because}", "not a command"),
         ("[]", '{set_v: ""}', "no reason"),
     ],
 )

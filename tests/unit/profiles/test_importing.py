@@ -133,11 +133,11 @@ def test_a_list_that_is_a_map_sends_the_number_of_the_place() -> None:
         ('Instrument.setting("V %g\\n", "")', "control characters"),
         ('Instrument.setting("V? %g", "")', "asks besides"),
         ('Instrument.setting("V %x", "")', "%x"),
-        ('Instrument.setting(PREFIX + "V %g", "")', "no literal"),
-        ('Instrument.setting("V %g", "", strict_range, LIMITS)', "no literal"),
+        ('Instrument.setting(PREFIX + "V %g", "")', "not a literal"),
+        ('Instrument.setting("V %g", "", strict_range, LIMITS)', "not a literal"),
         ('Instrument.setting("V %d", "", strict_range, [0.5, 3])', "its limits are none"),
         ('Instrument.setting("V %f", "", strict_range, [2e-8, 1])', "cannot write its limit"),
-        ('Instrument.setting("V %g", "", strict_range, ["A", "B"])', "no numbers"),
+        ('Instrument.setting("V %g", "", strict_range, ["A", "B"])', "not numbers"),
         ('Instrument.setting("V %g", "", strict_range, {1: 2}, True)', "map behind a range"),
         ('Instrument.setting("V %s", "", strict_discrete_set, [True, 1])', "equal"),
         ('Instrument.setting("V %s", "", strict_discrete_set, "ABC")', "set that is none"),
@@ -257,7 +257,7 @@ def test_a_name_that_is_no_constant_is_not_taken_for_one(change: str) -> None:
         "LIMITS = [0, 1]\n"
         'class Psu(Instrument):\n    level = Instrument.setting("V %g", "", strict_range, LIMITS)\n'
     )
-    assert "no literal (LIMITS)" in reasons(f"{source}{change}\n")
+    assert "not a literal (LIMITS)" in reasons(f"{source}{change}\n")
 
 
 def test_a_class_that_inherits_from_what_is_not_there_is_left_out() -> None:

@@ -84,7 +84,7 @@ def test_a_clean_profile_has_no_findings() -> None:
         ('abort: ["OUTP OFF"]', 'abort: ["OUTP ON"]', 9, "switches on"),
         ("heartbeat: false", 'heartbeat: false, on_connect: ["HEAD OFF", "*RST"]', 8, "on_connect"),
         ("heartbeat: false", 'heartbeat: false, on_connect: ["OUTP OFF"]', 8, "touches an output"),
-        ("{heartbeat: false}", "{timeout_ms: 9}", 8, "asked *IDN? by itself"),
+        ("{heartbeat: false}", "{timeout_ms: 9}", 8, "*IDN? is sent on an idle line"),
     ],
 )  # fmt: skip
 def test_each_flaw_is_found_where_it_stands(old: str, new: str, line: int, wrong: str) -> None:
@@ -97,7 +97,7 @@ def test_a_heartbeat_needs_a_source_that_calls_it_harmless() -> None:
     assert lint(CLEAN.replace("heartbeat: false", "heartbeat_source: guide page 3")) == ()
     probe = 'probe: {query: "*LANG?", expect: SCPI}'
     (finding,) = lint(CLEAN.replace("heartbeat: false", probe))
-    assert "asked *LANG? by itself" in finding.message
+    assert "*LANG? is sent on an idle line" in finding.message
     assert finding.severity == "warning"
 
 

@@ -399,7 +399,7 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         ("{scpi: 'V [1]'}", "["),
         ("{scpi: ['A?', 'B']}", "before the last line"),
         ("{scpi: 'A?', is_query: false}", "is_query"),
-        ("{scpi: 'A', returns: {type: float}}", "no query"),
+        ("{scpi: 'A', returns: {type: float}}", "not a query"),
         ("{scpi: 'A?', returns: {}}", "exactly one"),
         ("{scpi: 'A?', returns: {type: float, bits: {}}}", "exactly one"),
         ("{scpi: 'A?', returns: {type: number}}", "float, int"),
@@ -427,7 +427,7 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         ("{scpi: A, is_safe: true, is_dangerous: true}", "safe and dangerous"),
         ("{scpi: A, requires_sweep: true}", "requires_sweep"),
         ("{scpi: A, complete: later}", "complete"),
-        ("{scpi: A, complete: {poll: S, until: value}}", "no query"),
+        ("{scpi: A, complete: {poll: S, until: value}}", "not a query"),
         ("{scpi: A, complete: {poll: 'S?', until: 'done == 1'}}", "names done"),
         ("{scpi: A, errors: {kind: queue}}", "query"),
         ("{scpi: A, errors: {kind: list, query: 'E?'}}", "kind"),
@@ -447,8 +447,8 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         ("{scpi: A, parameters: {p: {type: bool, map: {yes: 1, no: 0}}}}", "true and false"),
         ("{scpi: A, parameters: {p: {type: string, max: 5}}}", "max"),
         ("{scpi: A, parameters: {p: {type: float, step: 0}}}", "step"),
-        ("{scpi: A, parameters: {p: {type: float, by: {q: {1: {max: 1}}}}}}", "no other"),
-        ("{scpi: A, parameters: {p: {type: float, by: {p: {1: {max: 1}}}}}}", "no other"),
+        ("{scpi: A, parameters: {p: {type: float, by: {q: {1: {max: 1}}}}}}", "not another"),
+        ("{scpi: A, parameters: {p: {type: float, by: {p: {1: {max: 1}}}}}}", "not another"),
         (
             "{scpi: A, parameters: {p: {type: float, max: 5, "
             "by: {q: {1: {min: 6}}}}, q: {type: int}}}",
@@ -477,10 +477,10 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
             " verify: {query: 'A?', tolerance: 1}}",
             "2 float parameters",
         ),
-        ("{scpi: A, precondition: {query: A, expect: x}}", "no query"),
+        ("{scpi: A, precondition: {query: A, expect: x}}", "not a query"),
         ("{scpi: A, precondition: {query: 'A?', expect: '(a+)+'}}", "can take very long"),
         ("{scpi: A, is_safe: true, precondition: {query: 'A?', expect: x}}", "without asking"),
-        ("{scpi: A, sweep: {parameter: p, setpoint: 'A?'}}", "no parameter"),
+        ("{scpi: A, sweep: {parameter: p, setpoint: 'A?'}}", "not a parameter"),
         (
             "{scpi: 'A {p}', parameters: {p: {type: bool}}, sweep: {parameter: p, "
             "setpoint: 'A?'}}",
@@ -500,7 +500,7 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         (
             "{scpi: 'A {p}', parameters: {p: {type: float}},"
             " sweep: {parameter: p, setpoint: 'A?', readback: first}}",
-            "no query",
+            "not a query",
         ),
     ],
 )  # fmt: skip
@@ -520,7 +520,7 @@ def test_a_bad_command_is_refused_with_a_reason(entry: str, wrong: str) -> None:
         ("[{command: set_v, parameters: {voltage: '{x}'}}]", "names x"),
         ("[{command: set_v, parameters: {voltage: '{1 +}'}}]", "set_v"),
         ("[{command: ramp, parameters: {voltage: 1}}]", "requires a sweep"),
-        ("[{query: 'Q', as: q}]", "no query"),
+        ("[{query: 'Q', as: q}]", "not a query"),
         ("[{query: 'Q?'}]", "as"),
         ("[{query: 'Q? {z}', as: q}]", "{z}"),
         ("[{wait_ms: -1}]", "wait_ms"),

@@ -95,7 +95,7 @@ def test_what_answers_cls_twice_alike_and_the_unknown_otherwise_is_an_acknowledg
 def test_a_refusal_is_no_acknowledgement(refusal: str, unknown: str | None) -> None:
     met = unit_with({"*CLS": refusal}, unknown).hold(meet(Connection()))
     assert met.acknowledge is None
-    assert "could not be known" in met.unknown[0]
+    assert "could not be found out" in met.unknown[0]
 
 
 @promise("profile-new.acknowledge")
@@ -108,7 +108,7 @@ def test_what_answers_everything_alike_or_never_twice_alike_cannot_be_known() ->
     ):
         met = unit.hold(meet(Connection()))
         assert met.acknowledge is None
-        assert "could not be known" in met.unknown[0]
+        assert "could not be found out" in met.unknown[0]
 
 
 def test_an_instrument_that_is_silent_to_what_it_is_told_acknowledges_nothing() -> None:
@@ -138,7 +138,7 @@ def test_names_are_told_from_refusals(name: str) -> None:
 def test_empty_lines_and_the_echo_before_a_name_are_passed_over(before: str) -> None:
     met = unit_with({"*IDN?": before + NAME}).hold(meet(Connection()))
     assert met.idn == NAME
-    assert ("It sends back what it is sent" in " ".join(met.unknown)) is ("IDN" in before)
+    assert ("It echoes what it receives" in " ".join(met.unknown)) is ("IDN" in before)
 
 
 def test_an_old_instrument_is_asked_by_its_own_question() -> None:

@@ -128,7 +128,7 @@ def test_a_query_without_a_mark_is_refused_with_what_to_write() -> None:
 def test_a_question_holds_nothing_but_what_is_asked() -> None:
     with pytest.raises(Invalid, match='unknown key "expect"'):
         parse_profile(WHOLE.replace('{ask: "PING"}', '{ask: "PING", expect: "x"}'), "bath.yaml")
-    with pytest.raises(Invalid, match="no parameter"):
+    with pytest.raises(Invalid, match="not a parameter"):
         parse_profile(WHOLE.replace('{ask: "PING"}', '{ask: "PING {x}"}'), "bath.yaml")
 
 
@@ -157,7 +157,7 @@ def test_nobody_is_found_by_a_profile_without_match() -> None:
         ("", 'no "match"'),
         ("never_ask_idn: true\nmatch: {idn: bath}\n", "never_ask_idn"),
         ('identify: {ask: "V"}\n', 'no "expect"'),
-        ('identify: {ask: "V {x}", expect: v}\n', "no parameter"),
+        ('identify: {ask: "V {x}", expect: v}\n', "not a parameter"),
         ('identify: {ask: "V", expect: v, serial: "[0-9]+"}\n', "1"),
     ],
 )
@@ -366,7 +366,7 @@ def test_an_abort_says_which_commands_it_takes_back_that_have_no_word_in_common(
 
 
 def test_an_abort_takes_back_commands_that_there_are() -> None:
-    with pytest.raises(Invalid, match='"strat", which is no command') as refused:
+    with pytest.raises(Invalid, match='"strat", which is not a command') as refused:
         parse_profile(STARTING.replace("[start]", "[strat]"), "bath.yaml")
     assert "start" in refused.value.remedy
 

@@ -49,7 +49,7 @@ def test_siglent_codes_become_volts():
 
 
 def test_half_a_sample_is_a_bad_answer():
-    with pytest.raises(Failed, match="no multiple of 2"):
+    with pytest.raises(Failed, match="not a multiple of 2"):
         decode_codes(b"\x00\x01\x02", "i2", "little")
 
 

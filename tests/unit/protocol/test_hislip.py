@@ -81,7 +81,7 @@ def test_garbage_ends_the_session_and_raises_nothing_else(data: bytes) -> None:
 def test_what_is_no_hislip_is_known_by_its_first_bytes(data: bytes) -> None:
     reader = MessageReader()
     reader.receive(data)
-    with pytest.raises(HislipFatal, match="no HiSLIP message") as ended:
+    with pytest.raises(HislipFatal, match="not a HiSLIP message") as ended:
         reader.next()
     assert ended.value.code is FatalCode.BAD_HEADER
 

@@ -45,7 +45,7 @@ def test_what_the_function_has_a_default_for_may_be_left_out() -> None:
         ({"name": "Set Volts"}, 'must be lower case letters, digits and "_"'),
         ({"description": None}, 'toy.set has no "description"'),
         ({"description": "  "}, 'toy.set: "description" is empty'),
-        ({"method": "missing"}, "missing, which is no function of the module"),
+        ({"method": "missing"}, "missing, which is not a function of the module"),
         ({"methood": "x"}, 'has the unknown key "methood"'),
         ({"parameters": {"watts": {"type": "int"}}}, "takes no argument watts"),
         ({"parameters": None}, 'needs volts, which is not in "parameters"'),
@@ -63,7 +63,7 @@ def test_what_the_function_has_a_default_for_may_be_left_out() -> None:
         ({"timeout_s": float("nan")}, "nan is not a finite number"),
         ({"returns": {"unit": "V"}}, '"returns" has no "type"'),
         ({"returns": {"type": "volts"}}, 'not "volts"'),
-        ({"description": object()}, "object is no plain value"),
+        ({"description": object()}, "object is not a plain value"),
     ],
 )
 def test_a_fault_is_told_with_file_line_and_what_it_is(changes: Any, text: str) -> None:

@@ -102,14 +102,14 @@ def test_silence_closes_the_port_and_the_next_call_opens_it_anew() -> None:
 
 def test_garbage_is_no_number() -> None:
     port = ScriptedPort({"VSET1?": b"\xff.\x0000", "ISET1?": b"1.000"})
-    with pytest.raises(ValueError, match="which is no number"):
+    with pytest.raises(ValueError, match="which is not a number"):
         wrapper_on(port).read_set_points()
     assert port.is_closed, "what is left on the line must answer nothing else"
 
 
 def test_another_instrument_at_the_port_is_left_alone() -> None:
     port = ScriptedPort({"*IDN?": b"RIGOL TECHNOLOGIES,DP832,1,1\n"})
-    with pytest.raises(NotConnected, match="is no supply of this family"):
+    with pytest.raises(NotConnected, match="is not a supply of this family"):
         wrapper_on(port).output_on()
     assert [text for _, text in port.written] == ["*IDN?"]
     assert port.is_closed

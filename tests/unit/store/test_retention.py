@@ -143,7 +143,7 @@ class JumpingClock(DrivenClock):
         (0, None, ""),
         (DAY_MS, None, ""),
         (DAY_MS + 1, True, "1.0 days ahead"),
-        (-1000 * DAY_MS, None, "before this program was made"),
+        (-1000 * DAY_MS, None, "before the date of this program"),
         (0, False, "time service has not set the clock yet"),
     ],
 )

@@ -100,5 +100,5 @@ def test_a_recording_of_waveforms_is_drawn_by_its_newest_whole_one(tmp_path: Pat
 def test_arrays_are_read_as_they_were_written(type_code: str) -> None:
     numbers = array(type_code, [1, 2, 3]).tobytes()
     assert read_npy(npy_bytes(type_code, numbers)) == (type_code, numbers)
-    with pytest.raises(ValueError, match="no array"):
+    with pytest.raises(ValueError, match="not an array"):
         read_npy(b"\x93NUMPY\x01\x00\x10\x00{'descr': '|O'}")

@@ -71,5 +71,5 @@ def test_a_range_that_cannot_be_is_refused(values: tuple[object, ...]) -> None:
 
 
 def test_a_count_that_is_no_number_is_refused() -> None:
-    with pytest.raises(Invalid, match="no number"):
+    with pytest.raises(Invalid, match="not a number"):
         number("{x}", {"x": True}, "wait_ms")

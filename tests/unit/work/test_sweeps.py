@@ -513,7 +513,7 @@ async def test_start_sweep_reaches_what_may_only_be_ramped_and_nothing_else_does
         ({"rate": 0.0}, "sweep_rate"),
         ({"rate": float("nan")}, "sweep_rate"),
         ({"command": "output_on", "parameters": {"channel": 1}}, "swept"),
-        ({"measure": [{"instrument_id": "psu1", "command_name": "output_on"}]}, "no query"),
+        ({"measure": [{"instrument_id": "psu1", "command_name": "output_on"}]}, "not a query"),
         ({"measure": [{"instrument_id": "psu1", "command_name": "set_hv"}]}, "ramped"),
         (
             {
