@@ -192,6 +192,7 @@ def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]
 
 
 _HEADER: Final = re.compile(r"^\s*:?\*?IDN\??[\s:]+", re.IGNORECASE)
+_VERSION: Final = re.compile(r"[vV]?\d{1,3}(?:\.\d{1,4}){1,3}")
 _COMPANY_ENDING: Final = re.compile(
     r"(?:co|corp|gmbh|inc|limited|llc|ltd|s\.?a|ag|kg)\.?", re.IGNORECASE
 )
@@ -216,6 +217,10 @@ def parse_idn(idn: str) -> Identity:
     while len(fields) > 2 and _COMPANY_ENDING.fullmatch(fields[1]):
         # "Siglent Technologies Co., Ltd.,SDS1104X-E,…" has a comma too many.
         fields[:2] = [f"{fields[0]}, {fields[1]}"]
+    if len(fields) == 3 and _VERSION.fullmatch(fields[2]):
+        # "AMERICAN MAGNETICS INC.,MODEL 430,2.01": as a serial number it would be that of each unit
+        # with this firmware.
+        fields.insert(2, "")
     fields += [""] * (4 - len(fields))
     return Identity(
         manufacturer=fields[0],

@@ -115,3 +115,20 @@ def test_an_endless_answer_is_searched_in_bounded_time() -> None:
     started = time.perf_counter()
     assert find_profile("a" * 1_000_000, None, [slow]).profile is None
     assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("idn", "serial", "firmware"),
+    [
+        ("AMERICAN MAGNETICS INC.,MODEL 430,2.01", "", "2.01"),
+        ("ACME,M1,V1.2.3", "", "V1.2.3"),
+        ("ACME,M1,4471", "4471", ""),
+        ("ACME,M1,DP8.A26", "DP8.A26", ""),
+        ("ACME,M1,2.01,3.0", "2.01", "3.0"),
+    ],
+)
+def test_a_version_in_the_place_of_the_serial_number_names_no_unit(
+    idn: str, serial: str, firmware: str
+) -> None:
+    identity = parse_idn(idn)
+    assert (identity.serial, identity.firmware) == (serial, firmware)
