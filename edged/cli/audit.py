@@ -51,8 +51,6 @@ FOLLOWED: Final = {
 """Of a column of ``follow``: how wide it is at least, and its tenths of what is spare."""
 GAP: Final = 2
 NARROWEST: Final = sum(least for least, _ in FOLLOWED.values()) + GAP * (len(FOLLOWED) - 1)
-WIDE: Final = 200
-"""For a pipe, which has no width."""
 AGE: Final = re.compile(r"(\d+)\s*([smhd])")
 AGE_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 DATABASE_FILE: Final = "edged.db"
@@ -129,16 +127,20 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def _line_printer(client: RpcClient) -> Callable[[Mapping[str, Any]], None]:
-    """Prints the heading now, and a row as an aligned line each time it is called."""
+    """Prints the heading now, and a row as a line each time it is called; in a pipe none is cut."""
     name = namer(client)
-    widths = _follow_widths()
-    print(aligned(list(COLUMNS.values()), widths).upper())
+    widths = _follow_widths() if sys.stdout.isatty() else None
+    print(_line(list(COLUMNS.values()), widths).upper())
 
     def show(row: Mapping[str, Any]) -> None:
         shown = _shown(row, name)
-        print(aligned([cell(shown[field]) for field in COLUMNS], widths))
+        print(_line([cell(shown[field]) for field in COLUMNS], widths))
 
     return show
+
+
+def _line(texts: Sequence[str], widths: Sequence[int] | None) -> str:
+    return "  ".join(texts) if widths is None else aligned(texts, widths)
 
 
 def _follow_widths() -> list[int]:
@@ -146,7 +148,7 @@ def _follow_widths() -> list[int]:
 
     What is spare goes to the columns whose texts are long; what does not fit is cut.
     """
-    spare = max(0, shutil.get_terminal_size((WIDE, 24)).columns - NARROWEST)
+    spare = max(0, shutil.get_terminal_size().columns - NARROWEST)
     return [least + spare * share // 10 for least, share in FOLLOWED.values()]
 
 

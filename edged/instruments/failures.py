@@ -11,6 +11,7 @@ import structlog
 from edged.errors import ErrorCode, Failed, Fault
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job
+from edged.transports import link
 from edged.transports.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 
 __all__ = ["another_unit", "failure", "fault"]
@@ -52,10 +53,14 @@ def failure(
         f"{text}{after} ({error}).",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
-        remedy=REMEDIES.get(code, "") if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
+        remedy=_remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
         sent=job.sent,
         why=f'no answer to "{job.sent[-1][:200]}"' if is_unanswered else error.why,
     )
+
+
+def _remedy(code: ErrorCode, why: str) -> str:
+    return link.REMEDIES.get(why) or REMEDIES.get(code, "")
 
 
 def another_unit(what: str, name: str) -> Failed:

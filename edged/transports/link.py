@@ -25,7 +25,8 @@ import selectors
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 from edged.clock import Clock
@@ -33,6 +34,9 @@ from edged.errors import connection_trouble
 from edged.profiles.model import Connection
 
 __all__ = [
+    "REMEDIES",
+    "UNKNOWN_HOST",
+    "UNROUTED",
     "Link",
     "LinkBase",
     "LinkError",
@@ -109,6 +113,16 @@ def translated(doing: str) -> Iterator[None]:
         raise LinkLost(f"{doing} failed: {text}", text) from error
 
 
+UNKNOWN_HOST: Final = "its host name is not known"
+UNROUTED: Final = "there is no route to it"
+REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        UNKNOWN_HOST: "Check the name in INSTRUMENTS, and that this computer can look it up "
+        "(getent hosts NAME).",
+        UNROUTED: "Check the address in INSTRUMENTS, and this computer's own network.",
+    }
+)
+"""Why a connection is not there (``LinkError.why``) -> what helps, where it is not the cable."""
 NO_ROUTE: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 
 
@@ -120,11 +134,11 @@ def _in_words(error: BaseException) -> str:
             case ConnectionRefusedError():
                 return connection_trouble(below)
             case socket.gaierror():
-                return "its host name is not known"
+                return UNKNOWN_HOST
             case FileNotFoundError():
                 return "there is no such device"
             case OSError() if below.errno in NO_ROUTE:
-                return "there is no route to it"
+                return UNROUTED
         below = below.__cause__ or below.__context__
     return ""
 
