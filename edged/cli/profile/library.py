@@ -106,5 +106,5 @@ def _add_key(
     raise NotFound(
         f"There is no profile {word!r} in PROFILE_DIRS, and no such file.",
         code=ErrorCode.BAD_PROFILE,
-        remedy=nearest(word, library.profiles),
+        remedy=f"{nearest(word, library.profiles)} `edged config` shows PROFILE_DIRS.".strip(),
     )
