@@ -195,6 +195,7 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN: Final = 60
 _MOST_BITS_SHOWN: Final = 256
+_MOST_CHOICES: Final = 12
 
 _KINDS: Final = {
     "number": "a number",
@@ -340,7 +341,20 @@ def _wrong_kind(owner: str, found: _Violation) -> Invalid:
         return _invalid(message, found.place, None, {})
     subject = f"{found.place} {shown(found.value)}" if found.place else "What was given"
     message = f"{subject} is not {wanted}, as {owner} needs."
-    return _invalid(message, found.place, found.value, {})
+    remedy = f"Nothing was sent{_form(found.schema)}."
+    return _invalid(message, found.place, found.value, {}, remedy=remedy)
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    """What a value is to be, where its kind alone does not say it."""
+    if choices := schema.get("enum"):
+        return ": write " + " or ".join(shown(choice) for choice in choices[:_MOST_CHOICES])
+    if fields := schema.get("properties"):
+        return f": write an object with {', '.join(fields)}"
+    items = schema.get("items")
+    if isinstance(items, dict) and (fields := items.get("properties")):
+        return f": write a list of objects with {', '.join(fields)}"
+    return ""
 
 
 def _kind(types: str | Sequence[str]) -> str:

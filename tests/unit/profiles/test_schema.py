@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from types import MappingProxyType
+from typing import Any
 
 import jsonschema
 import pytest
@@ -359,3 +360,32 @@ def test_any_json_is_validated_or_refused_as_bad_arguments(arguments):
 @pytest.mark.parametrize("schema", [{"type": ["string", "null"]}, {"anyOf": []}, {}, {"const": 1}])
 def test_a_keyword_beyond_the_fast_yes_leaves_the_judgement_to_jsonschema(schema):
     assert make_acceptor(schema) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"nplc": 1}, 'nplc 1 is not a string, as t needs. Nothing was sent: write "0.2" or "1".'),
+        ({"points": 5}, "Nothing was sent: write an object with count, spacing."),
+        ({"measure": 5}, "Nothing was sent: write a list of objects with command_name."),
+        ({"level": "5 V"}, 'level "5 V" is not a number, as t needs. Nothing was sent.'),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_with_what_to_write(
+    given: dict[str, Any], told: str
+) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "nplc": {"type": "string", "enum": ["0.2", "1"]},
+            "level": {"type": "number"},
+            "points": {"type": "object", "properties": {"count": {}, "spacing": {}}},
+            "measure": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"command_name": {}}},
+            },
+        },
+    }
+    with pytest.raises(Invalid) as refused:
+        compile_schema("t", schema)(given)
+    assert told in str(refused.value)
