@@ -22,6 +22,8 @@ MINUTES = 5.0
 MOST_COMMANDS = 12
 SECTIONS = dict(re.findall(r"^## (\d)\. [^\n]*\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 COMMANDS = re.compile(r"(```yaml\n)(?:(?!```).)*(```)", re.DOTALL)
+SHOWN = re.compile(r"```text\n(?:(?!```).)*```\n", re.DOTALL)
+"""What the page's own instrument says."""
 SAYS_IDN = [name for name, server in FOREIGN.items() if not server.ask]
 IS_ASKED = [name for name, server in FOREIGN.items() if server.ask]
 
@@ -43,13 +45,14 @@ def calls_of(server: ForeignServer) -> tuple[str, ...]:
 
 
 def path_of_scpi(server: ForeignServer, address: str) -> str:
-    """Sections 1 to 4, up to where the page goes on to change what is measured already."""
-    draft, commands, check, use = (SECTIONS[number] for number in "1234")
-    commands = COMMANDS.sub(lambda found: found[1] + server.commands + found[2], commands)
-    # What the page tries without the real instrument, and what it does later on.
+    """Sections 1 to 3: its tools are called at the end of section 1."""
+    first, commands, check = (SECTIONS[number] for number in "123")
+    # What the page tries without the real instrument.
     check, _, _ = check.partition("A profile that has a simulated instrument")
-    use, _, _ = use.partition("The same tools are at the MCP endpoint")
-    text = draft + commands + check + only(use, *calls_of(server))
+    first = COMMANDS.sub(lambda found: found[1] + server.commands + found[2], first)
+    # The commands of a foreign instrument are all there from the start.
+    text = SHOWN.sub("", first + COMMANDS.sub("", commands) + check)
+    text = only(text, *calls_of(server))
     return text.replace("TCPIP::127.0.0.1::50250::SOCKET", address).replace(
         "example_gx100", server.key
     )
