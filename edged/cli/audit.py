@@ -21,7 +21,7 @@ from edged.cli.shared.output import (
     print_table,
     unwritable,
 )
-from edged.cli.shared.readable import local_time, namer
+from edged.cli.shared.readable import Name, local_time, namer
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, follow_events
@@ -254,7 +254,7 @@ def _moment_of(row: Mapping[str, Any]) -> tuple[float, int]:
     return (time_ms if isinstance(time_ms, int | float) else 0, row["seq"])
 
 
-def _shown(row: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+def _shown(row: Mapping[str, Any], name: Name) -> dict[str, Any]:
     """The cells of a row, also of one that somebody has been at: ``verify`` judges, not we."""
     error = f": {row['error']}" if row["error"] else ""
     return {

@@ -8,12 +8,12 @@ this program can break the lease of somebody else; no tool can.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import print_fields, print_json, print_table, show
-from edged.cli.shared.readable import namer
+from edged.cli.shared.readable import Name, namer
 from edged.clock import SystemClock
 from edged.host import ExitStatus
 
@@ -108,7 +108,7 @@ def _break(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _row(lease: dict[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+def _row(lease: dict[str, Any], name: Name) -> dict[str, Any]:
     left = _left(lease["expires_ms"])
     return {**lease, "instruments": ", ".join(map(name, lease["instruments"])), "left": left}
 

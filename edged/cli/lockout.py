@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.cli.shared.readable import namer, since
+from edged.cli.shared.readable import under_way
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
@@ -85,12 +85,7 @@ def _list(client: RpcClient, *, as_json: bool) -> int:
     if as_json:
         print_json(lockouts)
     elif lockouts:
-        name = namer(client)
-        rows = [
-            {**row, "instrument": name(row["instrument_id"]), "since": since(row, "since_ms")}
-            for row in lockouts
-        ]
-        print_table(rows, COLUMNS)
+        print_table(under_way(client, lockouts), COLUMNS)
     else:
         print("nothing is locked out")
     return ExitStatus.OK

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.cli.shared.readable import local_time, namer
+from edged.cli.shared.readable import Name, local_time, namer
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -145,12 +145,12 @@ def _show(client: RpcClient, options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _row(run: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+def _row(run: Mapping[str, Any], name: Name) -> dict[str, Any]:
     started = local_time(run["started_ms"])
     return {**run, "instrument": name(run["instrument_id"]), "started": started}
 
 
-def _head(meta: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+def _head(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
     """What a person asks of a recording first: what it was, when, by whom, how it ended."""
     summary = meta.get("summary", {})
     given = (f"{key}={value}" for key, value in meta["parameters"].items())
@@ -183,7 +183,7 @@ def _statistics(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _meta(meta: Mapping[str, Any], name: Callable[[Any], Any]) -> dict[str, Any]:
+def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
     """The head of a recording in a person's words: each time once, the instrument by its name."""
     told: dict[str, Any] = {}
     for key, value in meta.items():

@@ -20,7 +20,7 @@ from edged.cli.shared.options import (
     read_parameters,
 )
 from edged.cli.shared.output import print_dry_run, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import namer, since
+from edged.cli.shared.readable import under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -90,12 +90,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     def draw(status: Mapping[str, Any]) -> None:
         if status["sequences"]:
-            name = namer(client)
-            rows = [
-                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
-                for row in status["sequences"]
-            ]
-            print_table(rows, COLUMNS)
+            print_table(under_way(client, status["sequences"]), COLUMNS)
         else:
             print("no sequence runs")
 

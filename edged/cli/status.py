@@ -16,12 +16,12 @@ from typing import Any, Final
 from edged.cli.instruments import absent_line
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, print_lines, show, watched
+from edged.cli.shared.readable import Name, aliased, local_time
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 __all__ = ["glance", "run"]
 
 Told = Mapping[str, Any]
-Name = Callable[[object], str]
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 86_400
@@ -74,11 +74,7 @@ def glance(
         host: by which this machine is reached.
         shows_all: with what is seldom wanted, and with headings that have nothing under them.
     """
-    names = {str(i["id"]): str(i["alias"]) for i in instruments if i.get("alias")}
-
-    def name(instrument_id: object) -> str:
-        return names.get(str(instrument_id), str(instrument_id))
-
+    name = aliased(instruments)
     yield from _doors(status, host, shows_all=shows_all)
     is_calm = True
     sections = SECTIONS if shows_all else {k: v for k, v in SECTIONS.items() if k != ADVICE}
@@ -275,15 +271,11 @@ def _lasting(seconds: float) -> str:
 
 
 def _since(since_ms: int) -> str:
-    return f"since {_time(since_ms)}"
+    return f"since {local_time(since_ms)}"
 
 
 def _at(at_ms: int) -> str:
-    return f"at {_time(at_ms)}"
-
-
-def _time(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC).astimezone():%Y-%m-%d %H:%M}"
+    return f"at {local_time(at_ms)}"
 
 
 def _is_recent(time_ms: int) -> bool:

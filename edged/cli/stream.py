@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, read_parameters
 from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import namer, since
+from edged.cli.shared.readable import under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events
@@ -79,12 +79,7 @@ def sparkline(values: Sequence[float]) -> str:
 def _list(client: RpcClient, options: argparse.Namespace) -> int:
     def draw(status: Mapping[str, Any]) -> None:
         if status["streams"]:
-            name = namer(client)
-            rows = [
-                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
-                for row in status["streams"]
-            ]
-            print_table(rows, COLUMNS)
+            print_table(under_way(client, status["streams"]), COLUMNS)
         else:
             print("no stream runs")
 

@@ -31,7 +31,7 @@ from edged.cli.shared.output import (
     print_table,
     show,
 )
-from edged.cli.shared.readable import namer, since
+from edged.cli.shared.readable import under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -230,12 +230,7 @@ def _status(client: RpcClient, options: argparse.Namespace) -> int:
 
     def draw(status: Mapping[str, Any]) -> None:
         if status["sweeps"]:
-            name = namer(client)
-            rows = [
-                {**row, "instrument": name(row["instrument_id"]), "since": since(row)}
-                for row in status["sweeps"]
-            ]
-            print_table(rows, COLUMNS)
+            print_table(under_way(client, status["sweeps"]), COLUMNS)
         else:
             print("no sweep runs")
 

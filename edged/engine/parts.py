@@ -129,16 +129,16 @@ class Stores:
             is_off: whether outputs are known to be off by what was sent or answered since; listed
                 as ``off``. Until an answer of a stop or a check says so they stay marked.
         """
-        met: dict[str, list[Instrument]] = {}
-        for one in self._pool.known() if self._pool else ():
-            met.setdefault(unit_of_instrument(one).key, []).append(one)
-        told = self.told_on.told({unit: twins[-1].id for unit, twins in met.items()})
-        units = {twins[0].id: twins[0] for twins in met.values() if len(twins) == 1}
-        for entry in told:
-            unit = units.get(entry["instrument_id"])
-            outputs = entry["outputs"] if unit is not None else ()
-            entry["off"] = [one for one in outputs if unit is not None and is_off(unit, [one])]
-        return told
+        told = self.told_on.told()
+        known = self._pool.known() if told and self._pool else ()
+        for unit, entry in told.items():
+            met = [one for one in known if unit_of_instrument(one).key == unit]
+            # Of two that tell one serial number nobody knows which of them was told.
+            asked = entry["outputs"] if len(met) == 1 else ()
+            entry["off"] = [output for output in asked if is_off(met[0], [output])]
+            if met:
+                entry["instrument_id"] = met[-1].id
+        return list(told.values())
 
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""

@@ -148,7 +148,7 @@ def read_said(data: bytes) -> Said:
 def _rows(told: Mapping[str, Any], name: str) -> tuple[dict[str, Any], ...]:
     rows = told.get(name, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadAnnouncementError(f"Its {name} are not list of objects.")
+        raise BadAnnouncementError(f"Its {name} are not a list of objects.")
     kinds = ROWS[name]
     return tuple({key: read(row.get(key)) for key, read in kinds.items()} for row in rows)
 

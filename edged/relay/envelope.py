@@ -242,7 +242,7 @@ def decode(message: bytes) -> Envelope:
 
 def _headers(value: Any, allowed: frozenset[str]) -> Headers:
     if not isinstance(value, list) or len(value) > len(allowed):
-        raise BadEnvelopeError("Its headers are not list.")
+        raise BadEnvelopeError("Its headers are not a list.")
     headers = []
     for pair in value:
         match pair:

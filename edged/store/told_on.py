@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final
 
 from edged.clock import Clock
@@ -24,7 +23,6 @@ Turns = Mapping[str, Mapping[str, int]]
 
 LOAD: Final = "SELECT unit, output, instrument_id, since_ms FROM told_on"
 SAVE: Final = "INSERT INTO told_on (unit, output, instrument_id, since_ms) VALUES (?, ?, ?, ?)"
-NOBODY_MET: Final[Mapping[str, str]] = MappingProxyType({})
 REMOVE_ALL: Final = "DELETE FROM told_on"
 
 
@@ -84,20 +82,16 @@ class ToldOn:
         """Under which id the unit was last told something."""
         return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
 
-    def told(self, ids: Mapping[str, str] = NOBODY_MET) -> list[dict[str, Any]]:
-        """One {instrument_id, outputs, since_ms} a unit, for get_status.
-
-        Args:
-            ids: unit → its id where it answers now; else the one under which it was told is given.
-        """
-        return [
-            {
-                "instrument_id": ids.get(unit) or self.instrument_of(unit),
+    def told(self) -> dict[str, dict[str, Any]]:
+        """Unit → {instrument_id, outputs, since_ms}; the id under which it was told."""
+        return {
+            unit: {
+                "instrument_id": self.instrument_of(unit),
                 "outputs": sorted(marks),
                 "since_ms": min(mark.since_ms for mark in marks.values()),
             }
             for unit, marks in self._marks.items()
-        ]
+        }
 
     def forget(self, names: Collection[str]) -> list[str]:
         """A person has looked: take back what is marked of these ids or units; its outputs."""

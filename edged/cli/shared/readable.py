@@ -5,22 +5,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from edged.clock import SystemClock, ago
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["local_time", "namer", "since"]
+__all__ = ["Name", "aliased", "local_time", "namer", "under_way"]
+
+Name = Callable[[Any], Any]
+"""Gives what people call the instrument of an id."""
 
 
-def namer(client: RpcClient) -> Callable[[Any], Any]:
+def namer(client: RpcClient) -> Name:
+    """``aliased``, by what the engine tells of its instruments."""
+    return aliased(client.call_tool("list_instruments").result or ())
+
+
+def aliased(instruments: Iterable[Mapping[str, Any]]) -> Name:
     """What gives an instrument's alias for its id, and the id itself where there is none."""
-    known = client.call_tool("instruments", {"filter": ""}).result or ()
-    aliases = {row["id"]: row["alias"] for row in known if row["alias"]}
+    aliases = {one["id"]: one["alias"] for one in instruments if one.get("alias")}
     # Old rows may hold anything, also what cannot be looked up.
     return lambda name: aliases.get(name, name) if isinstance(name, str) else name
+
+
+def under_way(client: RpcClient, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Runs of get_status, or lockouts, with the name of their ``instrument`` and ``since`` when."""
+    name = namer(client)
+    return [{**run, "instrument": name(run["instrument_id"]), "since": since(run)} for run in runs]
 
 
 def local_time(time_ms: Any, now_ms: int | None = None) -> str:
@@ -41,9 +54,9 @@ def local_time(time_ms: Any, now_ms: int | None = None) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
 
 
-def since(row: Mapping[str, Any], field: str = "started_ms") -> str:
-    """``15:18:44 (3 min ago)``: since when something is under way; empty where nobody knows."""
-    began_ms = row.get(field)
+def since(row: Mapping[str, Any]) -> str:
+    """``15:18:44 (3 min ago)``: since when something is so; empty where nobody knows."""
+    began_ms = row.get("started_ms", row.get("since_ms"))
     if not isinstance(began_ms, int):
         return ""
     now_ms = SystemClock().wall_ms()

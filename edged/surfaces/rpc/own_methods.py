@@ -144,7 +144,7 @@ def _line_methods(audit: Audit, pool: InstrumentPool, told_on: ToldOn) -> dict[s
             raise NotFound(
                 f"Nothing of {name} is waiting to be seen off.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
-                data={"instrument_id": name, "told_on": told_on.told()},
+                data={"instrument_id": name, "told_on": [*told_on.told().values()]},
                 remedy="get_status lists what is, under told_on.",
             )
         audit.event("stop.seen_off", f"{by} has seen off: {', '.join(outputs)}", instrument=name)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from edged.engine.parts import Stores
 from edged.errors import Failed
+from edged.profiles.match import parse_idn
+from edged.runs.units import unit_of_instrument
+from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
 
@@ -21,11 +27,9 @@ async def test_what_was_told_is_known_to_the_next_life_until_it_is_seen_off(tmp_
         store.told_on.note(UNIT, "USB0::1::INSTR", {"OUTP CH1", "OUTP CH2"})
     async with running_store(tmp_path / "edged.db") as store:
         assert set(store.told_on.of(UNIT)) == {"OUTP CH1", "OUTP CH2"}
-        [told] = store.told_on.told()
+        told = store.told_on.told()[UNIT]
         assert told["instrument_id"] == "USB0::1::INSTR"
         assert told["outputs"] == ["OUTP CH1", "OUTP CH2"]
-        [moved] = store.told_on.told({UNIT: "USB0::7::INSTR"})
-        assert moved == {**told, "instrument_id": "USB0::7::INSTR"}
         store.told_on.clear(UNIT, {"OUTP CH1": 0})
     async with running_store(tmp_path / "edged.db") as store:
         assert set(store.told_on.turns()[UNIT]) == {"OUTP CH2"}
@@ -66,3 +70,26 @@ async def test_a_full_disk_loses_no_mark(store: StoreBench) -> None:
     await store.healed()
     await store.database.write(lambda connection: connection.execute("SELECT 1"))
     assert store.told_on.is_waiting is False
+
+
+async def test_a_unit_is_told_under_the_id_by_which_it_is_met_now_with_what_is_off(
+    tmp_path: Path,
+) -> None:
+    def met(instrument_id: str) -> Any:
+        return SimpleNamespace(id=instrument_id, identity=parse_idn("RIGOL,DP832,DP8,1"))
+
+    pool: Any = SimpleNamespace(subscribe=lambda _: None, known=lambda: ())
+    stores = Stores(state_dir=tmp_path, retention_days=1, clock=DrivenClock())
+    stores.watch(pool)
+    unit = unit_of_instrument(met("")).key
+    stores.told_on.note(unit, "USB0::1::INSTR", {"OUTP CH1", "OUTP CH2"})
+
+    def told() -> tuple[str, list[str]]:
+        [entry] = stores.told_on_now(lambda _unit, outputs: "OUTP CH2" in outputs)
+        return entry["instrument_id"], entry["off"]
+
+    assert told() == ("USB0::1::INSTR", [])
+    pool.known = lambda: (met("USB0::7::INSTR"),)
+    assert told() == ("USB0::7::INSTR", ["OUTP CH2"])
+    pool.known = lambda: (met("USB0::7::INSTR"), met("USB0::8::INSTR"))
+    assert told()[1] == [], "of twins nobody knows which was told"

@@ -8,6 +8,7 @@ nothing is sent, one carrier above the noise of the receiver.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -116,7 +117,7 @@ class Span:
         return self.start + self.width * place / (points - 1)
 
 
-class Receiver:
+class Receiver(ABC):
     """What sweeps a span: continuously, or once when it is told; a sweep takes its time.
 
     A sweep that was begun is whole when ``busy_until`` has come; ``trace`` is what it found.
@@ -140,13 +141,13 @@ class Receiver:
         self.trace: tuple[complex, ...] = ()
 
     @property
+    @abstractmethod
     def sweep_s(self) -> float:
         """How long a sweep takes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, hertz: float) -> complex:
         """What a sweep finds at one frequency; the model says in which unit."""
-        raise NotImplementedError
 
     def sweep(self, now: float) -> None:
         """Begin one sweep."""
