@@ -19,7 +19,6 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import load_library
 from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy
-from edged.transports.link import REMEDIES
 
 __all__ = [
     "check_attention",
@@ -224,17 +223,8 @@ def check_lines(facts: Facts) -> CheckLine:
     which = "; ".join(
         f"{_called(line)} is {line['state']}: {line['reason']}" for line in troubled[:SHOWN]
     )
-    remedies = dict.fromkeys(_remedy(str(line["reason"])) for line in troubled[:SHOWN])
-    return warn(f"Instruments: {told}. {which}.", " / ".join(remedies))
-
-
-def _remedy(reason: str) -> str:
-    """What helps a line that is in trouble for that reason."""
-    known = (remedy for why, remedy in REMEDIES.items() if why in reason)
-    return next(
-        known,
-        "Check power and cable; a line comes back by itself. `edged trace ADDRESS` shows it.",
-    )
+    remedies = " / ".join(dict.fromkeys(line["remedy"] for line in troubled[:SHOWN]))
+    return warn(f"Instruments: {told}. {which}.", f"{remedies} `edged trace ADDRESS` shows it.")
 
 
 def _called(unit: Mapping[str, Any]) -> str:

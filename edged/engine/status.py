@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edged import __version__
 from edged.clock import Clock
+from edged.instruments.failures import lost_remedy
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, UnitState, counted, heard_ms
 from edged.protocol.results import Told
@@ -98,6 +99,7 @@ class StatusReport:
                         "state": state.value,
                         "line_state": i.line_state.value,
                         "reason": i.line_reason,
+                        "remedy": lost_remedy(i.line_reason),
                         "heard_ms": heard_ms(i, self._clock),
                     }
                     for i in instruments

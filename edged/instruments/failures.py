@@ -14,7 +14,7 @@ from edged.instruments.mailbox import Job
 from edged.transports import link
 from edged.transports.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 
-__all__ = ["another_unit", "failure", "fault"]
+__all__ = ["another_unit", "failure", "fault", "lost_remedy"]
 
 log = structlog.get_logger(__name__)
 
@@ -59,8 +59,14 @@ def failure(
     )
 
 
+def lost_remedy(reason: str) -> str:
+    """What helps a line that is not there, for that reason."""
+    known = (remedy for why, remedy in link.REMEDIES.items() if why in reason)
+    return next(known, REMEDIES[ErrorCode.DISCONNECTED])
+
+
 def _remedy(code: ErrorCode, why: str) -> str:
-    return link.REMEDIES.get(why) or REMEDIES.get(code, "")
+    return lost_remedy(why) if code is ErrorCode.DISCONNECTED else REMEDIES.get(code, "")
 
 
 def another_unit(what: str, name: str) -> Failed:

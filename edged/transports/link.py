@@ -35,8 +35,6 @@ from edged.profiles.model import Connection
 
 __all__ = [
     "REMEDIES",
-    "UNKNOWN_HOST",
-    "UNROUTED",
     "Link",
     "LinkBase",
     "LinkError",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import os
 import socket
 import sqlite3
@@ -30,7 +29,6 @@ from edged.profiles.bench_file import SeenUnit
 from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
-from edged.transports.link import REMEDIES, UNKNOWN_HOST, UNROUTED, LinkLost, translated
 from tests.bench.store_bench import running_store
 from tests.promises import promise
 
@@ -447,45 +445,20 @@ def test_the_states_of_instruments_are_told_and_one_in_trouble_is_a_warning_by_i
         return told(bench_checks.check_lines(facts(tmp_path, status=status)))
 
     states = {"ready": 2, "lost": 1}
-    lost = {"instrument_id": "TCPIP::1", "state": "lost", "reason": "connection refused"}
+    lost = {
+        "instrument_id": "TCPIP::1",
+        "state": "lost",
+        "reason": "connection refused",
+        "remedy": "Check the name.",
+    }
     assert judged(instruments_by_state={"ready": 2}) == ("PASS", "Instruments: 2 ready.")
     verdict, says = judged(instruments_by_state=states, troubled_lines=[{**lost, "alias": "psu"}])
     assert verdict == "WARN"
     assert "psu (TCPIP::1) is lost: connection refused" in says
     assert "TCPIP::1 is lost" in judged(troubled_lines=[{**lost, "alias": ""}])[1]
-
-
-@pytest.mark.parametrize(
-    ("reason", "remedy"),
-    [
-        ("connection refused", "Check power and cable"),
-        (f"connecting failed: {UNKNOWN_HOST}", "Check the name in INSTRUMENTS"),
-        (f"connecting failed: {UNROUTED}", "this computer's own network"),
-    ],
-)
-def test_the_remedy_of_a_line_in_trouble_is_that_of_its_reason(
-    reason: str, remedy: str, tmp_path: Path
-) -> None:
-    line = {"instrument_id": "TCPIP::1", "state": "lost", "reason": reason, "alias": ""}
-    status = {**STATUS, "troubled_lines": [line]}
-    assert remedy in bench_checks.check_lines(facts(tmp_path, status=status)).remedy
-
-
-@pytest.mark.parametrize(
-    ("raised", "why"),
-    [
-        (OSError(errno.EHOSTUNREACH, "No route to host"), UNROUTED),
-        (OSError(errno.ENETUNREACH, "Network is unreachable"), UNROUTED),
-        (socket.gaierror(-2, "Name or service not known"), UNKNOWN_HOST),
-    ],
-)
-def test_why_a_connection_is_not_there_is_told_in_the_words_that_have_a_remedy(
-    raised: OSError, why: str
-) -> None:
-    with pytest.raises(LinkLost) as lost, translated("connecting"):
-        raise raised
-    assert lost.value.why == why
-    assert why in REMEDIES
+    status = {**STATUS, "troubled_lines": [{**lost, "alias": ""}] * 2}
+    line = bench_checks.check_lines(facts(tmp_path, status=status))
+    assert line.remedy == "Check the name. `edged trace ADDRESS` shows it."
 
 
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
