@@ -7,7 +7,6 @@ milliseconds.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Final, Protocol
 
@@ -45,6 +44,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         """See ``Clock``."""
+        # Here and not above: the command line, which writes times, is up before asyncio would be.
+        import asyncio
+
         await asyncio.sleep(max(0.0, seconds))
 
 
