@@ -31,6 +31,8 @@ IDLE_S = 0.5
 MAX_HEAD = 65_536
 MAX_BODY = 16 * 1_048_576
 """What a bench answers is a tenth of this; whoever announces more is none."""
+AT_ONCE = 65_536
+"""Bytes read at once: of more, the allocator would map and unmap memory for each read."""
 NOT_AUTHENTICATED = -33001
 UNKNOWN_METHOD = -32601
 JSON = "application/json"
@@ -333,7 +335,7 @@ class Wire:
     def _fill(self) -> None:
         if self._socket is None:
             raise OSError("the connection is closed")
-        data = self._socket.recv(262_144)
+        data = self._socket.recv(AT_ONCE)
         if not data:
             raise OSError("it closed the connection without an answer")
         self._buffer += data

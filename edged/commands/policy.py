@@ -138,6 +138,7 @@ class Policy:
         modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
         error_query = instrument.connection.errors.query
         left = [m for m in messages(action.scpi) if not is_always_let_pass(m, error_query)]
+        target.is_unlimited = RawScpi.KNOWN not in modes
         if RawScpi.OFF in modes and left:
             raise _restricted(action.scpi, "raw SCPI is switched off here")
         if checks is None:

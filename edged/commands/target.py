@@ -40,6 +40,7 @@ class Target:
         is_safe: it makes things safe; nothing holds it back.
         is_let_through: raw, and yet it only reads or makes safe: a lockout does not hold it back.
         is_one_command: raw, and one command of the profile at most: it is known what answers it.
+        is_unlimited: raw, and the limits of the profile do not hold for it, as RAW_SCPI stands.
         check: of the command's or sequence's own parameters.
         values: the parameters after ``check``, defaults filled in.
         lines: the SCPI that will be sent, where it is known beforehand.
@@ -60,6 +61,7 @@ class Target:
     is_safe: bool = False
     is_let_through: bool = False
     is_one_command: bool = False
+    is_unlimited: bool = False
     check: ParameterCheck | None = None
     values: Mapping[str, Scalar] = field(default_factory=dict)
     lines: tuple[str, ...] = ()

@@ -576,6 +576,7 @@ class Engine:
                 **self._guards.status(),
                 "told_on": partial(self._stores.told_on_now, self._memory.is_off),
                 "telemetry": self._telemetry.status,
+                "raw_scpi": lambda: self._config.raw_scpi.value,
                 "unlisted_tools": lambda: list(self._registry.unlisted_names()),
             },
         )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from edged.actions.caller import Caller
 from edged.actions.outcome import Picture
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import RpcCode, encode
 from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
 
@@ -68,8 +69,9 @@ class EdgeReach:
         """
         params = {"name": tool, "arguments": dict(arguments)}
         body = encode({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+        lease = ((LEASE_HEADER.lower(), caller.lease),) if caller.lease else ()
         asked = Asked(
-            verb="POST", headers=HEADERS, token=caller.bearer, peer=caller.remote, body=body
+            verb="POST", headers=HEADERS + lease, token=caller.bearer, peer=caller.remote, body=body
         )
         was_taken = False
         try:

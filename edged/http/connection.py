@@ -126,6 +126,7 @@ class ConnectionOwner(Protocol):
         clock: for bounds.
         loop: on which the connection lives.
         flow: what the parser's streams ask to pause.
+        received: into which the connections read, one at a time.
         max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
         takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
@@ -137,6 +138,7 @@ class ConnectionOwner(Protocol):
     clock: Clock
     loop: asyncio.AbstractEventLoop
     flow: BaseProtocol
+    received: memoryview
     max_field_bytes: int
     answers_half_closed: bool
     takes_upgrade: Callable[[bytes], bool]
@@ -151,8 +153,10 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """See the module.
+
+    Buffered, because what asyncio reads into otherwise is mapped and unmapped for each read.
 
     Args:
         server: whose connection it is.
@@ -289,8 +293,13 @@ class HttpConnection(asyncio.Protocol):
         if on_closed is not None:
             on_closed()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
+        """Where to read into; ``buffer_updated`` follows in the same breath."""
+        return self._server.received
+
+    def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
+        data = bytes(self._server.received[:nbytes])
         if self._is_upgraded and self._taker is not None:
             self._taker.body_received(data)
             return

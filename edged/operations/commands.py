@@ -51,9 +51,11 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
 from edged.profiles.raw import asks
 from edged.runs.sequences.registry import SequenceRegistry
+from edged.scpi.line import messages
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
+UNCHECKED: Final = "not checked for raw lines; `RAW_SCPI: known` in the configuration checks them"
 
 OnSafe = Callable[[str, Mapping[str, object], str], None]
 
@@ -329,9 +331,12 @@ class CommandOperations:
         """What ``send_scpi`` would say."""
         for part in target.parts:
             names = ", ".join(match.command.name for match in part.matches)
-            # Nobody knows what it does, or whether it is answered.
-            is_ok = True if names else None
+            # Nobody knows what it does, or whether it is answered; or nobody has looked how much.
+            is_judged = bool(names) and (part.is_query or not target.is_unlimited)
+            is_ok = True if is_judged else None
             rehearsal.check(part.text, names or "the profile does not know it", is_ok=is_ok)
+        if target.is_unlimited and not all(m.is_query for m in messages(action.scpi)):
+            rehearsal.check("the profile's limits", UNCHECKED, is_ok=None)
         job = RawJob(
             target.aimed_instrument(),
             target.lines,

@@ -60,7 +60,7 @@ async def dry(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, A
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-06-18")
     answer = await client.call(tool, {**arguments, "dry_run": True})
-    assert not answer.get("isError"), answer
+    assert answer.get("isError") is False, answer
     told: dict[str, Any] = answer["structuredContent"]
     return told
 
@@ -253,6 +253,21 @@ async def test_a_raw_line_that_nobody_knows_is_not_called_good(engine: EnginePro
     told = await dry(engine, "send_scpi", **asked)
     (line,) = [check for check in told["checks"] if check["what"] == ":FOO:BAR?"]
     assert (line["is_ok"], line["bound"]) == (None, "the profile does not know it")
+
+
+@promise("dry-run.true")
+async def test_a_raw_line_that_no_limit_is_held_to_is_not_called_good(
+    engine: EngineProcess,
+) -> None:
+    # RAW_SCPI is all, and the owner has said nothing of this unit.
+    line = ":SOUR:VOLT 999"
+    told = await dry(engine, "send_scpi", instrument_id="smu1", scpi_command=line)
+    rows = {check["what"]: (check["is_ok"], check["bound"]) for check in told["checks"]}
+    is_ok, commands = rows[line]
+    assert (is_ok, "set_voltage" in commands) == (None, True)
+    is_ok, bound = rows["the profile's limits"]
+    assert is_ok is None
+    assert bound.startswith("not checked for raw lines")
 
 
 @promise("dry-run.one-judge")

@@ -263,6 +263,12 @@ async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench
     assert call.caller.subject == "user:ada"
     assert call.caller.claims is not None
     assert call.caller.claims.edges_allow == {"edge-1", "edge-2"}
+    assert call.caller.lease == ""
+    # A lease of that edge goes with the call, as it does to the edge itself.
+    client.headers["Edged-Lease"] = "lease-7"
+    await structured(client, "fleet__call", edge_id="edge-1", tool="echo")
+    assert edge.endpoint.tools.calls[-1].caller.lease == "lease-7"
+    del client.headers["Edged-Lease"]
     # What the token does not name at the edge is refused there.
     few = bench.client(token=bench.token("fleet__call"))
     refused = await error_of(few, "fleet__call", edge_id="edge-1", tool="bench__stop_all")

@@ -180,17 +180,17 @@ def _entry(tool: Tool) -> ToolEntry:
 SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     (
         "list_instruments",
-        "edged works the instruments of one bench. Begin with list_instruments: all tools take "
+        "edged serves the instruments of a bench. Begin with list_instruments: all tools take "
         "its ids and aliases. If tools/list is too long, connect to this URL with ?tools=static "
         "or ?tools=essential&instrument=ALIAS; bench__find_tools finds any.",
     ),
     (
         "get_capabilities",
-        "get_capabilities(instrument_id) lists commands with their arguments, units and limits.",
+        "get_capabilities(instrument_id) lists commands, arguments, units and limits.",
     ),
     (
         "execute_command",
-        "Run commands by their own tools or execute_command; both check arguments.",
+        "Commands run by their own tool or execute_command; both check arguments.",
     ),
     (
         "send_scpi",
@@ -203,16 +203,16 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         "bench__reserve",
-        "bench__reserve reserves units.",
+        "bench__reserve reserves units, bench__check inspects the bench.",
     ),
     ("start_stream", "start_stream repeats a reading."),
     ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
-        "What runs goes on without you; get_status lists it. Before a dangerous command say "
-        "what it will do, and read the set-point back. An error says what to do next, and its "
-        "sent list what has reached the instrument already. If something looks unsafe: make it "
-        "safe first, then ask a person.",
+        "What runs goes on without you; get_status lists it, bench__runs what ran. Before a "
+        "dangerous command tell what dry_run: true answers, and read the set-point back. An error "
+        "says what to do next, its sent list what has reached the instrument. If something looks "
+        "unsafe: bench__stop_all, then ask a person.",
     ),
 )
 """Tool → what to say of it; said only where there is such a tool."""

@@ -61,13 +61,15 @@ IDLE: dict[str, Any] = {
     "recordings": {"is_full": False, "error": "", "waiting": 0},
     "relay": {"configured": False, "link": {"state": "off", "last_error": "none"}},
     "profiles": {"complaints": [], "bench_error": "", "bench_copy_error": ""},
+    "raw_scpi": "known",
 }
 KNOWN = [{"id": "TCPIP::1", "alias": "psu1"}, {"id": "TCPIP::2", "alias": ""}]
 
 
 @promise("cli.status-glance")
 def test_an_idle_bench_is_five_lines_without_advice_or_an_empty_heading() -> None:
-    advised = {**IDLE, "mcp": {**IDLE["mcp"], "warning": "135 tools are listed."}}
+    warned = {**IDLE["mcp"], "warning": "135 tools are listed."}
+    advised = {**IDLE, "mcp": warned, "raw_scpi": "all"}
     assert list(glance(advised, KNOWN)) == [
         "bench, edged 1.0, up 3 h 12 min",
         "MCP: http://127.0.0.1:8767/mcp (1 session)",
@@ -88,6 +90,7 @@ def test_an_idle_bench_is_five_lines_without_advice_or_an_empty_heading() -> Non
         "ABSENT: nothing",
         "ADVICE:",
         "  135 tools are listed.",
+        "  send_scpi is held to no limit of a profile; `RAW_SCPI: known` changes that",
     ]
 
 
