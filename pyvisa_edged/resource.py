@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import time
 from collections.abc import Mapping
@@ -308,10 +307,10 @@ def _block_end(answer: bytes) -> int:
 def _spelled(data: bytes) -> dict[str, str]:
     if data.isascii():
         return {"text": data.decode("ascii")}
-    return {"base64": base64.b64encode(data).decode("ascii")}
+    return {"hex": data.hex()}
 
 
 def _bytes(reply: Mapping[str, Any]) -> bytes:
     if "text" in reply:
         return str(reply["text"]).encode("ascii")
-    return base64.b64decode(reply["base64"]) if "base64" in reply else b""
+    return bytes.fromhex(reply.get("hex", ""))

@@ -6,6 +6,7 @@ Looks things up and judges nothing but whether they exist and fit together: what
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,7 @@ __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
 
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096
+_UNPRINTABLE: Final = re.compile(r"[^\t\x20-\x7e]")
 """Characters of one raw line; real instruments take a few hundred."""
 COMMON_READS: Final = frozenset({"*IDN?", "*STB?", "*ESR?", "*ESE?", "*SRE?", "*OPC?", "*OPT?"})
 """IEEE 488.2's questions that change nothing but what has been read."""
@@ -250,9 +252,9 @@ class Resolver:
 
 def _check_program(text: str, count: int) -> None:
     """Let pass what can be judged whole."""
-    bad = next((c for c in text if (ord(c) < 32 and c != "\t") or ord(c) >= 127), None)
+    bad = _UNPRINTABLE.search(text)
     if bad is not None or len(text) > MAX_LINE or count > MAX_MESSAGES:
-        what = f"the character {bad!r}" if bad is not None else f"{count} commands"
+        what = f"the character {bad.group()!r}" if bad is not None else f"{count} commands"
         raise Invalid(
             f"{text[:80]!r} was not sent: it holds {what} in {len(text)} characters, and a message "
             f"is at most {MAX_LINE} printable ones of ASCII and {MAX_MESSAGES} commands, its "
@@ -278,12 +280,13 @@ def _check_text(line: str) -> None:
             f"scpi_command has {len(line)} characters; {MAX_RAW_LINE} are allowed.",
             code=ErrorCode.BAD_SCPI,
         )
-    bad = next((c for c in line if (ord(c) < 32 and c != "\t") or ord(c) >= 127), None)
+    bad = _UNPRINTABLE.search(line)
     if bad is not None:
         raise Invalid(
-            f"scpi_command holds the character {bad!r}; one line of printable ASCII is allowed.",
+            f"scpi_command holds the character {bad.group()!r}; one line of printable ASCII is "
+            "allowed.",
             code=ErrorCode.BAD_SCPI,
-            data={"parameter": "scpi_command", "value": bad},
+            data={"parameter": "scpi_command", "value": bad.group()},
             remedy="Send one line, without a line end: the daemon adds it.",
         )
 

@@ -57,7 +57,7 @@ from edged.profiles.template import (
 )
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.errors import error_question
-from edged.scpi.line import Message, classify, is_query, messages, split_compound
+from edged.scpi.line import LONGEST_KEPT, Message, classify, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 
@@ -165,8 +165,7 @@ _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""
 
 MOST_KEPT: Final = 256
-LONGEST_KEPT: Final = 256
-"""Lines that were judged lately, and characters of one that is kept."""
+"""Lines that were judged lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from edged.protocol.jsonrpc import (
     BadMessage,
-    Base64Text,
     JsonObject,
     Request,
     RequestId,
     RpcCode,
+    VerbatimText,
     encode,
     encode_long,
     encode_text,
@@ -300,7 +300,7 @@ def tool_result(
         TypeError: ``data`` holds what is not JSON.
     """
     if isinstance(data, Mapping) and data.get("encoding") == "base64":
-        long = next((key for key, value in data.items() if type(value) is Base64Text), None)
+        long = next((key for key, value in data.items() if type(value) is VerbatimText), None)
         if long is not None:
             # A text of 10**8 characters is put in whole instead of being escaped three times.
             mark = secrets.token_hex(16)

@@ -32,7 +32,7 @@ from edged.profiles.answers import (
 )
 from edged.profiles.expr import LinearForm, compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
-from edged.protocol.jsonrpc import Base64Text
+from edged.protocol.jsonrpc import VerbatimText
 
 __all__ = [
     "DEFAULT_DECIMATED",
@@ -282,10 +282,10 @@ class LargePicture:
     samples: memoryview
 
 
-def as_base64(data: bytes | bytearray | memoryview) -> Base64Text:
+def as_base64(data: bytes | bytearray | memoryview) -> VerbatimText:
     """By pieces, as ``_samples`` says."""
     view = memoryview(data)
-    return Base64Text(
+    return VerbatimText(
         "".join(
             base64.b64encode(view[start : start + PIECE_BYTES]).decode("ascii")
             for start in range(0, len(view), PIECE_BYTES)

@@ -13,14 +13,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LineKind", "Message", "classify", "is_query", "messages", "split_compound"]
+__all__ = [
+    "LONGEST_KEPT",
+    "LineKind",
+    "Message",
+    "classify",
+    "is_query",
+    "messages",
+    "split_compound",
+]
 
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 _PARTS: Final = re.compile(r"[;\r\n]")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
 LONGEST_KEPT: Final = 256
-"""Characters of a line whose messages are remembered for a while."""
+"""Characters of a line of which it is remembered for a while what it is."""
 _AROUND_COLON: Final = re.compile(r" ?: ?")
 
 
@@ -81,12 +89,19 @@ def is_query(line: str) -> bool:
 
 def classify(line: str) -> LineKind:
     """Messages of a line, and whether some or all of them ask."""
+    return _kept_kind(line) if len(line) <= LONGEST_KEPT else _kind(line)
+
+
+def _kind(line: str) -> LineKind:
     asks = [message.is_query for message in messages(line)]
     return LineKind(
         parts=split_compound(line),
         is_query=any(asks),
         is_only_queries=bool(asks) and all(asks),
     )
+
+
+_kept_kind = functools.lru_cache(maxsize=512)(_kind)
 
 
 def messages(line: str) -> Iterable[Message]:

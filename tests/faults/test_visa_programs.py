@@ -163,7 +163,7 @@ async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
             {"session": "x", "text": "*IDN?"},
             {"session": number},
             {"session": number, "text": "é"},
-            {"session": number, "base64": "%%%"},
+            {"session": number, "hex": "%%%"},
             {"session": number, "text": "*IDN?", "timeout_ms": -1},
             {"session": number, "text": "*IDN?", "timeout_ms": "soon"},
             {"session": number, "text": "X #99"},

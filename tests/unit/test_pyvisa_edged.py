@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import base64
 import pickle
 import re
 import sys
@@ -95,7 +94,7 @@ def test_whatever_answers_that_is_no_bench_is_said_to_be_none(body: bytes) -> No
 
 
 class AnsweringWire:
-    """A bench that has these pieces of an answer, base64 as it sends them."""
+    """A bench that has these pieces of an answer, hex as it sends them."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = list(pieces)
@@ -103,8 +102,7 @@ class AnsweringWire:
     def call(self, _session: str, method: str, **_params: object) -> dict[str, object]:
         if method == "edged/visa.write":
             return {"count": 1, "asking": True}
-        piece = base64.b64encode(self.pieces.pop(0)).decode()
-        return {"base64": piece, "end": not self.pieces}
+        return {"hex": self.pieces.pop(0).hex(), "end": not self.pieces}
 
 
 def asked(*pieces: bytes) -> OpenResource:

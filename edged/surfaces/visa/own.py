@@ -8,13 +8,15 @@ each command from the root, so that none loses the path that it continued.
 from __future__ import annotations
 
 import enum
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from edged.profiles.model import Profile
 from edged.profiles.raw import asks as is_question
 from edged.scpi.errors import ErrorQuestion, error_question
-from edged.scpi.line import Message, messages
+from edged.scpi.line import LONGEST_KEPT, Message, messages
 from edged.scpi.program import ProgramMessage
 
 __all__ = ["Own", "Step", "asks", "steps_of"]
@@ -55,7 +57,7 @@ def asks(message: ProgramMessage, profile: Profile | None) -> bool:
     return is_plain and is_question(profile, message.text)
 
 
-def steps_of(message: ProgramMessage, error_query: str) -> list[Step]:
+def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
     """The steps of a message that asks for something of the program's own; empty: it does not.
 
     Args:
@@ -63,11 +65,16 @@ def steps_of(message: ProgramMessage, error_query: str) -> list[Step]:
     """
     if len(message.data) != len(message.text):
         # A block is in it; such a message sets something.
-        return []
-    units = list(messages(message.text))
+        return ()
+    text = message.text
+    return _kept(text, error_query) if len(text) <= LONGEST_KEPT else _steps(text, error_query)
+
+
+def _steps(text: str, error_query: str) -> Sequence[Step]:
+    units = list(messages(text))
     owns = [_own(unit, error_query) for unit in units]
     if not any(owns):
-        return []
+        return ()
     steps: list[Step] = []
     for unit, own in zip(units, owns, strict=True):
         text = f":{':'.join(unit.path)}:{unit.text}" if unit.path else unit.text
@@ -76,7 +83,11 @@ def steps_of(message: ProgramMessage, error_query: str) -> list[Step]:
             steps.append(Step(f"{last.text};{text}", None, last.asks or unit.is_query))
         else:
             steps.append(Step(text, own, unit.is_query))
-    return steps
+    return tuple(steps)
+
+
+_kept: Final = functools.lru_cache(maxsize=512)(_steps)
+"""Programs send the same few messages over and over."""
 
 
 def _own(unit: Message, error_query: str) -> Own | ErrorQuestion | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -345,7 +345,7 @@ class VisaSession:
             for message in messages:
                 await self._take(message)
 
-    def _steps(self, message: ProgramMessage) -> list[Step]:
+    def _steps(self, message: ProgramMessage) -> Sequence[Step]:
         return steps_of(message, self.instrument.connection.errors.query)
 
     def _drop_unread(self) -> None:
@@ -406,7 +406,7 @@ class VisaSession:
         if self.on_answer is not None:
             self.on_answer()
 
-    async def _take_apart(self, steps: list[Step]) -> None:
+    async def _take_apart(self, steps: Sequence[Step]) -> None:
         """A message that asks for something of its own."""
         answers = []
         for step in steps:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.protocol.jsonrpc import Base64Text, decode, encode, encode_long, quote
+from edged.protocol.jsonrpc import VerbatimText, decode, encode, encode_long, quote
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -41,9 +41,9 @@ def test_a_value_without_a_json_form_is_refused() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        {"y_data": Base64Text("QUJD")},
-        {"is_error": False, "result": {"a": [1], "y_data": Base64Text("QUJD"), "z": None}},
-        {"contents": [{"blob": Base64Text("QUJD")}, {"blob": Base64Text("")}, {"text": "x"}]},
+        {"y_data": VerbatimText("QUJD")},
+        {"is_error": False, "result": {"a": [1], "y_data": VerbatimText("QUJD"), "z": None}},
+        {"contents": [{"blob": VerbatimText("QUJD")}, {"blob": VerbatimText("")}, {"text": "x"}]},
         {"nothing": "long"},
         [],
         None,
@@ -55,4 +55,4 @@ def test_a_long_text_is_put_in_whole_and_the_rest_is_as_ever(value: object) -> N
 
 def test_nobody_looks_through_a_long_text() -> None:
     """It would stand on the event loop for a second; what were to be escaped shows it."""
-    assert encode_long({"blob": Base64Text('"')}) == b'{"blob":"""}'
+    assert encode_long({"blob": VerbatimText('"')}) == b'{"blob":"""}'

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.protocol.jsonrpc import BadMessage, Base64Text, Request, RpcCode
+from edged.protocol.jsonrpc import BadMessage, Request, RpcCode, VerbatimText
 from edged.protocol.results import (
     Server,
     ToolEntry,
@@ -220,7 +220,7 @@ def test_a_result_with_nan_is_never_sent() -> None:
 def test_a_long_base64_text_is_put_in_as_it_is(revision: Revision) -> None:
     samples = "AAECAw==" * 1000
     plain = {"y_length": 7, "encoding": "base64", "y_data": samples, "x_unit": '"s'}
-    spliced = {**plain, "y_data": Base64Text(samples)}
+    spliced = {**plain, "y_data": VerbatimText(samples)}
     assert tool_result(revision, SERVER, data=spliced) == tool_result(revision, SERVER, data=plain)
 
 
