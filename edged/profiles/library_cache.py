@@ -26,6 +26,7 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLibrary, pack, unpack
+from edged.yaml.tree import MapNode
 
 __all__ = ["load_cached_library", "warm"]
 
@@ -63,9 +64,11 @@ def warm(directory: Path) -> Path:
     Returns:
         The file that is found by every start which has this directory alone.
     """
+    from edged.profiles.loading import load_library
+
     place = directory / WARMED
     directories = (directory,)
-    _load_and_keep(directories, _key(directories), place)
+    _keep(_encoded(load_library(directories)), _key(directories), place)
     return place
 
 
@@ -73,9 +76,63 @@ def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> Prof
     # A start that finds a cache needs no YAML parser and none of the grammar.
     from edged.profiles.loading import load_library
 
-    data = _encoded(load_library(directories))
-    _write(cache, key + hashlib.sha256(data).digest() + data)
+    trees = _Trees(cache.with_name(f"{cache.name}.trees"))
+    data = _encoded(load_library(directories, trees.parse))
+    trees.keep()
+    _keep(data, key, cache)
     return _read(cache, key) or _decoded(data)
+
+
+def _keep(data: bytes, key: bytes, place: Path) -> None:
+    _write(place, key + hashlib.sha256(data).digest() + data)
+
+
+class _Trees:
+    """The trees of files as they were parsed last, by path and content.
+
+    Parsing is nine tenths of reading a profile. Who saves one profile waits for that one, however
+    many there are; what they say together is judged anew.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        self._before = self._read()
+        self._now: dict[bytes, bytes] = {}
+
+    def parse(self, text: str, path: Path) -> MapNode:
+        """See ``loading.parse_file``."""
+        from edged.profiles.loading import parse_file
+
+        digest = hashlib.sha256(f"{path}\n{text}".encode()).digest()
+        packed = self._before.get(digest)
+        root: MapNode
+        if packed is None:
+            root = parse_file(text, path)
+            packed = pack(root)
+        else:
+            root = unpack(packed)
+        self._now[digest] = packed
+        return root
+
+    def keep(self) -> None:
+        """Write those that were asked for, where they are others than before."""
+        if self._now.keys() != self._before.keys():
+            _keep(pack(self._now), _code_key(), self._place)
+
+    def _read(self) -> dict[bytes, bytes]:
+        key = _code_key()
+        size = hashlib.sha256().digest_size
+        try:
+            if not self._place.is_file() or self._place.stat().st_size > MAX_CACHE_BYTES:
+                return {}
+            found = self._place.read_bytes()
+            digest, data = found[len(key) : len(key) + size], found[len(key) + size :]
+            if not found.startswith(key) or hashlib.sha256(data).digest() != digest:
+                return {}
+            trees: dict[bytes, bytes] = unpack(data)
+        except Exception:  # noqa: BLE001 - as in _read below
+            return {}
+        return trees
 
 
 def _encoded(library: ProfileLibrary) -> bytes:
@@ -106,15 +163,20 @@ def _library(index: bytes, packed: Callable[[int, int], Packed]) -> ProfileLibra
 
 def _key(directories: Sequence[Path]) -> bytes:
     """A digest of every file that reading would look at, and of the code that would read it."""
-    digest = hashlib.sha256(FORMAT)
-    for path in sorted(file for code in CODE for file in PACKAGE.glob(code)):
-        digest.update(f"{path.name}\n".encode())
-        digest.update(_digest_of(path))
+    digest = hashlib.sha256(_code_key())
     for directory in directories:
         digest.update(f"{directory}\n".encode())
         for path in _files(directory):
             digest.update(f"{path.name}\n".encode())
             digest.update(_digest_of(path))
+    return digest.digest()
+
+
+def _code_key() -> bytes:
+    digest = hashlib.sha256(FORMAT)
+    for path in sorted(file for code in CODE for file in PACKAGE.glob(code)):
+        digest.update(f"{path.name}\n".encode())
+        digest.update(_digest_of(path))
     return digest.digest()
 
 

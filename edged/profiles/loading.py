@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -35,10 +35,13 @@ __all__ = [
     "load_library",
     "load_profile",
     "merge",
+    "parse_file",
     "parse_profile",
     "resolved_text",
     "yaml_text",
 ]
+
+Parse = Callable[[str, Path], MapNode]
 
 _OWN: Final = frozenset(key.name for key in PROFILE.keys.values() if key.is_own)
 """What says which instrument this is: never inherited."""
@@ -135,7 +138,7 @@ def load_profile(path: Path) -> Profile:
     Raises:
         Invalid: unreadable or breaking a rule; ``data`` has path, line and column.
     """
-    return _resolved(_parse(read_file(path), path), path, _Beside(path.parent))
+    return _resolved(parse_file(read_file(path), path), path, _Beside(path.parent))
 
 
 def parse_profile(text: str, path: str = "profile.yaml") -> Profile:
@@ -144,7 +147,7 @@ def parse_profile(text: str, path: str = "profile.yaml") -> Profile:
     Raises:
         Invalid: as ``load_profile``.
     """
-    return _resolved(_parse(text, Path(path)), Path(path), {})
+    return _resolved(parse_file(text, Path(path)), Path(path), {})
 
 
 def resolved_text(path: Path) -> str:
@@ -153,16 +156,20 @@ def resolved_text(path: Path) -> str:
     Raises:
         Invalid: as ``load_profile``.
     """
-    root = _parse(read_file(path), path)
+    root = parse_file(read_file(path), path)
     return yaml_text(_merged(root, _Beside(path.parent)), str(path))
 
 
-def load_library(directories: Sequence[Path]) -> ProfileLibrary:
-    """Every ``*.yaml`` of these directories; a missing one is passed over. Never raises."""
+def load_library(directories: Sequence[Path], parse: Parse | None = None) -> ProfileLibrary:
+    """Every ``*.yaml`` of these directories; a missing one is passed over. Never raises.
+
+    Args:
+        parse: ``parse_file``, or what gives the same.
+    """
     complaints: list[Complaint] = []
     sources: dict[str, _Source] = {}
     for directory in directories:
-        _read_directory(directory, sources, complaints)
+        _read_directory(directory, sources, complaints, parse or parse_file)
     roots = {key: source.root for key, source in sources.items()}
     profiles: dict[str, Profile] = {}
     for key, source in sources.items():
@@ -179,18 +186,23 @@ class _Source:
     path: Path
 
 
-def _parse(text: str, path: Path) -> MapNode:
+def parse_file(text: str, path: Path) -> MapNode:
+    """The tree of a profile's text.
+
+    Raises:
+        Invalid: it is no YAML, or no mapping.
+    """
     return map_of(parse_yaml(text, str(path)), "A profile")
 
 
 def _read_directory(
-    directory: Path, sources: dict[str, _Source], complaints: list[Complaint]
+    directory: Path, sources: dict[str, _Source], complaints: list[Complaint], parse: Parse
 ) -> None:
     """Adds a directory's files to ``sources``, over those of earlier directories."""
     seen: dict[str, Path] = {}
     for path in _files(directory, complaints):
         try:
-            root = _parse(read_file(path), path)
+            root = parse(read_file(path), path)
             key = _key_of(root)
             if key in seen:
                 mark = root.keys["profile_key"].mark
@@ -242,7 +254,7 @@ class _Beside(dict[str, MapNode]):
         for suffix in _SUFFIXES:
             path = self._directory / f"{key}{suffix}"
             if key.isidentifier() and path.exists():
-                return _parse(read_file(path), path)
+                return parse_file(read_file(path), path)
         raise KeyError(key)
 
 

@@ -69,6 +69,53 @@ def test_a_changed_added_or_removed_file_is_read_anew(directory: Path, tmp_path:
     assert load_cached_library([directory], cache).profiles == {}
 
 
+def test_of_many_files_only_the_one_that_changed_is_parsed(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "profiles.cache"
+    other = PROFILE.replace("toy_supply", "other_supply")
+    (directory / "other_supply.yaml").write_text(other)
+    load_cached_library([directory], cache)
+    parsed: list[str] = []
+    parse = loader.parse_file
+
+    def seen(text: str, path: Path) -> object:
+        parsed.append(path.name)
+        return parse(text, path)
+
+    monkeypatch.setattr(loader, "parse_file", seen)
+    (directory / "other_supply.yaml").write_text(other.replace("max: 30", "max: 20"))
+    again = load_cached_library([directory], cache)
+    assert parsed == ["other_supply.yaml"]
+    assert again == load_library([directory])
+    # And whoever extends what has changed changes with it.
+    child = (
+        "format: 1\nprofile_key: child\nmodel: C1\nextends: other_supply\nmatch: {idn: 'c,c1'}\n"
+    )
+    (directory / "child.yaml").write_text(child)
+    load_cached_library([directory], cache)
+    (directory / "other_supply.yaml").write_text(other.replace("max: 30", "max: 10"))
+    parsed.clear()
+    found = load_cached_library([directory], cache)
+    assert parsed == ["other_supply.yaml"]
+    assert found.profiles["child"].commands["set_voltage"].parameters["voltage"].max == 10
+    # The same text under another name is another file: complaints say where.
+    (directory / "broken.yaml").rename(directory / "worse.yaml")
+    moved = load_cached_library([directory], cache)
+    assert {complaint.path for complaint in moved.complaints} == {str(directory / "worse.yaml")}
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"\x00" * 80])
+def test_damaged_trees_are_as_good_as_none(directory: Path, tmp_path: Path, damage: bytes) -> None:
+    cache = tmp_path / "profiles.cache"
+    load_cached_library([directory], cache)
+    trees = tmp_path / "profiles.cache.trees"
+    assert trees.exists()
+    trees.write_bytes(damage and trees.read_bytes()[:64] + damage)
+    (directory / "broken.yaml").unlink()
+    assert load_cached_library([directory], cache) == load_library([directory])
+
+
 @pytest.mark.parametrize("cut", [0, 10, 32, 40, 200])
 def test_a_damaged_cache_is_as_good_as_none(directory: Path, tmp_path: Path, cut: int) -> None:
     cache = tmp_path / "profiles.cache"
