@@ -46,9 +46,10 @@ from edged.profiles.format.fields import (
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
-from edged.profiles.model import Bound, Mark, Parameter, Profile
+from edged.profiles.model import Bound, Command, Mark, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
-from edged.profiles.template import own_bound, tighter
+from edged.profiles.raw import identify, means_another_unit
+from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = [
@@ -124,7 +125,8 @@ def unlimited(rules: UnitRules, profile: Profile) -> Iterator[str]:
 
     Many instruments set one thing by several commands (a voltage alone, or with the current). The
     file limits commands, so each wants its own entry. Told are commands that write, with a number
-    of the same name and unit that may go further.
+    of the same name and unit that may go further; not those that send the limited command's own
+    line, to which its limit holds.
     """
     for command, limits in rules.limits.items():
         for name, bound in limits.items():
@@ -136,8 +138,41 @@ def unlimited(rules: UnitRules, profile: Profile) -> Iterator[str]:
                 is_bounded = name in rules.limits.get(other.name, {}) or other.name in rules.deny
                 if found is None or other.is_query or other.is_safe or is_bounded:
                     continue
-                if found.unit == limited.unit and _goes_further(own_bound(found), bound):
+                is_same = found.unit == limited.unit and not _sends(profile, other, name, command)
+                if is_same and _goes_further(own_bound(found), bound):
                     yield f"{other.name}.{name}"
+
+
+def _sends(profile: Profile, command: Command, name: str, limited: str) -> bool:
+    """Whether it sets its parameter by a line of the limited command: some values tell."""
+    values = {key: _some_value(one) for key, one in command.parameters.items()}
+    for template in command.scpi:
+        if not any(
+            isinstance(part, Hole) and part.name == name for part in parse_template(template)
+        ):
+            continue
+        with contextlib.suppress(Invalid):
+            for part in identify(profile, render(template, command.parameters, values)):
+                for match in part.matches:
+                    is_it = match.command.name == limited
+                    if is_it and not means_another_unit(command, template, match.command):
+                        return True
+    return False
+
+
+def _some_value(parameter: Parameter) -> Scalar:
+    bound = own_bound(parameter)
+    match parameter.type:
+        case ParameterType.BOOL:
+            return True
+        case ParameterType.ENUM:
+            return (bound.options or parameter.options)[0]
+        case ParameterType.STRING:
+            return "A"
+        case ParameterType.INT:
+            return int(bound.min if bound.min is not None else bound.max or 0)
+        case _:
+            return float(bound.min if bound.min is not None else bound.max or 0.0)
 
 
 def _goes_further(own: Bound, limit: Bound) -> bool:

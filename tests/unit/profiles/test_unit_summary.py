@@ -34,13 +34,20 @@ def test_limits_stand_beside_what_the_profile_allows() -> None:
 
 
 def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
+    text = "format: 1\nSMU:\n  limits: {source_voltage: {voltage: {max: 12}}}\n"
+    rules = parse_bench(text, "bench.yaml", LIBRARY).units["SMU"]
+    profile = LIBRARY.profiles["keithley_2450"]
+    told = unit_summary(rules, profile, "all")["unlimited"]
+    assert told == ["set_voltage.voltage", "set_high_voltage.voltage"]
+    more = text.replace("}}}", "}}, set_voltage: {voltage: {max: 12}}}\n  deny: [set_high_voltage]")
+    rules = parse_bench(more, "bench.yaml", LIBRARY).units["SMU"]
+    assert unit_summary(rules, profile, "all")["unlimited"] == []
+
+
+def test_what_sends_the_limited_line_itself_is_limited_by_it() -> None:
+    # set_voltage_and_current sends set_voltage's line, and is refused above its limit.
     rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
     profile = LIBRARY.profiles["rigol_dp832"]
-    assert unit_summary(rules, profile, "all")["unlimited"] == ["set_voltage_and_current.voltage"]
-    more = FILE.replace(
-        "    output_on", "    set_voltage_and_current: {voltage: {max: 12}}\n    output_on"
-    )
-    rules = parse_bench(more, "bench.yaml", LIBRARY).units["PSU"]
     assert unit_summary(rules, profile, "all")["unlimited"] == []
 
 
