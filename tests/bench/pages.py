@@ -83,14 +83,17 @@ WIDTH: Final = 88
 """Characters of a line that a page of the site shows."""
 VARYING: Final = re.compile(
     r"""\S*/(?=runs/\d{4}-)   # where recordings lie
-    | \b(?:ask|sweep|seq|stream|mcp|run|lease|act)-[0-9a-f]{4,}(?:-\d+)?\b   # an id
+    | \blease-[\w-]{22}(?![\w-])   # an id
+    | \b(?:ask|sweep|seq|stream|mcp|run|lease|act)-[0-9a-f]{4,}(?:-\d+)?\b
     | \b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?   # a date or time
     | \b\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?\b
     | [-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?   # a number
     """,
     re.VERBOSE,
 )
-ID: Final = re.compile(r"\b(ask|sweep|seq|stream|mcp)-[0-9a-f]{4,}(?:-\d+)?\b")
+ID: Final = re.compile(
+    r"\b(ask|lease|sweep|seq|stream|mcp)-(?:[\w-]{22}(?![\w-])|[0-9a-f]{4,}(?:-\d+)?\b)"
+)
 SPACE: Final = re.compile(r"[\s─-]+")
 """White space, and the lines that tables are ruled with."""
 ANY_LINES: Final = "…"

@@ -38,6 +38,7 @@ RUN_HERE = {
     "notebooks.md": 0,
     "page.md": 0,
     "relay.md": 0,
+    "sharing.md": 6,
     "streams.md": 0,
     "sweeps.md": 0,
     "troubleshoot.md": 0,
