@@ -55,7 +55,7 @@ from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
 from edged.scpi.line import messages
 
-__all__ = ["Policy"]
+__all__ = ["Policy", "beyond_profile"]
 
 WITH_PARAMETERS: Final = RunCommand | RunSequence | StartStream | CallWrapper
 
@@ -236,6 +236,15 @@ class Policy:
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
+
+
+def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> str:
+    """Why the profile would not let a message pass that no limit is held to; empty: it would."""
+    try:
+        _check_message(_Raw(rules, part, checks, is_known=True), part, part.matches)
+    except (Invalid, Refused) as no:
+        return no.message
+    return ""
 
 
 def _check_approved(action: Action, target: Target) -> None:

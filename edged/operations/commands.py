@@ -23,6 +23,7 @@ from edged.commands.freshness import MEASUREMENT, Acquisitions, notes_of
 from edged.commands.memory import Memory, Remembering, Writing
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
+from edged.commands.policy import beyond_profile
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
 from edged.commands.run import CommandJob, ProgramJob, RawJob, at_one_meeting
@@ -49,7 +50,7 @@ from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
-from edged.profiles.raw import asks
+from edged.profiles.raw import RawPart, asks
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.line import messages
 
@@ -329,16 +330,13 @@ class CommandOperations:
 
     def rehearse_raw(self, action: SendScpi, target: Target, rehearsal: Rehearsal) -> None:
         """What ``send_scpi`` would say."""
+        instrument = target.aimed_instrument()
         for part in target.parts:
-            names = ", ".join(match.command.name for match in part.matches)
-            # Nobody knows what it does, or whether it is answered; or nobody has looked how much.
-            is_judged = bool(names) and (part.is_query or not target.is_unlimited)
-            is_ok = True if is_judged else None
-            rehearsal.check(part.text, names or "the profile does not know it", is_ok=is_ok)
+            self._rehearse_part(part, target, rehearsal)
         if target.is_unlimited and not all(m.is_query for m in messages(action.scpi)):
             rehearsal.check("the profile's limits", UNCHECKED, is_ok=None)
         job = RawJob(
-            target.aimed_instrument(),
+            instrument,
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
@@ -347,6 +345,23 @@ class CommandOperations:
         )
         rehearsal.set_going(action, target)
         rehearsal.say(job.would_say())
+
+    def _rehearse_part(self, part: RawPart, target: Target, rehearsal: Rehearsal) -> None:
+        """What one message of a raw line is, and what the profile would say of it."""
+        instrument, checks = target.aimed_instrument(), target.profile_checks
+        names = ", ".join(match.command.name for match in part.matches)
+        # Nobody knows what it does, or whether it is answered; or nobody holds it to a limit.
+        is_judged = bool(names) and (part.is_query or not target.is_unlimited)
+        known = names or "the profile does not know it"
+        rehearsal.check(part.text, known, is_ok=True if is_judged else None)
+        if names and checks is not None and not is_judged:
+            beyond = beyond_profile(part, instrument.rules, checks)
+            if beyond:
+                rehearsal.check(f"{part.text} as the profile has it", beyond, is_ok=None)
+        for match in () if part.is_query else part.matches:
+            for values in match.readings[:1]:
+                for state in self.memory.outputs(instrument, match.command, values):
+                    rehearsal.check(f"{state} now", "as far as this daemon knows", is_ok=None)
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)

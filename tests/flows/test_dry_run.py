@@ -265,6 +265,8 @@ async def test_a_raw_line_that_no_limit_is_held_to_is_not_called_good(
     rows = {check["what"]: (check["is_ok"], check["bound"]) for check in told["checks"]}
     is_ok, commands = rows[line]
     assert (is_ok, "set_voltage" in commands) == (None, True)
+    _, beyond = rows[f"{line} as the profile has it"]
+    assert "999 V" in beyond
     is_ok, bound = rows["the profile's limits"]
     assert is_ok is None
     assert bound.startswith("not checked for raw lines")
