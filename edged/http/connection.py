@@ -26,6 +26,7 @@ from aiohttp.http import HttpRequestParser, RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from edged.clock import Clock
+from edged.http.accepting import limit_reads
 from edged.protocol.http_rules import Rejected, rejection
 
 if TYPE_CHECKING:
@@ -126,7 +127,6 @@ class ConnectionOwner(Protocol):
         clock: for bounds.
         loop: on which the connection lives.
         flow: what the parser's streams ask to pause.
-        received: into which the connections read, one at a time.
         max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
         takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
@@ -138,7 +138,6 @@ class ConnectionOwner(Protocol):
     clock: Clock
     loop: asyncio.AbstractEventLoop
     flow: BaseProtocol
-    received: memoryview
     max_field_bytes: int
     answers_half_closed: bool
     takes_upgrade: Callable[[bytes], bool]
@@ -153,10 +152,8 @@ class ConnectionOwner(Protocol):
         ...
 
 
-class HttpConnection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.Protocol):
     """See the module.
-
-    Buffered, because what asyncio reads into otherwise is mapped and unmapped for each read.
 
     Args:
         server: whose connection it is.
@@ -273,6 +270,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """It is open."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self.transport = transport
+        limit_reads(transport)
         name = transport.get_extra_info("peername")
         self.peer = str(name[0]) if isinstance(name, tuple) and name else ""
         self._server.opened(self)
@@ -293,13 +291,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if on_closed is not None:
             on_closed()
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
-        """Where to read into; ``buffer_updated`` follows in the same breath."""
-        return self._server.received
-
-    def buffer_updated(self, nbytes: int) -> None:
+    def data_received(self, data: bytes) -> None:
         """Bytes have come."""
-        data = bytes(self._server.received[:nbytes])
         if self._is_upgraded and self._taker is not None:
             self._taker.body_received(data)
             return

@@ -24,7 +24,6 @@ __all__ = ["HttpServer", "Listener", "no_upgrade"]
 LOOK_EVERY_S: Final = 1.0
 """How much later than its bound a slow sender may be cut."""
 ABORTED_WITHIN_S: Final = 1.0
-READ_BYTES: Final = 65_536
 
 
 def no_upgrade(_head: bytes) -> bool:
@@ -59,7 +58,7 @@ class HttpServer:
         connections: those that are open.
         loop: on which they live.
         is_stopping: no connection takes another request.
-        flow, received: see there.
+        flow: see there.
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class HttpServer:
         self.connections: set[HttpConnection] = set()
         self.loop = asyncio.get_running_loop()
         self.flow: BaseProtocol = _NoFlow(self.loop)
-        self.received = memoryview(bytearray(READ_BYTES))
         self.is_stopping = False
         self._is_empty = asyncio.Event()
 
@@ -261,7 +259,7 @@ class Listener:
             self._server = None
 
     async def _welcome(self, accepted: socket.socket, server: HttpServer) -> None:
-        factory: Callable[[], asyncio.BaseProtocol] = server
+        factory: Callable[[], asyncio.Protocol] = server
         if len(server.connections) >= self._max_connections:
             if len(self._turned_away) >= MAX_TURNED_AWAY:
                 accepted.close()

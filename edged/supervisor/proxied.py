@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from edged.http.accepting import limit_reads
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
 from edged.supervisor.http_framing import BadFramingError, Framer
@@ -159,6 +160,7 @@ class CarriedConnection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
+        limit_reads(transport)
         host, port = peer_of(transport)
         refused = self._board.opened(self, host, port)
         self.head_since_s = self._board.now()
@@ -407,6 +409,7 @@ class EngineSide(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - narrows the stub's type
         self._transport = transport
         transport.set_write_buffer_limits(high=HIGH_WATER)
+        limit_reads(transport)
         self._client.engine_made(self)
 
     def data_received(self, data: bytes) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import socket
 
+from edged.http.accepting import READ_BYTES, limit_reads
 from tests.bench.accepting import Accepting
 
 
@@ -46,3 +47,29 @@ async def test_what_goes_wrong_in_a_connection_is_told_at_once_and_not_by_the_co
                 await asyncio.sleep(0)
     accepting.close()
     assert [str(error) for error in told] == ["of this connection"]
+
+
+async def test_a_connection_reads_less_at_once_than_asyncio_would() -> None:
+    pieces: list[int] = []
+    done = asyncio.Event()
+
+    class Reader(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            limit_reads(transport)
+
+        def data_received(self, data: bytes) -> None:
+            pieces.append(len(data))
+            if sum(pieces) == 100_000:
+                done.set()
+
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.sendall(bytes(100_000))
+        with ours:
+            theirs.setblocking(False)
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.connect_accepted_socket(Reader, theirs)
+            async with asyncio.timeout(10):
+                await done.wait()
+            transport.close()
+    assert max(pieces) == READ_BYTES

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Final, Protocol
 
-from edged.http.accepting import keep_alive
+from edged.http.accepting import keep_alive, limit_reads
 from edged.protocol.hislip import (
     FatalCode,
     HislipFatal,
@@ -75,6 +75,7 @@ class HislipConnection(asyncio.Protocol):
         name = transport.get_extra_info("peername") or ("", 0)
         self.remote, self.peer_port = str(name[0]), int(name[1])
         keep_alive(transport.get_extra_info("socket"))
+        limit_reads(transport)
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
