@@ -476,6 +476,14 @@ def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: LintPlace) -
         if not command.sweep.abort and not profile.abort:
             yield place.error(path, f"{command.name} can be swept but nothing aborts it.")
         swept = command.parameters[command.sweep.parameter]
+        read = profile.commands.get(command.sweep.readback or "")
+        unit = getattr(read.returns, "unit", "") if read is not None else ""
+        if unit and swept.unit and unit != swept.unit:
+            message = (
+                f"{command.name} sweeps {swept.name} in {swept.unit}, and its readback "
+                f"{command.sweep.readback} answers in {unit}."
+            )
+            yield place.warning(path, message, "A sweep measures by it the value that it sets.")
         if swept.min is None or swept.max is None:
             message = f"{command.name} sweeps {swept.name}, which has no min and max."
             yield place.error(path, message)

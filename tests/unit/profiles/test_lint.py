@@ -77,6 +77,7 @@ def test_a_clean_profile_has_no_findings() -> None:
         (', scpi: "OUTP OFF"', ', scpi: "OUTP 1"', 18, "is safe, but"),
         (", readback: get_v", "", 15, "no readback"),
         (", unit: V}}\n    sweep", "}}\n    sweep", 14, "no unit"),
+        ("type: float, unit: V}}\n  on", "type: float, unit: mW}}\n  on", 15, "answers in mW"),
         ("min: 0, max: 9", "min: 0", 14, "limited on both sides"),
         ("{v: {", "{w: {type: int}, v: {", 14, "nothing uses"),
         ("description: Set it.", "essential: false", 11, "not described"),
