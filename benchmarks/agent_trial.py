@@ -1,4 +1,4 @@
-"""A trial of the endpoint by agents who know its URL and nothing else (tasks: docs/agents.md).
+"""A trial of the endpoint by agents who know its URL and nothing else (tasks: docs/agent-trial.md).
 
 ``bench`` starts twelve simulated instruments with a night behind them (somebody's data, somebody's
 changes, one meter that has gone silent) and prints the URL. ``call`` sends one JSON-RPC request and
