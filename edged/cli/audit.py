@@ -88,7 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--output", type=Path, metavar="FILE", help="(standard output)")
     for verb in (listing, export):
         verb.add_argument("--instrument", default="", help="its id or alias")
-        verb.add_argument("--caller", default="", help="session, address, subject, route or run")
+        verb.add_argument(
+            "--caller", default="", help="client, session, address, subject, route or run"
+        )
         verb.add_argument("--tool", default="", help="only this tool or method")
         verb.add_argument("--outcome", choices=("ok", "dry_run", "refused", "failed"), default="")
         for flag in ("--since", "--until"):

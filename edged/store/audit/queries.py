@@ -52,8 +52,8 @@ class AuditFilter:
 
     Attributes:
         since_ms, until_ms: Unix epoch milliseconds, both ends included.
-        caller: a session id, a remote address (with or without port), a subject, a client, a route,
-            or the id of a sweep, stream or sequence.
+        caller: a session id, a remote address (with or without port), a subject, a client (with or
+            without its version), a route, or the id of a sweep, stream or sequence.
         after: rows with a greater number, from there on; for paging and following.
     """
 
@@ -169,10 +169,10 @@ def _conditions(wanted: AuditFilter) -> tuple[list[str], Bound]:
     if wanted.caller:
         conditions.append(
             "(? IN (session, remote, subject, client, route, on_behalf_of)"
-            " OR substr(remote, 1, length(?)) = ?)"
+            " OR substr(remote, 1, length(?)) = ? OR substr(client, 1, length(?)) = ?)"
         )
-        with_port = f"{wanted.caller}:"
-        bound.extend((wanted.caller, with_port, with_port))
+        with_port, with_version = f"{wanted.caller}:", f"{wanted.caller} "
+        bound.extend((wanted.caller, with_port, with_port, with_version, with_version))
     return conditions, bound
 
 

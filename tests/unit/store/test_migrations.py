@@ -79,6 +79,8 @@ async def test_rows_from_before_clients_stay_in_the_chain_and_new_ones_bring_the
         assert [row.client for row in rows[-2:]] == ["claude-code 2.1"] * 2
         assert {row.client for row in rows[:-2]} == {""}
         assert await store.audit.list(AuditFilter(caller="claude-code 2.1")) == rows[-2:]
+        assert await store.audit.list(AuditFilter(caller="claude-code")) == rows[-2:]
+        assert await store.audit.list(AuditFilter(caller="claude")) == []
         assert (await store.audit.verify()).is_intact
     for change in ("client = 'somebody'", "client = ''"):
         with contextlib.closing(sqlite3.connect(old)) as connection:
