@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from edged.errors import Failed, NotFound
-from edged.runs.recordings.figures import MOST_LINES, MOST_STRETCHES, run_figure, table_figure
+from edged.errors import Failed, Invalid, NotFound
+from edged.runs.recordings.figures import (
+    MOST_LINES,
+    MOST_STRETCHES,
+    PlotWish,
+    run_figure,
+    table_figure,
+)
 from edged.runs.recordings.formats import archive_bytes, member_bytes, npy_bytes, read_npy
 
 
@@ -56,11 +62,51 @@ def test_where_a_recording_has_the_monotonic_clock_wall_time_is_no_axis() -> Non
     assert list(line.x) == [0.0, 1.5]
 
 
-def recording(root: Path, columns: list[tuple[str, str]], rows: list[list[object]]) -> Path:
+@pytest.mark.parametrize(
+    ("wish", "parameter"), [(PlotWish(x="voltage"), "x"), (PlotWish(y=("current",)), "y")]
+)
+def test_a_column_that_is_not_there_is_told_by_the_parameter_that_named_it(
+    wish: PlotWish, parameter: str
+) -> None:
+    with pytest.raises(Invalid, match="There is no column") as unknown:
+        table_figure("s", [("t", "s"), ("v", "V")], [], wish)
+    assert unknown.value.data["parameter"] == parameter
+
+
+@pytest.mark.parametrize(
+    ("names", "over"),
+    [
+        (("set_V", "current_A", "limited"), "set_V"),
+        (("number", "set_V", "current_A"), "set_V"),
+        (("frequency_Hz", "r_V"), "frequency_Hz"),
+        (("channel",), "time"),
+    ],
+)
+def test_a_sequence_is_drawn_over_what_it_set_else_over_its_first_column(
+    tmp_path: Path, names: tuple[str, ...], over: str
+) -> None:
+    columns = [*((name, "") for name in names), ("elapsed_s", "s")]
+    rows: list[list[object]] = [[float(n) for n in range(len(columns))]]
+    recording(tmp_path, columns, rows, kind="sequence")
+    assert run_figure(tmp_path, "mcp-1").x_label == over
+    assert run_figure(tmp_path, "mcp-1", PlotWish(y=(names[0],))).x_label in {"time", "set_V"}
+    assert run_figure(tmp_path, "mcp-1", PlotWish(x="elapsed_s")).x_label == "time"
+
+
+def test_a_recording_without_rows_is_refused(tmp_path: Path) -> None:
+    recording(tmp_path, [("set_V", "")], [], kind="sequence")
+    with pytest.raises(Invalid, match="mcp-1 has no rows, so there is nothing to draw"):
+        run_figure(tmp_path, "mcp-1")
+
+
+def recording(
+    root: Path, columns: list[tuple[str, str]], rows: list[list[object]], kind: str = "stream"
+) -> Path:
     directory = root / "2026-11-21" / "mcp-1"
     directory.mkdir(parents=True)
     told = [{"name": name, "unit": unit} for name, unit in columns]
     meta = {"run_id": "mcp-1", "command_name": "m", "instrument_id": "i", "columns": told}
+    meta["kind"] = kind
     (directory / "meta.json").write_text(json.dumps(meta))
     with (directory / "data.csv").open("w", newline="") as file:
         csv.writer(file).writerows([[name for name, _ in columns], *rows])
