@@ -180,7 +180,8 @@ class RunOperations:
         statistics = page["statistics"] or {}
         meta = page["meta"]
         state, reason, error = _state_of(meta, now, is_open=recording is not None)
-        notes = (meta.get("summary") or {}).get("notes") if now is None else now.notes
+        summary = meta.get("summary") or {}
+        notes = summary.get("notes") if now is None else now.notes
         columns, rows, total = page["columns"], page["rows"], page["total_rows"]
         told = {
             "run_id": run_id,
@@ -197,6 +198,8 @@ class RunOperations:
             "error": error or None,
             "notes": list(notes or ()),
         }
+        if meta.get("kind") == RunKind.SEQUENCE:
+            told["result"] = (summary.get("result") if now is None else now.result) or None
         if "rows" not in asked:
             told["rows"] = rows = fitting(rows, {**told, "rows": []})
         following = wish.first + len(rows) * wish.every
@@ -258,6 +261,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "reason": now.reason or None,
         "error": f"{now.error} {missing}".strip() or None,
         "notes": list(now.notes),
+        **({"result": now.result or None} if now.head.kind is RunKind.SEQUENCE else {}),
     }
 
 
