@@ -95,7 +95,7 @@ def _text_beside(outcome: Outcome) -> str | None:
     match outcome.data:
         case str(line):
             return line
-        case {"data": {"image": _, **told}, **rest}:
+        case {"data": {"image": _, "encoding": _, **told}, **rest}:
             return encode_text({**rest, "data": told})
         case _:
             return None
