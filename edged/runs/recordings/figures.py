@@ -49,7 +49,7 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
     step = waveform.x_increment * size
     line = Curve(
         label="",
-        x=[short(index * step) for index in range(len(lows))],
+        x=[_place(waveform.x_first + index * step) for index in range(len(lows))],
         low=lows,
         high=highs if size > 1 else None,
     )
@@ -59,6 +59,11 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
         x_unit=waveform.x_unit,
         panels=(Panel(label="", unit=waveform.y_unit, lines=(line,)),),
     )
+
+
+def _place(x: float) -> float | None:
+    """With more digits than ``short``: a narrow span may begin far from 0."""
+    return float(f"{x:.12g}") if math.isfinite(x) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed, Invalid, NotFound
+from edged.runs.points import Waveform
 from edged.runs.recordings.figures import (
     MOST_LINES,
     MOST_STRETCHES,
     PlotWish,
     run_figure,
     table_figure,
+    waveform_figure,
 )
 from edged.runs.recordings.formats import archive_bytes, member_bytes, npy_bytes, read_npy
 
@@ -40,6 +42,30 @@ def test_a_sweep_that_only_sets_is_drawn_over_time_and_a_day_in_hours() -> None:
     figure = table_figure("s", [("timestamp_ms", "ms"), ("value", "V")], stamps)
     assert figure.x_unit == "h"
     assert figure.panels[0].lines[0].x == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("preamble", "increment", "places"),
+    [
+        ({"x_origin": -0.006}, 1e-5, [-0.006, -0.00599]),
+        ({"start": 2.4e9, "stop": 2.4e9 + 1}, 1.0, [2_400_000_000.0, 2_400_000_001.0]),
+        ({"x_origin": "none"}, 0.5, [0.0, 0.5]),
+        ({}, 0.5, [0.0, 0.5]),
+    ],
+)
+def test_a_waveform_is_drawn_from_where_its_instrument_says_that_it_begins(
+    preamble: dict[str, float | str], increment: float, places: list[float]
+) -> None:
+    waveform = Waveform(
+        type_code="f",
+        samples=array("f", [1.0, 2.0]).tobytes(),
+        x_unit="s",
+        y_unit="V",
+        x_increment=increment,
+        preamble=preamble,
+    )
+    (line,) = waveform_figure(waveform, "trace").panels[0].lines
+    assert line.x == places
 
 
 def test_long_tables_keep_their_extremes_and_wide_ones_say_what_is_left_out() -> None:
