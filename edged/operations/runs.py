@@ -187,6 +187,7 @@ class RunOperations:
             "run_id": run_id,
             "kind": meta.get("kind"),
             "parameters": meta.get("parameters"),
+            **_result(meta.get("kind"), summary.get("result") if now is None else now.result),
             "columns": columns,
             "units": page["units"],
             "rows": rows,
@@ -198,8 +199,6 @@ class RunOperations:
             "error": error or None,
             "notes": list(notes or ()),
         }
-        if meta.get("kind") == RunKind.SEQUENCE:
-            told["result"] = (summary.get("result") if now is None else now.result) or None
         if "rows" not in asked:
             told["rows"] = rows = fitting(rows, {**told, "rows": []})
         following = wish.first + len(rows) * wish.every
@@ -244,6 +243,11 @@ def _unrecorded(now: RunNow) -> dict[str, Any]:
     }
 
 
+def _result(kind: str | None, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """{result} of a sequence, null until it has one; nothing of others."""
+    return {"result": result or None} if kind == RunKind.SEQUENCE else {}
+
+
 def _without_rows(now: RunNow) -> dict[str, Any]:
     """One that has no recording: its first row has not come, or the recording was refused."""
     missing = f"Its {now.rows} rows were not recorded." if now.rows else ""
@@ -251,6 +255,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "run_id": now.head.run_id,
         "kind": now.head.kind.value,
         "parameters": dict(now.head.parameters),
+        **_result(now.head.kind, now.result),
         "columns": [column.name for column in now.head.columns],
         "units": [column.unit for column in now.head.columns],
         "rows": [],
@@ -261,7 +266,6 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "reason": now.reason or None,
         "error": f"{now.error} {missing}".strip() or None,
         "notes": list(now.notes),
-        **({"result": now.result or None} if now.head.kind is RunKind.SEQUENCE else {}),
     }
 
 
