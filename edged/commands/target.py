@@ -287,7 +287,7 @@ def _unknown_command(name: str, profile: Profile, others: HavingIt) -> NotFound:
         remedy = f"{shown} is a sequence: execute_sequence runs it."
     elif having := others(name):
         remedy = f"{_listed(having)} {'have' if len(having) > 1 else 'has'} it."
-    elif near := difflib.get_close_matches(shown, profile.commands, n=3, cutoff=0.6):
+    elif near := difflib.get_close_matches(shown.lower(), profile.commands, n=3, cutoff=0.6):
         remedy = f"Did you mean {', '.join(near)}?"
     else:
         remedy = "get_capabilities lists what it has."

@@ -194,6 +194,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SHOWN: Final = 60
+_MOST_READ: Final = 10_000
 _MOST_BITS_SHOWN: Final = 256
 _MOST_CHOICES: Final = 12
 
@@ -365,15 +366,17 @@ def _form(schema: Mapping[str, Any]) -> str:
 
 def _unquoted(found: _Violation) -> str:
     """What a value is to be that is only written as a text."""
-    if not isinstance(found.value, str) or len(found.value) > _MOST_SHOWN:
+    if not isinstance(found.value, str) or len(found.value) > _MOST_READ:
         return ""
     try:
         meant = json.loads(found.value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     accepts = make_acceptor({"type": found.limit}) if isinstance(found.limit, str) else None
-    is_meant = isinstance(meant, bool | int | float) and accepts is not None and accepts(meant)
-    return f": write {found.value.strip()} without quotes" if is_meant else ""
+    if meant is None or accepts is None or not accepts(meant):
+        return ""
+    is_short = isinstance(meant, int | float) and len(found.value) <= _MOST_SHOWN
+    return f": write {found.value.strip() if is_short else 'it'} without quotes"
 
 
 def _kind(types: str | Sequence[str]) -> str:

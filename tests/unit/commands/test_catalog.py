@@ -27,6 +27,12 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
     assert unknown.value.data["near"][0] == "set_voltage"
 
 
+def test_a_command_in_capitals_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).command("SET_VOLTAGE")
+    assert unknown.value.data["near"][0] == "set_voltage"
+
+
 def test_a_sequence_that_is_called_as_a_command_is_told_to_be_one() -> None:
     with pytest.raises(NotFound) as unknown:
         ProfileChecks(toy_profile()).command("point")

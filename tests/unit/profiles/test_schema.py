@@ -396,6 +396,9 @@ def test_a_keyword_beyond_the_fast_yes_leaves_the_judgement_to_jsonschema(schema
         ({"measure": 5}, "Nothing was sent: write a list of objects with command_name."),
         ({"level": "5 V"}, 'level "5 V" is not a number, as t needs. Nothing was sent.'),
         ({"level": "5.0"}, "Nothing was sent: write 5.0 without quotes."),
+        ({"free": '{"voltage": 1}'}, "Nothing was sent: write it without quotes."),
+        ({"free": "[1]"}, 'free "[1]" is not an object, as t needs. Nothing was sent.'),
+        ({"free": "[" * 9_999}, "Nothing was sent."),
         ({"level": "NaN"}, 'level "NaN" is not a number, as t needs. Nothing was sent.'),
         ({"level": "true"}, 'level "true" is not a number, as t needs. Nothing was sent.'),
     ],
@@ -408,6 +411,7 @@ def test_a_value_of_the_wrong_kind_is_told_with_what_to_write(
         "properties": {
             "nplc": {"type": "string", "enum": ["0.2", "1"]},
             "level": {"type": "number"},
+            "free": {"type": "object"},
             "points": {"type": "object", "properties": {"count": {}, "spacing": {}}},
             "measure": {
                 "type": "array",
