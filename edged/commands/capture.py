@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
-from edged.actions.outcome import ResourceLink
+from edged.actions.outcome import Picture, ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
 from edged.commands.rehearsal import Spoken, agreeing, spoken
 from edged.commands.run import GRACE_S, PRIORITY
@@ -48,6 +48,8 @@ TRANSFER_S: Final = 60.0
 """What moving the bytes may take besides; a slice of a block that stands still ends it earlier."""
 LARGEST_INLINE_BYTES: Final = 4 * 1024 * 1024
 """Of a picture in a result; a larger one is told as a resource only."""
+SHOWN: Final = frozenset({"image/png", "image/jpeg"})
+"""The kinds of pictures that clients show."""
 FIRST: Final = "first"
 LAST: Final = "last"
 
@@ -77,11 +79,13 @@ class Captured:
     Attributes:
         part: the variable part of execute_command's result, {data, notes?}.
         links: where a picture is read that is too large for a result.
+        pictures: the picture, where it is one that clients show.
     """
 
     part: Mapping[str, Any]
     sent: tuple[str, ...]
     links: tuple[ResourceLink, ...] = ()
+    pictures: tuple[Picture, ...] = ()
 
 
 class Captures:
@@ -137,7 +141,7 @@ class Captures:
                     return self._as_resource(action, target, capture, answer.mime, data)
                 told = await self._waveforms.on_thread(_picture, answer, data)
                 part = _part(told, self._freshness(target, capture))
-                return Captured(part=part, sent=capture.sent)
+                return Captured(part=part, sent=capture.sent, pictures=_shown_as(answer.mime, data))
             case _:
                 raise TypeError(f"{command.name} did not answer with a block")
 
@@ -205,6 +209,10 @@ def _stream_of(action: RunCommand) -> str:
     if action.purpose is Purpose.STREAM_POINT:
         return action.caller.on_behalf_of
     return f"mcp-{secrets.token_hex(5)}"
+
+
+def _shown_as(mime: str, data: memoryview) -> tuple[Picture, ...]:
+    return (Picture(mime=mime, data=bytes(data)),) if mime in SHOWN else ()
 
 
 def _picture(answer: ImageAnswer, data: memoryview) -> dict[str, Any]:

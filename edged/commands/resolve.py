@@ -23,8 +23,10 @@ from edged.actions.action import (
 )
 from edged.commands.target import Catalog, Target
 from edged.errors import ErrorCode, Invalid, NotFound
+from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.model import ImageAnswer
+from edged.profiles.arguments import ParameterCheck
+from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import (
     MAX_LINE,
     MAX_MESSAGES,
@@ -82,8 +84,7 @@ class Resolver:
         """A command of an instrument."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
-        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
-        command, check = checks.command(action.command_name)
+        command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -100,10 +101,24 @@ class Resolver:
             is_write=command.is_dangerous or not command.is_query,
         )
 
+    def _command(
+        self, instrument: Instrument, name: str, run_id: str = "", *, ends_work: bool = False
+    ) -> tuple[Command, ParameterCheck]:
+        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
+        return checks.command(name, self._having)
+
+    def _having(self, name: str) -> tuple[str, ...]:
+        """What the instruments are called that have a command of this name to offer."""
+        return tuple(
+            i.called
+            for i in self._pool.all()
+            if i.profile is not None and name in i.profile.commands and name not in i.rules.deny
+        )
+
     def stream(self, action: StartStream) -> Target:
         """A query of an instrument, again and again."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
+        command, check = self._command(instrument, action.command_name, run_id)
         if isinstance(command.returns, ImageAnswer):
             raise Invalid(
                 f"{command.name} gives a picture; a stream measures values or waveforms.",
@@ -121,7 +136,7 @@ class Resolver:
     def sweep(self, action: StartSweep) -> Target:
         """The command that is swept, and the measures; danger is that of all of them."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        command, check = self._catalog.of(instrument, run_id).command(action.command_name)
+        command, check = self._command(instrument, action.command_name, run_id)
         if command.sweep is None:
             able = [
                 c.name for c in self._catalog.of(instrument).profile.commands.values() if c.sweep
@@ -143,7 +158,7 @@ class Resolver:
 
     def _measure(self, asked: MeasureAsked) -> Target:
         instrument = self._pool.get(asked.instrument_id)
-        command, check = self._catalog.of(instrument).command(asked.command_name)
+        command, check = self._command(instrument, asked.command_name)
         return Target(
             instrument=instrument,
             command=command,

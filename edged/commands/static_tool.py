@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
-from edged.actions.tool import DRY_RUN, MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.protocol.jsonrpc import encode_text
 
@@ -128,6 +128,7 @@ class StaticTool:
     def compiled(self) -> Tool:
         """The tool, its schema compiled."""
         schema = _with_dry_run(self.schema) if self.takes_dry_run else self.schema
+        taken = schema if self.annotations.read_only else _with_lease(schema)
         return Tool(
             name=self.name,
             title=self.title,
@@ -135,7 +136,7 @@ class StaticTool:
             input_schema=schema,
             output_schema=self.output,
             annotations=self.annotations,
-            check=compile_schema(self.name, schema),
+            check=compile_schema(self.name, taken),
             make=_make_of_given(self.make, compile_given(schema)),
             wrap_key=self.wrap_key,
             is_essential=True,
@@ -148,6 +149,11 @@ class StaticTool:
 def _with_dry_run(schema: Schema) -> Schema:
     told = {**BOOLEAN, "description": "Send nothing, only tell."}
     return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
+
+
+def _with_lease(schema: Schema) -> Schema:
+    """What is taken, though not listed: each tool would say the same of it."""
+    return {**schema, "properties": {**schema["properties"], LEASE: STRING}}
 
 
 def _make_of_given(make: MakeAction, given: Given) -> MakeAction:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
@@ -28,6 +29,13 @@ __all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
 
 SendGuard = Callable[[], None]
 """Raises ``EdgedError`` if a write that was judged must not be sent any more; from any thread."""
+HavingIt = Callable[[str], tuple[str, ...]]
+"""The name of a command → what the instruments are called that have it."""
+MOST_NAMED: Final = 12
+
+
+def _nobody(_name: str) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,15 +163,18 @@ class ProfileChecks:
         alike = (other.compiled for other in beside if _is_checked_alike(other.profile, profile))
         self.compiled: CompiledChecks = next(alike, None) or CompiledChecks()
 
-    def command(self, name: str) -> tuple[Command, ParameterCheck]:
+    def command(self, name: str, others: HavingIt = _nobody) -> tuple[Command, ParameterCheck]:
         """A command and its check.
 
+        Args:
+            others: gives the other instruments that have a command of that name.
+
         Raises:
-            NotFound: UNKNOWN_COMMAND, naming the nearest.
+            NotFound: UNKNOWN_COMMAND, naming who has it, or the nearest.
         """
         command = self.profile.commands.get(name)
         if command is None:
-            raise _unknown("command", name, self.profile, tuple(self.profile.commands))
+            raise _unknown_command(name, self.profile, others)
         check = self.compiled.commands.get(name)
         if check is None:
             check = self.compiled.commands[name] = compile_parameters(
@@ -179,11 +190,11 @@ class ProfileChecks:
         """A sequence and its check.
 
         Raises:
-            NotFound: UNKNOWN_SEQUENCE, naming the nearest.
+            NotFound: UNKNOWN_SEQUENCE, naming those that there are.
         """
         sequence = self.profile.sequences.get(name)
         if sequence is None:
-            raise _unknown("sequence", name, self.profile, tuple(self.profile.sequences))
+            raise _unknown_sequence(name, self.profile)
         check = self.compiled.sequences.get(name)
         if check is None:
             check = self.compiled.sequences[name] = compile_parameters(
@@ -269,15 +280,44 @@ class _Kept:
         return self._now
 
 
-def _unknown(kind: str, name: str, profile: Profile, known: tuple[str, ...]) -> NotFound:
-    name = name[:100]
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    code = ErrorCode.UNKNOWN_COMMAND if kind == "command" else ErrorCode.UNKNOWN_SEQUENCE
+def _unknown_command(name: str, profile: Profile, others: HavingIt) -> NotFound:
+    shown = name[:100]
+    near: list[str] = []
+    if name in profile.sequences:
+        remedy = f"{shown} is a sequence: execute_sequence runs it."
+    elif having := others(name):
+        remedy = f"{_listed(having)} {'have' if len(having) > 1 else 'has'} it."
+    elif near := difflib.get_close_matches(shown.lower(), profile.commands, n=3, cutoff=0.6):
+        remedy = f"Did you mean {', '.join(near)}?"
+    else:
+        remedy = "get_capabilities lists what it has."
     return NotFound(
-        f"{profile.key} has no {kind} {name!r}.",
-        code=code,
-        data={kind: name, "near": near},
-        remedy=f"Did you mean {', '.join(near)}?"
-        if near
-        else "get_capabilities lists what it has.",
+        f"{profile.key} has no command {shown!r}.",
+        code=ErrorCode.UNKNOWN_COMMAND,
+        data={"command": shown, "near": near},
+        remedy=remedy,
     )
+
+
+def _unknown_sequence(name: str, profile: Profile) -> NotFound:
+    shown = name[:100]
+    if name in profile.commands:
+        remedy = f"{shown} is a command: execute_command runs it."
+    else:
+        listed = list(profile.sequences)[:MOST_NAMED]
+        remedy = f"Its sequences: {', '.join(listed)}." if listed else "It has no sequences."
+    return NotFound(
+        f"{profile.key} has no sequence {shown!r}.",
+        code=ErrorCode.UNKNOWN_SEQUENCE,
+        data={
+            "sequence": shown,
+            "near": difflib.get_close_matches(shown, profile.sequences, n=3, cutoff=0.6),
+        },
+        remedy=remedy,
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Such as: psu1, smu1 and dmm1."""
+    *most, last = names[:MOST_NAMED]
+    return f"{', '.join(most)} and {last}" if most else last

@@ -126,7 +126,7 @@ def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
     known = [f"{i.alias} ({i.id})" if i.alias else i.id for i in listed]
     # difflib takes a while, and thousands of names would keep others waiting.
     called = [i.called for i in listed[:NAMES_COMPARED]]
-    close = difflib.get_close_matches(name[:64], called, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name[:64], called, n=1, cutoff=TYPO)
     meant = f'Did you mean "{close[0]}"? ' if close else ""
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"
     more = len(known) - NAMES_IN_MESSAGE
@@ -159,6 +159,8 @@ def _ambiguous(name: str, named: Sequence[Instrument]) -> NotFound:
     )
 
 
+TYPO: Final = 0.7
+"""From this likeness on a name is one that was meant; "nope" is no "scope1"."""
 STOP_S: Final = 2.0
 """How long lines have for their last words and to let go."""
 NAMES_KEPT: Final = 2_048

@@ -201,6 +201,7 @@ class CommandOperations:
                 writing.over()
         done = self._done(instrument, command, target.lines, began, captured.part, captured.sent)
         done.links = captured.links
+        done.pictures = captured.pictures
         return done
 
     def _done(

@@ -180,12 +180,14 @@ class RunOperations:
         statistics = page["statistics"] or {}
         meta = page["meta"]
         state, reason, error = _state_of(meta, now, is_open=recording is not None)
-        notes = (meta.get("summary") or {}).get("notes") if now is None else now.notes
+        summary = meta.get("summary") or {}
+        notes = summary.get("notes") if now is None else now.notes
         columns, rows, total = page["columns"], page["rows"], page["total_rows"]
         told = {
             "run_id": run_id,
             "kind": meta.get("kind"),
             "parameters": meta.get("parameters"),
+            **_result(meta.get("kind"), summary.get("result") if now is None else now.result),
             "columns": columns,
             "units": page["units"],
             "rows": rows,
@@ -241,6 +243,11 @@ def _unrecorded(now: RunNow) -> dict[str, Any]:
     }
 
 
+def _result(kind: str | None, result: Mapping[str, Any] | None) -> dict[str, Any]:
+    """{result} of a sequence, null until it has one; nothing of others."""
+    return {"result": result or None} if kind == RunKind.SEQUENCE else {}
+
+
 def _without_rows(now: RunNow) -> dict[str, Any]:
     """One that has no recording: its first row has not come, or the recording was refused."""
     missing = f"Its {now.rows} rows were not recorded." if now.rows else ""
@@ -248,6 +255,7 @@ def _without_rows(now: RunNow) -> dict[str, Any]:
         "run_id": now.head.run_id,
         "kind": now.head.kind.value,
         "parameters": dict(now.head.parameters),
+        **_result(now.head.kind, now.result),
         "columns": [column.name for column in now.head.columns],
         "units": [column.unit for column in now.head.columns],
         "rows": [],

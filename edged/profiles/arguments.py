@@ -194,6 +194,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SHOWN: Final = 60
+_MOST_READ: Final = 10_000
 _MOST_BITS_SHOWN: Final = 256
 _MOST_CHOICES: Final = 12
 
@@ -303,7 +304,7 @@ def out_of_bound(
 def unfit_number(owner: str, name: str, value: object) -> Invalid:
     """A number that is none: NaN, infinity, or too large for anything."""
     message = f"{name} {shown(value)} is not a finite number, as {owner} needs."
-    return _invalid(message, name, value, {})
+    return _invalid(message, name, value, {}, remedy="Nothing was sent: write a finite number.")
 
 
 def _unknown(owner: str, found: _Violation) -> Invalid:
@@ -314,13 +315,15 @@ def _unknown(owner: str, found: _Violation) -> Invalid:
         remedy = f"Did you mean {close[0]}?"
     else:
         remedy = f"It takes {', '.join(known)}." if known else "It takes none."
+    if "parameters" in known and close != ["parameters"]:
+        remedy += f" If {shown(unknown)[1:-1]} is the command's own, put it in parameters."
     name = f"{found.place}.{unknown}" if found.place else unknown
     return _invalid(
         f"{owner} has no parameter {shown(name)[1:-1]}.",
         name[:_MOST_SHOWN],
         found.value.get(unknown),
         {"options": known},
-        remedy=remedy,
+        remedy=f"Nothing was sent. {remedy}",
     )
 
 
@@ -331,17 +334,21 @@ def _missing(owner: str, found: _Violation) -> Invalid:
     if "enum" in wanted:
         kind = "one of " + ", ".join(shown(choice) for choice in wanted["enum"])
     name = f"{found.place}.{leaf}" if found.place else leaf
-    return _invalid(f"{owner} needs {name}: {kind}.", name, None, {})
+    return _invalid(f"{owner} needs {name}: {kind}.", name, None, {}, remedy=_give(name))
+
+
+def _give(name: str) -> str:
+    return f"Nothing was sent: give {name}."
 
 
 def _wrong_kind(owner: str, found: _Violation) -> Invalid:
     wanted = _kind(found.limit)
     if found.value is None and found.place:
         message = f"{found.place} is null, and {owner} needs it: {wanted}."
-        return _invalid(message, found.place, None, {})
+        return _invalid(message, found.place, None, {}, remedy=_give(found.place))
     subject = f"{found.place} {shown(found.value)}" if found.place else "What was given"
     message = f"{subject} is not {wanted}, as {owner} needs."
-    remedy = f"Nothing was sent{_form(found.schema)}."
+    remedy = f"Nothing was sent{_form(found.schema) or _unquoted(found)}."
     return _invalid(message, found.place, found.value, {}, remedy=remedy)
 
 
@@ -355,6 +362,21 @@ def _form(schema: Mapping[str, Any]) -> str:
     if isinstance(items, dict) and (fields := items.get("properties")):
         return f": write a list of objects with {', '.join(fields)}"
     return ""
+
+
+def _unquoted(found: _Violation) -> str:
+    """What a value is to be that is only written as a text."""
+    if not isinstance(found.value, str) or len(found.value) > _MOST_READ:
+        return ""
+    try:
+        meant = json.loads(found.value)
+    except (ValueError, RecursionError):
+        return ""
+    accepts = make_acceptor({"type": found.limit}) if isinstance(found.limit, str) else None
+    if meant is None or accepts is None or not accepts(meant):
+        return ""
+    is_short = isinstance(meant, int | float) and len(found.value) <= _MOST_SHOWN
+    return f": write {found.value.strip() if is_short else 'it'} without quotes"
 
 
 def _kind(types: str | Sequence[str]) -> str:
@@ -384,7 +406,7 @@ def _invalid(
         message,
         code=ErrorCode.BAD_ARGUMENTS,
         data={"parameter": name, "value": shown_value(value), **bounds},
-        remedy=remedy or (WITHIN if bounds else ""),
+        remedy=remedy or (WITHIN if bounds else "Nothing was sent."),
     )
 
 
@@ -631,6 +653,7 @@ class ParameterCheck:
             f"{name} {shown(value)} {why}; {self._owner} refuses it.",
             code=ErrorCode.BAD_ARGUMENTS,
             data={"parameter": name, "value": shown_value(value)},
+            remedy="Nothing was sent: write it without that.",
         )
 
     def _judge_narrowed(self, parameter: Parameter, values: Mapping[str, Scalar]) -> None:
@@ -652,6 +675,7 @@ class ParameterCheck:
                     "value": shown_value(value),
                     "options": list(bound.options),
                 },
+                remedy=WITHIN,
             )
         if isinstance(value, (bool, str)):
             return
@@ -683,6 +707,7 @@ class ParameterCheck:
                 "value": shown_value(values[used[0]]) if used else None,
                 "check": expression.text,
             },
+            remedy=WITHIN,
         )
 
 

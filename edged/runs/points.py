@@ -189,6 +189,12 @@ class Waveform:
         """How many samples."""
         return len(self.samples) // (4 if self.type_code == "f" else 8)
 
+    @property
+    def x_first(self) -> float:
+        """Where the first sample is: of a trace over time its x_origin, of a spectrum its start."""
+        first = self.preamble.get("x_origin", self.preamble.get("start"))
+        return float(first) if isinstance(first, int | float) and math.isfinite(first) else 0.0
+
     def told(self) -> dict[str, Any]:
         """The metadata that points and results carry; never the samples."""
         return {

@@ -83,6 +83,7 @@ class RunNow:
         reason: why it ended as it was asked to; empty where it did not, or has not.
         error: what went wrong.
         notes: what is true of its rows and misleads who does not know it.
+        result: of a sequence that came to its end.
     """
 
     head: RunHead
@@ -92,3 +93,4 @@ class RunNow:
     reason: str = ""
     error: str = ""
     notes: tuple[str, ...] = ()
+    result: Mapping[str, Any] = field(default_factory=dict)

@@ -271,8 +271,8 @@ class Leases:
             raise NotFound(
                 "The lease that was given does not exist, or has ended.",
                 code=ErrorCode.UNKNOWN_LEASE,
-                remedy="Reserve again with bench__reserve, or call without the lease: a unit "
-                "that nobody has reserved needs none.",
+                remedy="Reserve again with bench__reserve and present the new id as the argument "
+                "`lease`, or leave it out: a unit that nobody has reserved needs none.",
             )
         return lease
 
@@ -300,7 +300,7 @@ class Leases:
                 raise Conflict(
                     f"The lease that was presented is of {units}, not of {self._called(unit)}.",
                     code=ErrorCode.LEASED,
-                    remedy="Reserve this one as well, or call without the lease.",
+                    remedy="Reserve this one as well, or leave out the argument `lease`.",
                 )
         lease = self.of(unit, now)
         if lease is None:
@@ -338,8 +338,8 @@ class Leases:
         remedy = (
             "You have reserved it already: bench__renew extends the lease, bench__release ends it."
             if is_own
-            else "Reads and stops are allowed. Wait, ask the holder, or have the owner of the "
-            "bench break the lease."
+            else "If it is yours, present its id as the argument `lease`. Reads and stops are "
+            "allowed; else wait, ask the holder, or have the owner of the bench break the lease."
         )
         return Conflict(
             f"{self._called(unit)} is reserved by {lease.who}{purpose}, for {left_s} s from now "

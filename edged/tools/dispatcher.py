@@ -154,4 +154,5 @@ def _refuse_dry_run(tool: str, asked: object, _arguments: Mapping[str, Any]) -> 
         f"{DRY_RUN} {shown(asked)} is not true or false, as {tool} needs.",
         code=ErrorCode.BAD_ARGUMENTS,
         data={"parameter": DRY_RUN, "value": shown_value(asked)},
+        remedy="Nothing was sent: write true or false.",
     )

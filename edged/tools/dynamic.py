@@ -21,11 +21,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
-from edged.actions.tool import MakeAction, Tool, ToolAnnotations, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.commands.target import Catalog
 from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
-from edged.profiles.arguments import ParameterCheck
+from edged.profiles.arguments import ParameterCheck, compile_schema
 from edged.profiles.model import Command, Profile, Sequence
 from edged.profiles.naming import sequence_tool_name, strict_name, tool_name, wrapper_tool_name
 from edged.sdk.executor import WrapperExecutor
@@ -80,6 +80,20 @@ def fits_json(arguments: Mapping[str, Any]) -> None:
     """
     if not isinstance(arguments, Mapping):
         raise Invalid("The arguments of a tool are an object.")
+
+
+def _fitting_names(owner: str, check: ParameterCheck) -> Check:
+    """The same, and the names are those of the command or what every such tool takes besides."""
+    known = check.schema["properties"]
+
+    def fits(arguments: Mapping[str, Any]) -> None:
+        fits_json(arguments)
+        if arguments.keys() <= known.keys():
+            return
+        taken: dict[str, Any] = {name: {} for name in (*known, DRY_RUN, LEASE)}
+        compile_schema(owner, {"properties": taken, "additionalProperties": False})(arguments)
+
+    return fits
 
 
 def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
@@ -137,7 +151,7 @@ def _command_tool(
         description=_command_description(instrument, command),
         input_schema=check.schema,
         annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
-        check=fits_json,
+        check=_fitting_names(f"{key}.{command.name}", check),
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
@@ -157,7 +171,7 @@ def _sequence_tool(
         description=" ".join([f"{text}{danger}", *_unreviewed(instrument), _whose(instrument)]),
         input_schema=check.schema,
         annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
-        check=fits_json,
+        check=_fitting_names(f"{key}.{sequence.name}", check),
         make=_make_sequence(
             instrument.id, sequence.name, sequence_tool_name(key, "", sequence.name)
         ),

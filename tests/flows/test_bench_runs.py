@@ -287,6 +287,12 @@ async def test_every_kind_of_run_is_listed_and_read(client: McpClient) -> None:
     assert [row[1] for row in ramp["rows"]] == [0.5, 1.0]
     curve = await told(client, "bench__runs", run_id=ids[2])
     assert [row[0] for row in curve["rows"]] == [0.0, 0.5, 1.0]
+    assert curve["result"] == {k: v for k, v in table["result"].items() if k != "rows"}
+    assert "result" not in ramp
+    single = await told(client, "bench__runs", run_id=ids[3])
+    assert single["result"] == point["result"] != {}
+    empty = await client.call("bench__plot", {"run_id": ids[3]})
+    assert f"{ids[3]} has no rows, so there is nothing to draw." in json.dumps(empty)
     only = await told(client, "bench__runs", kind="sweep", limit=1)
     assert [run["kind"] for run in only["runs"]] == ["sweep"]
     missing = await client.call("bench__runs", {"run_id": "sweep-nobody"})

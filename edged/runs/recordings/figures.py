@@ -28,6 +28,7 @@ from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import no_column, rows_of
+from edged.runs.run_head import RunKind
 
 __all__ = ["PlotWish", "described", "run_figure", "table_figure", "waveform_figure"]
 
@@ -35,6 +36,8 @@ MOST_STRETCHES: Final = 1_500
 MOST_PANELS: Final = 5
 MOST_LINES: Final = 6
 TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
+SET: Final = "set_"
+"""So begins the name of a sequence's column that says what was set: set_V."""
 MILLISECONDS: Final = 1_000.0
 IN_HOURS_FROM_S: Final = 2 * 3600.0
 
@@ -46,7 +49,7 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
     step = waveform.x_increment * size
     line = Curve(
         label="",
-        x=[short(index * step) for index in range(len(lows))],
+        x=[_place(waveform.x_first + index * step) for index in range(len(lows))],
         low=lows,
         high=highs if size > 1 else None,
     )
@@ -56,6 +59,11 @@ def waveform_figure(waveform: Waveform, title: str) -> Figure:
         x_unit=waveform.x_unit,
         panels=(Panel(label="", unit=waveform.y_unit, lines=(line,)),),
     )
+
+
+def _place(x: float) -> float | None:
+    """With more digits than ``short``: a narrow span may begin far from 0."""
+    return float(f"{x:.12g}") if math.isfinite(x) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +101,7 @@ def table_figure(
     columns: Sequence[tuple[str, str]],
     rows: Iterable[Sequence[Any]],
     wish: PlotWish = AS_IT_COMES,
+    over: str = "",
 ) -> Figure:
     """Rows over what was set (a sweep that measures), else over time, else over their number.
 
@@ -101,13 +110,15 @@ def table_figure(
     Args:
         columns: (name, unit) of each.
         rows: their cells; what is no number makes a gap.
+        over: the column over which they are drawn where nobody wishes another.
 
     Raises:
         Invalid: no such column; none with a number above 0 where the axis is to be logarithmic.
     """
-    for name in filter(None, (wish.x, *wish.y)):
+    asked = [("x", wish.x)] if wish.x else []
+    for parameter, name in (*asked, *(("y", name) for name in wish.y)):
         if name not in dict(columns):
-            raise no_column(name, [name for name, _ in columns])
+            raise no_column(name, [name for name, _ in columns], parameter)
     table = [array("d") for _ in columns]
     count = 0
     for row in rows:
@@ -119,7 +130,9 @@ def table_figure(
         for (name, unit), column in zip(columns, table, strict=True)
         if any(map(math.isfinite, column))
     }
-    x_label, x_unit, xs = _axis(known, count, wish.x)
+    if set(known) <= {over, *TIME_COLUMNS} or over in wish.y:
+        over = ""
+    x_label, x_unit, xs = _axis(known, count, wish.x or over)
     drawn = {
         name: found
         for name, found in known.items()
@@ -237,7 +250,7 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
 
     Raises:
         NotFound: UNKNOWN_RUN.
-        Invalid: see ``table_figure``.
+        Invalid: it has no rows; or see ``table_figure``.
         Failed: RECORDING_FAILED, it cannot be read, or is too long to draw.
     """
     directory = find_run(root, run_id)
@@ -252,13 +265,26 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
             raise _too_long()
         table = rows_of(rows_file)
         names = next(table, [])
+        first = next(table, None)
+        if first is None:
+            raise Invalid(
+                f"{run_id} has no rows, so there is nothing to draw.",
+                data={"run_id": run_id},
+                remedy="bench__runs tells its state and result.",
+            )
         units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
         columns = [(name, units.get(name, "")) for name in names]
-        return table_figure(title, columns, map(_cells, table), wish)
+        over = _set_first(names) if meta.get("kind") == RunKind.SEQUENCE else ""
+        return table_figure(title, columns, map(_cells, chain([first], table)), wish, over)
     except OSError as unreadable:
         raise Failed(
             f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
         ) from unreadable
+
+
+def _set_first(names: Sequence[str]) -> str:
+    """The column of a sequence's table that says what was set; else the first."""
+    return next((name for name in names if name.startswith(SET)), next(iter(names), ""))
 
 
 def _called(meta: Mapping[str, Any]) -> str:

@@ -81,7 +81,7 @@ def read_page(path: Path, wish: PageWish) -> Page:
         columns = wish.columns or names
         unknown = [name for name in columns if name not in names]
         if unknown:
-            raise no_column(unknown[0], names)
+            raise no_column(unknown[0], names, "columns")
         places = [names.index(name) for name in columns]
         lines, total = _picked(file, wish)
     rows = [
@@ -91,11 +91,11 @@ def read_page(path: Path, wish: PageWish) -> Page:
     return Page(columns=tuple(columns), rows=rows, total=total)
 
 
-def no_column(name: str, names: Sequence[str]) -> Invalid:
-    """The error for a column that a table has not."""
+def no_column(name: str, names: Sequence[str], parameter: str) -> Invalid:
+    """The error for a column that a table has not; ``parameter`` is where it was asked for."""
     return Invalid(
         f"There is no column {name[:100]!r}; there are {', '.join(names)}.",
-        data={"parameter": "columns", "value": name[:100], "columns": list(names)},
+        data={"parameter": parameter, "value": name[:100], "columns": list(names)},
     )
 
 

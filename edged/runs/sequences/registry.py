@@ -504,6 +504,7 @@ def _run_now(run: SequenceRun) -> RunNow:
         reason=run.reason,
         error=_error_of(run),
         notes=tuple(run.notes()),
+        result=run.result,
     )
 
 

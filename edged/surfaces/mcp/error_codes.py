@@ -18,7 +18,7 @@ from typing import Any, Final
 from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode
+from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode, encode_text
 from edged.protocol.results import Server, Told, told_result, tool_result
 from edged.protocol.revisions import Revision
 
@@ -53,8 +53,7 @@ def call_answer(
             data=data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
-            # A line that goes with a picture is for reading.
-            text=data if outcome.pictures and isinstance(data, str) else None,
+            text=_text_beside(outcome) if outcome.pictures else None,
             more_content=[
                 *(_image(picture) for picture in outcome.pictures),
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
@@ -89,6 +88,17 @@ def is_result(code: ErrorCode, revision: Revision) -> bool:
     if place is Place.BY_REVISION:
         return revision.is_bad_argument_a_result
     return place is Place.RESULT
+
+
+def _text_beside(outcome: Outcome) -> str | None:
+    """What is to be read beside a picture: nobody reads that picture once more in base64."""
+    match outcome.data:
+        case str(line):
+            return line
+        case {"data": {"image": _, "encoding": _, **told}, **rest}:
+            return encode_text({**rest, "data": told})
+        case _:
+            return None
 
 
 def _image(picture: Picture) -> dict[str, str]:

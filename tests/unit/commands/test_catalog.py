@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from edged.commands.target import ProfileChecks
-from edged.errors import ErrorCode, NotFound
-from tests.bench.fake_instruments import toy_profile
+from edged.actions.action import RunCommand
+from edged.actions.caller import Caller, Route
+from edged.commands.resolve import NOTHING, Resolver
+from edged.commands.target import Catalog, ProfileChecks
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.operations.bench import GetCapabilities
+from edged.profiles.bench_file import UnitRules
+from tests.bench.command_path import bench_operations
+from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+
+DIRECT = Caller(route=Route.DIRECT)
 
 
 def test_an_unknown_command_is_answered_with_the_nearest() -> None:
@@ -16,6 +25,75 @@ def test_an_unknown_command_is_answered_with_the_nearest() -> None:
         ProfileChecks(toy_profile()).command("set_volt")
     assert unknown.value.code is ErrorCode.UNKNOWN_COMMAND
     assert unknown.value.data["near"][0] == "set_voltage"
+
+
+def test_a_command_in_capitals_is_answered_with_the_one_that_was_meant() -> None:
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).command("SET_VOLTAGE")
+    assert unknown.value.data["near"][0] == "set_voltage"
+
+
+def test_a_sequence_that_is_called_as_a_command_is_told_to_be_one() -> None:
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).command("point")
+    assert unknown.value.remedy == "point is a sequence: execute_sequence runs it."
+
+
+def test_a_command_that_is_called_as_a_sequence_is_told_to_be_one() -> None:
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).sequence("set_voltage")
+    assert unknown.value.remedy == "set_voltage is a command: execute_command runs it."
+
+
+def test_an_unknown_sequence_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).sequence("nothing")
+    assert unknown.value.remedy == "Its sequences: point."
+
+
+def test_a_command_that_others_have_is_answered_with_who_has_it() -> None:
+    def others(name: str) -> tuple[str, ...]:
+        return ("psu1", "smu1") if name == "set_volts" else ()
+
+    with pytest.raises(NotFound) as unknown:
+        ProfileChecks(toy_profile()).command("set_volts", others)
+    assert unknown.value.remedy == "psu1 and smu1 have it."
+
+
+def test_the_resolver_knows_who_has_a_command_and_may_offer_it() -> None:
+    psu, smu, denied = (
+        FakeInstrument(f"{name}-id", toy_profile(), alias=name) for name in ("psu", "smu", "no")
+    )
+    denied.rules = UnitRules(key="0001", deny=frozenset({"set_voltage"}))
+    bare = replace(toy_profile(), key="bare", commands={}, sequences={})
+    meter = FakeInstrument("dmm-id", bare, alias="dmm")
+    pool: Any = FakePool(psu, smu, denied, meter)
+    action = RunCommand(
+        tool="execute_command",
+        caller=DIRECT,
+        action_id="a",
+        instrument_id="dmm",
+        command_name="set_voltage",
+    )
+    with pytest.raises(NotFound) as unknown:
+        Resolver(pool=pool, catalog=Catalog()).command(action)
+    assert unknown.value.remedy == "psu and smu have it."
+
+
+def test_capabilities_of_a_class_that_nobody_knows_are_refused_with_those_here() -> None:
+    pool = FakePool(FakeInstrument("psu-id", toy_profile(), alias="psu"))
+    bench = bench_operations(pool, Catalog())
+
+    def asked(wanted: str) -> GetCapabilities:
+        given = {"instrument_class": wanted}
+        return GetCapabilities(
+            tool="get_capabilities", caller=DIRECT, action_id="a", arguments=given
+        )
+
+    assert bench.get_capabilities(asked("power_supply"), NOTHING, 0.0).data
+    with pytest.raises(Invalid) as unknown:
+        bench.get_capabilities(asked("voltmeter"), NOTHING, 0.0)
+    assert unknown.value.remedy == "Here are power_supply."
 
 
 @pytest.mark.parametrize("kind", ["command", "sequence"])

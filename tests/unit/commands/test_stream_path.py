@@ -5,13 +5,14 @@ import base64
 import itertools
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Claims, Route
-from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
 from edged.commands.freshness import Acquisitions
 from edged.commands.target import Catalog
@@ -20,6 +21,7 @@ from edged.instruments.mailbox import Priority
 from edged.operations.commands import CommandOperations
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
+from edged.profiles.model import ImageAnswer
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -296,6 +298,18 @@ async def test_a_picture_comes_as_text_with_its_type(house: House) -> None:
         "encoding": "base64",
         "image": base64.b64encode(b"hello").decode(),
     }
+    assert outcome.pictures == (Picture(mime="image/png", data=b"hello"),)
+
+
+async def test_a_picture_of_a_kind_that_no_client_shows_is_told_only(house: House) -> None:
+    profile = house.scope.profile
+    assert profile is not None
+    command = profile.commands["picture"]
+    bitmap = replace(command, returns=ImageAnswer(mime="image/bmp", data="PICT?"))
+    house.scope.profile = replace(profile, commands={**profile.commands, "picture": bitmap})
+    outcome = await house.command("picture")
+    assert outcome.data["data"]["mime"] == "image/bmp"
+    assert outcome.pictures == ()
 
 
 def picture_of(size: int) -> bytes:

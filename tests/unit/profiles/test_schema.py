@@ -188,6 +188,32 @@ def test_misspelled_parameter_is_told_the_nearest_name():
     assert "Did you mean voltage?" in str(refusal(volage=1))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        ({}, "Nothing was sent: give voltage."),
+        ({"voltage": None}, "Nothing was sent: give voltage."),
+        ({"voltage": math.inf}, "Nothing was sent: write a finite number."),
+        ({"voltage": 32, "current": 3}, "Nothing was sent: stay within what is allowed."),
+        ({"voltage": 6, "channel": 3}, "Nothing was sent: stay within what is allowed."),
+        ({"voltage": 1, "label": "a;b"}, "Nothing was sent: write it without that."),
+        ({"voltage": 1, "volage": 1}, "Nothing was sent. Did you mean voltage?"),
+    ],
+)
+def test_every_refusal_says_that_nothing_was_sent(arguments: dict[str, Any], remedy: str) -> None:
+    assert refusal(**arguments).remedy == remedy
+
+
+def test_a_parameter_beside_parameters_is_told_where_it_goes() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"command_name": {"type": "string"}, "parameters": {"type": "object"}},
+        "additionalProperties": False,
+    }
+    with pytest.raises(Invalid, match="is the command's own, put it in parameters"):
+        compile_schema("start_sweep", schema)({"command_name": "set_voltage", "channel": 1})
+
+
 def test_enum_refusal_lists_the_labels():
     assert refusal(voltage=1, mode="XX").data["options"] == ["CV", "CC"]
 
@@ -369,6 +395,12 @@ def test_a_keyword_beyond_the_fast_yes_leaves_the_judgement_to_jsonschema(schema
         ({"points": 5}, "Nothing was sent: write an object with count, spacing."),
         ({"measure": 5}, "Nothing was sent: write a list of objects with command_name."),
         ({"level": "5 V"}, 'level "5 V" is not a number, as t needs. Nothing was sent.'),
+        ({"level": "5.0"}, "Nothing was sent: write 5.0 without quotes."),
+        ({"free": '{"voltage": 1}'}, "Nothing was sent: write it without quotes."),
+        ({"free": "[1]"}, 'free "[1]" is not an object, as t needs. Nothing was sent.'),
+        ({"free": "[" * 9_999}, "Nothing was sent."),
+        ({"level": "NaN"}, 'level "NaN" is not a number, as t needs. Nothing was sent.'),
+        ({"level": "true"}, 'level "true" is not a number, as t needs. Nothing was sent.'),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_told_with_what_to_write(
@@ -379,6 +411,7 @@ def test_a_value_of_the_wrong_kind_is_told_with_what_to_write(
         "properties": {
             "nplc": {"type": "string", "enum": ["0.2", "1"]},
             "level": {"type": "number"},
+            "free": {"type": "object"},
             "points": {"type": "object", "properties": {"count": {}, "spacing": {}}},
             "measure": {
                 "type": "array",

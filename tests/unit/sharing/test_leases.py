@@ -42,6 +42,7 @@ def test_a_unit_that_is_reserved_is_its_holders_and_nobody_elses() -> None:
         leases.permit("psu1", BOB, at(10))
     assert "claude-code 2.1 at 127.0.0.1 for 'burn-in', for 50 s" in kept_out.value.message
     assert kept_out.value.data["expires_ms"] == 60_000
+    assert "present its id as the argument `lease`" in kept_out.value.remedy
 
 
 def test_no_refusal_tells_the_id_of_a_lease() -> None:
@@ -74,8 +75,9 @@ def test_a_caller_without_a_key_holds_by_the_leases_id_alone() -> None:
 def test_an_id_that_is_none_ended_or_another_units_is_refused_and_says_so() -> None:
     leases = book()
     lease = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(0))
-    with pytest.raises(NotFound, match="does not exist, or has ended"):
+    with pytest.raises(NotFound, match="does not exist, or has ended") as none:
         leases.permit("psu1", Holder("", "x", "lease-none"), at(0))
+    assert "present the new id as the argument `lease`" in none.value.remedy
     with pytest.raises(Conflict, match="is of psu1"):
         leases.permit("dmm1", Holder("", "x", lease.lease_id), at(0))
     with pytest.raises(NotFound, match="does not exist, or has ended"):

@@ -53,6 +53,18 @@ def test_every_tools_optional_arguments_may_be_null(tool: Tool) -> None:
     assert action_of(tool, {**given, **nulls}) == action_of(tool, given)
 
 
+def test_an_unknown_argument_is_told_with_dry_run_and_lease_where_the_tool_takes_them() -> None:
+    given = {"instrument_id": "psu1", "command_name": "m", "colour": "red"}
+    with pytest.raises(Invalid) as refused:
+        action_of(TOOLS["execute_command"], given)
+    assert "dry_run, lease." in refused.value.remedy
+    assert refused.value.data["options"][-2:] == ["dry_run", "lease"]
+    with pytest.raises(Invalid) as refused:
+        action_of(TOOLS["list_profiles"], {"colour": "red"})
+    assert refused.value.remedy == "Nothing was sent. It takes none."
+    assert "lease" not in TOOLS["execute_command"].input_schema["properties"]
+
+
 @promise("arguments.null-is-left-out")
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
 def test_a_required_argument_that_is_null_is_refused_and_says_so(tool: Tool) -> None:

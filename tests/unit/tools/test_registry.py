@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.commands.target import Catalog
-from edged.errors import ErrorCode, NotFound
+from edged.errors import ErrorCode, Invalid, NotFound
 from edged.operations.table import static_tools
 from edged.profiles.bench_file import UnitRules
 from edged.tools.registry import ToolRegistry
@@ -91,6 +91,17 @@ def test_no_name_ever_means_two_instruments_in_any_order_of_coming_and_going(
         for tool in registry.tools():
             assert meaning.setdefault(tool.name, tool.instrument_id) == tool.instrument_id
             assert tool.instrument_id in present
+
+
+def test_an_unknown_argument_of_an_instruments_tool_is_told_with_dry_run_and_lease() -> None:
+    for name in ("toy_supply__set_voltage", "toy_supply__sequence__point"):
+        tool = registry_of(FakePool(supply())).find(name)
+        tool.check({"voltage": 1})
+        tool.check({"voltage": "judged by the path"})
+        with pytest.raises(Invalid) as unknown:
+            tool.check({"voltage": 1, "colour": "red"})
+        assert unknown.value.data["options"][-2:] == ["dry_run", "lease"]
+        assert unknown.value.remedy.endswith("voltage, dry_run, lease.")
 
 
 def test_a_name_whose_instrument_is_gone_says_so() -> None:

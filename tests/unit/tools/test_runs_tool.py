@@ -91,3 +91,48 @@ async def test_a_run_that_ends_while_it_is_read_is_not_told_as_over_without_its_
     assert (first["state"], first["total_rows"]) == ("running", 396)
     second = await told()
     assert (second["state"], second["total_rows"]) == ("ended", 397)
+
+
+@dataclass
+class Sequences:
+    def runs(self) -> tuple[RunNow, ...]:
+        head = cast("RunHead", Head(run_id="seq-1", kind=RunKind.SEQUENCE))
+        return (RunNow(head=head, state="completed", started_ms=1, result={"last_V": 5.0}),)
+
+
+@dataclass
+class Unclosed:
+    """A recording that has not been told of the end of its run."""
+
+    async def written(self, _run_id: str) -> None:
+        return None
+
+    async def read(self, _function: object, _run_id: str, _wish: object) -> dict[str, Any]:
+        return {
+            "meta": {"kind": "sequence", "status": "running"},
+            "columns": [],
+            "units": [],
+            "rows": [],
+            "total_rows": 0,
+            "statistics": None,
+        }
+
+
+async def test_the_result_of_a_sequence_that_is_over_is_told_before_its_recording_has_it() -> None:
+    parts: Any = {
+        "runs": Unclosed(),
+        "streams": NoRuns(),
+        "sweeps": NoRuns(),
+        "sequences": Sequences(),
+        "waveforms": None,
+        "artist": None,
+    }
+    action = ReadRuns(
+        tool="bench__runs",
+        caller=Caller(route=Route.INTERNAL),
+        action_id="a-1",
+        arguments={"run_id": "seq-1"},
+    )
+    done = await RunOperations(**parts).read(action, cast("Any", None), 0.0)
+    assert isinstance(done, Done)
+    assert (done.data["state"], done.data["result"]) == ("completed", {"last_V": 5.0})

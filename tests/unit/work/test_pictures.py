@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from edged.errors import Failed, NotFound
-from edged.runs.recordings.figures import MOST_LINES, MOST_STRETCHES, run_figure, table_figure
+from edged.errors import Failed, Invalid, NotFound
+from edged.runs.points import Waveform
+from edged.runs.recordings.figures import (
+    MOST_LINES,
+    MOST_STRETCHES,
+    PlotWish,
+    run_figure,
+    table_figure,
+    waveform_figure,
+)
 from edged.runs.recordings.formats import archive_bytes, member_bytes, npy_bytes, read_npy
 
 
@@ -36,6 +44,30 @@ def test_a_sweep_that_only_sets_is_drawn_over_time_and_a_day_in_hours() -> None:
     assert figure.panels[0].lines[0].x == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("preamble", "increment", "places"),
+    [
+        ({"x_origin": -0.006}, 1e-5, [-0.006, -0.00599]),
+        ({"start": 2.4e9, "stop": 2.4e9 + 1}, 1.0, [2_400_000_000.0, 2_400_000_001.0]),
+        ({"x_origin": "none"}, 0.5, [0.0, 0.5]),
+        ({}, 0.5, [0.0, 0.5]),
+    ],
+)
+def test_a_waveform_is_drawn_from_where_its_instrument_says_that_it_begins(
+    preamble: dict[str, float | str], increment: float, places: list[float]
+) -> None:
+    waveform = Waveform(
+        type_code="f",
+        samples=array("f", [1.0, 2.0]).tobytes(),
+        x_unit="s",
+        y_unit="V",
+        x_increment=increment,
+        preamble=preamble,
+    )
+    (line,) = waveform_figure(waveform, "trace").panels[0].lines
+    assert line.x == places
+
+
 def test_long_tables_keep_their_extremes_and_wide_ones_say_what_is_left_out() -> None:
     rows = [(n, 9.0 if n == 7_777 else 0.0) for n in range(50_000)]
     (line,) = table_figure("s", [("t", "s"), ("v", "V")], rows).panels[0].lines
@@ -56,11 +88,51 @@ def test_where_a_recording_has_the_monotonic_clock_wall_time_is_no_axis() -> Non
     assert list(line.x) == [0.0, 1.5]
 
 
-def recording(root: Path, columns: list[tuple[str, str]], rows: list[list[object]]) -> Path:
+@pytest.mark.parametrize(
+    ("wish", "parameter"), [(PlotWish(x="voltage"), "x"), (PlotWish(y=("current",)), "y")]
+)
+def test_a_column_that_is_not_there_is_told_by_the_parameter_that_named_it(
+    wish: PlotWish, parameter: str
+) -> None:
+    with pytest.raises(Invalid, match="There is no column") as unknown:
+        table_figure("s", [("t", "s"), ("v", "V")], [], wish)
+    assert unknown.value.data["parameter"] == parameter
+
+
+@pytest.mark.parametrize(
+    ("names", "over"),
+    [
+        (("set_V", "current_A", "limited"), "set_V"),
+        (("number", "set_V", "current_A"), "set_V"),
+        (("frequency_Hz", "r_V"), "frequency_Hz"),
+        (("channel",), "time"),
+    ],
+)
+def test_a_sequence_is_drawn_over_what_it_set_else_over_its_first_column(
+    tmp_path: Path, names: tuple[str, ...], over: str
+) -> None:
+    columns = [*((name, "") for name in names), ("elapsed_s", "s")]
+    rows: list[list[object]] = [[float(n) for n in range(len(columns))]]
+    recording(tmp_path, columns, rows, kind="sequence")
+    assert run_figure(tmp_path, "mcp-1").x_label == over
+    assert run_figure(tmp_path, "mcp-1", PlotWish(y=(names[0],))).x_label in {"time", "set_V"}
+    assert run_figure(tmp_path, "mcp-1", PlotWish(x="elapsed_s")).x_label == "time"
+
+
+def test_a_recording_without_rows_is_refused(tmp_path: Path) -> None:
+    recording(tmp_path, [("set_V", "")], [], kind="sequence")
+    with pytest.raises(Invalid, match="mcp-1 has no rows, so there is nothing to draw"):
+        run_figure(tmp_path, "mcp-1")
+
+
+def recording(
+    root: Path, columns: list[tuple[str, str]], rows: list[list[object]], kind: str = "stream"
+) -> Path:
     directory = root / "2026-11-21" / "mcp-1"
     directory.mkdir(parents=True)
     told = [{"name": name, "unit": unit} for name, unit in columns]
     meta = {"run_id": "mcp-1", "command_name": "m", "instrument_id": "i", "columns": told}
+    meta["kind"] = kind
     (directory / "meta.json").write_text(json.dumps(meta))
     with (directory / "data.csv").open("w", newline="") as file:
         csv.writer(file).writerows([[name for name, _ in columns], *rows])

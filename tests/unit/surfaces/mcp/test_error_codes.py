@@ -130,3 +130,20 @@ def test_a_picture_is_an_image_item_behind_the_text(revision: Revision) -> None:
     text, image = json.loads(made)["content"]
     assert json.loads(text["text"]) == {"format": "png"}
     assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+
+
+def test_the_picture_of_a_command_is_shown_and_its_base64_is_for_programs_only() -> None:
+    told = {"mime": "image/png", "length": 4, "encoding": "base64", "image": "iVBORw=="}
+    outcome = Outcome(
+        status=OutcomeStatus.OK,
+        data={"success": True, "data": told, "scpi_command": "SHOT?"},
+        pictures=(Picture(mime="image/png", data=b"\x89PNG"),),
+    )
+    made = call_answer(outcome, 3, tool=None, revision=NEW, server=SERVER)
+    assert isinstance(made, bytes)
+    result = json.loads(made)
+    text, image = result["content"]
+    assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
+    del told["image"], told["encoding"]
+    assert json.loads(text["text"])["data"] == told
+    assert result["structuredContent"]["data"]["image"] == "iVBORw=="
