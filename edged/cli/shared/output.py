@@ -242,6 +242,20 @@ def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequenc
     Console().print(table)
 
 
+IN_A_SHELL: Final[Mapping[str, str]] = {
+    "bench__reserve": "`edged lease reserve`",
+    "bench__renew": "`edged lease renew`",
+    "bench__release": "`edged lease release`",
+}
+"""Tools that the engine names in what is to be done, and the verbs that call them."""
+
+
+def _in_shell_words(text: str) -> str:
+    for tool, verb in IN_A_SHELL.items():
+        text = text.replace(tool, verb)
+    return text
+
+
 def show(answer: ToolAnswer, options: argparse.Namespace, draw: Callable[[Any], None]) -> int:
     """Print an answer; FAILED where the tool did.
 
@@ -257,7 +271,7 @@ def show(answer: ToolAnswer, options: argparse.Namespace, draw: Callable[[Any], 
         draw(answer.result)
     if error is None:
         return ExitStatus.OK
-    words = f"{cell(error.get('message'))} {cell(error.get('remedy'))}"
+    words = f"{cell(error.get('message'))} {_in_shell_words(cell(error.get('remedy')))}"
     print(f"edged: {words.strip()}", file=sys.stderr)
     return ExitStatus.FAILED
 

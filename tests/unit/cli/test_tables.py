@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 
@@ -14,7 +15,9 @@ from edged.cli.shared.output import (
     print_lines,
     print_result,
     print_table,
+    show,
 )
+from edged.surfaces.rpc.client import ToolAnswer
 
 
 def test_a_table_in_a_pipe_is_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,3 +105,13 @@ def test_long_text_is_cut() -> None:
 def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": "\u2028"})
     assert json.loads(capsys.readouterr().out) == {"a": "\u2028"}
+
+
+def test_what_is_to_be_done_about_a_lease_is_told_by_the_verbs_of_the_shell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = {"message": "It has ended.", "remedy": "Reserve again with bench__reserve."}
+    show(ToolAnswer(result=None, error=error), argparse.Namespace(json=False), print_result)
+    assert capsys.readouterr().err == (
+        "edged: It has ended. Reserve again with `edged lease reserve`.\n"
+    )
