@@ -31,6 +31,7 @@ def places(tmp_path: Path) -> Places:
         state_dir=tmp_path / "state",
         data_dir=tmp_path / "data",
         profile_dirs=(tmp_path / "profiles",),
+        own_profile_dir=tmp_path / "profiles",
         sdk_wrapper_dirs=(),
         state_dirs=(tmp_path / "state",),
     )
