@@ -105,9 +105,9 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def print_fields(value: Row) -> None:
-    """A mapping as ``name  value`` lines, inner mappings by dotted names."""
-    fields = list(_flat(value, ""))
-    width = max((len(name) for name, _ in fields), default=0)
+    """A mapping as ``name  value`` lines, inner ones by dotted names; what is empty has none."""
+    fields = list(_flat(value, "")) or [("(none)", "")]
+    width = max(len(name) for name, _ in fields)
     for name, text in fields:
         print(f"{name:<{width}}  {text}".rstrip())
 
@@ -209,10 +209,10 @@ def _widths(titles: Sequence[str], lines: Sequence[Sequence[str]], room: int) ->
 def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:
     for name, item in value.items():
         match item:
-            case {} if item:
+            case {}:
                 yield from _flat(item, f"{prefix}{cell(name)}.")
-            case {} | []:
-                yield f"{prefix}{cell(name)}", "(none)"
+            case None | "" | []:
+                continue
             case _:
                 yield f"{prefix}{cell(name)}", cell(item, limit=10_000)
 

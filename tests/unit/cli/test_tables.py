@@ -65,14 +65,13 @@ def test_a_long_line_is_wrapped_on_a_terminal_with_no_address_cut_and_stays_one_
     ]
 
 
-def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> None:
-    print_fields({"mcp": {"port": 1, "on": None}, "sweeps": [], "x": [1]})
-    assert capsys.readouterr().out.splitlines() == [
-        "mcp.port  1",
-        "mcp.on",
-        "sweeps    (none)",
-        "x         [1]",
-    ]
+def test_inner_fields_have_dotted_names_and_empty_ones_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_fields({"a": {"port": 1, "on": None, "is_on": False}, "sweeps": [], "x": [0], "y": {}})
+    assert capsys.readouterr().out.splitlines() == ["a.port   1", "a.is_on  no", "x        [0]"]
+    print_fields({"success": None, "data": {"set": {}, "readback": ""}})
+    assert capsys.readouterr().out == "(none)\n"
 
 
 @pytest.mark.parametrize(
