@@ -29,6 +29,7 @@ from edged.host import ExitStatus, write_atomically
 from edged.surfaces.rpc.client import ToolAnswer
 
 __all__ = [
+    "LONGEST_LINE",
     "add_watch_option",
     "aligned",
     "cell",
