@@ -85,6 +85,7 @@ class Places:
     Attributes:
         config_file: drop-ins lie beside it, in a directory of its name with ``.d`` added.
         profile_dirs, sdk_wrapper_dirs: the shipped one, then the owner's; later ones override.
+        own_profile_dir: where the owner's profiles belong, which need not be there yet.
         state_dirs: where a running engine may have left its ``engine.json``: one's own first.
     """
 
@@ -93,6 +94,7 @@ class Places:
     state_dir: Path
     data_dir: Path
     profile_dirs: tuple[Path, ...]
+    own_profile_dir: Path
     sdk_wrapper_dirs: tuple[Path, ...]
     state_dirs: tuple[Path, ...]
 
@@ -309,6 +311,7 @@ def _linux_places(config: Path, state: Path, data: Path, shipped: Path | None) -
         state_dir=state,
         data_dir=data,
         profile_dirs=_present(share / "profiles", *(place / "profiles" for place in owners)),
+        own_profile_dir=config / "profiles",
         sdk_wrapper_dirs=_present(
             share / "sdk_wrappers", *(place / "sdk_wrappers" for place in owners)
         ),
@@ -325,6 +328,7 @@ def _windows_places(environ: Mapping[str, str], shipped: Path | None) -> Places:
         state_dir=root / "state",
         data_dir=root / "data",
         profile_dirs=_present(share / "profiles", root / "profiles"),
+        own_profile_dir=root / "profiles",
         sdk_wrapper_dirs=_present(share / "sdk_wrappers", root / "sdk_wrappers"),
         state_dirs=(root / "state",),
     )

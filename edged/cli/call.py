@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     add_dry_run_option,
     add_engine_options,
@@ -52,9 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         return ExitStatus.USAGE
     if options.dry_run:
         typed[DRY_RUN] = True
-    answer = client.call_tool(
-        "tools/call", {"name": options.tool, "arguments": typed}, timeout_s=options.timeout
-    )
+    wanted = {"name": options.tool, "arguments": typed}
+    answer = call_telling(client, "tools/call", wanted, timeout_s=options.timeout)
     return show(answer, options, print_dry_run if options.dry_run else print_result)
 
 

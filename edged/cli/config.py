@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import enum
+import itertools
 import sys
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from edged.cli.shared.options import add_config_options, load
-from edged.cli.shared.output import print_json, print_table
+from edged.cli.shared.options import add_config_options, load, own_profile_dir
+from edged.cli.shared.output import LONGEST_LINE, cell, print_json, print_table
 from edged.config.keys import KEYS, Key
 from edged.config.load import LoadedConfig
 from edged.host import ExitStatus
@@ -74,6 +76,10 @@ edged runs on Linux and Windows. On macOS and other systems it says so and exits
 """
 
 
+WIDTHS: Final = {"key": 22, "value": 44, "origin": 28}
+"""Of a pipe, so that a line fits 100 columns."""
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     parser = argparse.ArgumentParser(prog="edged config", description=__doc__)
@@ -93,8 +99,38 @@ def run(arguments: Sequence[str]) -> int:
     if options.json:
         print_json({row.pop("key"): row for row in rows})
     else:
-        print_table(rows, {"key": "key", "value": "value", "origin": "origin"})
+        _draw([{**row, **_with_missing(row, own_profile_dir(loaded))} for row in rows])
     return ExitStatus.OK
+
+
+def _draw(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table for people; in a pipe, where nothing folds its cells, long ones are wrapped."""
+    if not sys.stdout.isatty():
+        rows = [line for row in rows for line in _wrapped(row)]
+    print_table(rows, {"key": "key", "value": "value", "origin": "origin"})
+
+
+def _wrapped(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """A row as several; what stands between blanks is never cut."""
+    texts = [
+        textwrap.wrap(
+            cell(row[name], limit=LONGEST_LINE),
+            width,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for name, width in WIDTHS.items()
+    ]
+    for parts in itertools.zip_longest(*texts, fillvalue=""):
+        yield dict(zip(WIDTHS, parts, strict=True))
+
+
+def _with_missing(row: Mapping[str, Any], own: Path) -> dict[str, Any]:
+    """Of PROFILE_DIRS the ones too that are not there, as where the owner's profiles belong."""
+    if row["key"] != "PROFILE_DIRS":
+        return {}
+    paths = dict.fromkeys((*row["value"], str(own)))
+    return {"value": [p if Path(p).is_dir() else f"{p} (not there yet)" for p in paths]}
 
 
 def _complain(loaded: LoadedConfig) -> None:

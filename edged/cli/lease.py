@@ -15,7 +15,9 @@ from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import print_fields, print_json, print_table, show
 from edged.cli.shared.readable import Name, namer
 from edged.clock import SystemClock
+from edged.errors import ErrorCode, NotFound, Refused
 from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["run"]
 
@@ -26,6 +28,9 @@ COLUMNS: Final = {
     "left": "ends in",
     "lease_id": "lease",
 }
+OWN: Final = "its id, or an instrument that you reserved with this program"
+RESERVED_HERE: Final = "edged lease reserve at "
+"""How those who reserved with this program are called."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -41,13 +46,13 @@ def run(arguments: Sequence[str]) -> int:
         "--purpose", default="", help="what for; shown to everybody who is refused"
     )
     renew = verbs.add_parser("renew", help="extend a lease, counted from now")
-    renew.add_argument("lease_id", metavar="ID")
+    renew.add_argument("lease_id", metavar="ID", help=OWN)
     for one in (reserve, renew):
         one.add_argument(
             "--ttl", type=int, metavar="SECONDS", help="30 to 43200; 900 unless it is given"
         )
     release = verbs.add_parser("release", help="end your lease")
-    release.add_argument("lease_id", metavar="ID")
+    release.add_argument("lease_id", metavar="ID", help=OWN)
     breaking = verbs.add_parser("break", help="end somebody's lease, as the owner of the bench")
     breaking.add_argument(
         "lease_id", metavar="ID", help="its id, or an instrument that it reserves"
@@ -87,15 +92,51 @@ def _reserve(options: argparse.Namespace) -> int:
 
 
 def _renew(options: argparse.Namespace) -> int:
-    asked = {"lease_id": options.lease_id}
+    client = connect(options)
+    asked = {"lease_id": _own_id(client, options.lease_id)}
     if options.ttl is not None:
         asked["ttl_s"] = options.ttl
-    return show(connect(options).call_tool("leases.renew", asked), options, _print_renewed)
+    return show(client.call_tool("leases.renew", asked), options, _print_renewed)
 
 
 def _release(options: argparse.Namespace) -> int:
-    asked = {"lease_id": options.lease_id}
-    return show(connect(options).call_tool("leases.release", asked), options, _print_ended)
+    client = connect(options)
+    asked = {"lease_id": _own_id(client, options.lease_id)}
+    return show(client.call_tool("leases.release", asked), options, _print_ended)
+
+
+def _own_id(client: RpcClient, name: str) -> str:
+    """The id of the lease that is meant: by itself, or by an instrument that it reserves.
+
+    Raises:
+        Refused: LEASED, another program has that instrument.
+        NotFound: UNKNOWN_LEASE, nobody has it.
+    """
+    leases = client.call("leases.list")["leases"]
+    if any(lease["lease_id"] == name for lease in leases):
+        return name
+    called = namer(client)
+    for lease in leases:
+        if called(name) in map(called, lease["instruments"]):
+            return _own(lease, name)
+    raise NotFound(
+        f"There is no lease {name[:64]!r}, nor one of an instrument of that name.",
+        code=ErrorCode.UNKNOWN_LEASE,
+        remedy="It may have ended: `edged lease list` shows those there are, with their ids.",
+    )
+
+
+def _own(lease: dict[str, Any], name: str) -> str:
+    """Its id, where this program reserved it: others only told it to whom they liked."""
+    lease_id: str = lease["lease_id"]
+    if lease["who"].startswith(RESERVED_HERE):
+        return lease_id
+    raise Refused(
+        f"{name} is reserved by {lease['who']}, not by this program.",
+        code=ErrorCode.LEASED,
+        remedy=f"If the lease is yours, give its id, which `edged lease list` shows; "
+        f"`edged lease break {name} --reason …` ends somebody else's.",
+    )
 
 
 def _break(options: argparse.Namespace) -> int:

@@ -17,12 +17,14 @@ from edged.cli.profile.new import connection_of, refuse_name_question
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
+from edged.config.load import Config, LoadedConfig
 from edged.discovery.wire_talk import WireTalk
 from edged.errors import ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import as_yaml
 from edged.profiles.authoring.probing import (
     NAME_QUESTION,
+    WIRE_KEYS,
     WireFindings,
     find_message_settings,
     find_settings,
@@ -56,7 +58,8 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     clock = SystemClock()
     began = clock.monotonic()
-    found, said = _probed(options, clock)
+    loaded = load(options)
+    found, said = _probed(options, loaded, clock)
     keys = keys_of(found, parse_address(options.address).transport)
     if options.json:
         print_json({"address": options.address, "connection": keys,
@@ -71,7 +74,8 @@ def run(arguments: Sequence[str]) -> int:
         print(f"# {doubt}")
     print(f"connection: {line}")
     ask = f" --ask {shlex.quote(options.ask)}" if options.ask else ""
-    known = f" --connection {shlex.quote(line)}"
+    needed = in_one_line(_needed(found, options.address, loaded.config))
+    known = f" --connection {shlex.quote(needed)}" if needed != "{}" else ""
     print(f"# Next: edged profile new --from {options.address}{ask}{known}")
     return ExitStatus.OK
 
@@ -86,14 +90,22 @@ def keys_of(found: WireFindings, transport: Transport) -> dict[str, object]:
     return {**keys, **flow_of(connection)}
 
 
+def _needed(found: WireFindings, address: str, config: Config) -> dict[str, object]:
+    """What ``edged profile new`` would not take for granted."""
+    usual = connection_of("", address, config)
+    keys = {key: getattr(found.connection, key) for key in WIRE_KEYS}
+    return {key: value for key, value in keys.items() if value != getattr(usual, key)}
+
+
 def in_one_line(keys: Mapping[str, object]) -> str:
     """A mapping of YAML in one line."""
     return "{" + ", ".join(f"{key}: {as_yaml(value)}" for key, value in keys.items()) + "}"
 
 
-def _probed(options: argparse.Namespace, clock: SystemClock) -> tuple[WireFindings, int]:
+def _probed(
+    options: argparse.Namespace, loaded: LoadedConfig, clock: SystemClock
+) -> tuple[WireFindings, int]:
     """What was found, and how many lines went out for it."""
-    loaded = load(options)
     if at_running_engine(options.address, loaded) is not None:
         raise Failed(
             f"The running engine has {options.address}: two programs on one line disturb each "

@@ -176,11 +176,18 @@ def _statistics(meta: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "column": column,
             "unit": units.get(column, ""),
-            **{key: f"{found[key]:.6g}" for key in ("mean", "std", "min", "max")},
+            **{key: _rounded(found)[key] for key in ("mean", "std", "min", "max")},
         }
         for column, found in meta.get("statistics", {}).items()
         if column not in TIME_COLUMNS
     ]
+
+
+def _rounded(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What is computed of a column, with as many digits as people read."""
+    return {
+        key: f"{value:.6g}" if isinstance(value, float) else value for key, value in found.items()
+    }
 
 
 def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
@@ -194,6 +201,8 @@ def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
                 told[key] = local_time(meta.get(f"{key}_ms"))
             case "instrument_id":
                 told["instrument"] = name(value)
+            case "statistics":
+                told[key] = {column: _rounded(found) for column, found in value.items()}
             case _:
                 told[key] = value
     return told

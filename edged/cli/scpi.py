@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import add_dry_run_option, add_engine_options, connect
 from edged.cli.shared.output import cell, print_dry_run, show
 
@@ -24,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
     asked = {"instrument_id": options.instrument, "scpi_command": options.line}
     if options.dry_run:
         asked = {**asked, DRY_RUN: True}
-    answer = connect(options).call_tool("send_scpi", asked, timeout_s=options.timeout)
+    answer = call_telling(connect(options), "send_scpi", asked, timeout_s=options.timeout)
     return show(answer, options, print_dry_run if options.dry_run else _print_response)
 
 

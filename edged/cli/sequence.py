@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     add_dry_run_option,
     add_engine_options,
@@ -83,7 +84,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     }
     if options.dry_run:
         wishes[DRY_RUN] = True
-    answer = client.call_tool("execute_sequence", wishes, timeout_s=options.timeout)
+    answer = call_telling(client, "execute_sequence", wishes, timeout_s=options.timeout)
     return show(answer, options, print_dry_run if options.dry_run else _print_end)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
 from edged.cli.shared.output import cell, print_json, print_table
+from edged.cli.shared.readable import aliased
 from edged.errors import ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -124,8 +125,12 @@ def _draw(told: Mapping[str, Any], locked: Sequence[object]) -> None:
         print_table(sorted(rows, key=lambda row: str(row["name"])), COLUMNS)
     else:
         print("nothing is connected that could be stopped")
+    name = aliased(
+        {**one, "id": one["instrument_id"]} for one in (*told["instruments"], *told["wrappers"])
+    )
     for blind in told["unproved"]:
-        print(f"{blind['instrument_id']}: nobody can ask about {cell(blind['output'])}.")
+        unit, output = cell(name(blind["instrument_id"])), cell(blind["output"])
+        print(f"{unit}: edged cannot check whether {output} is off.")
     for sweep in told["sweeps"]:
         print(f"{sweep['sweep_id']}: {sweep['status']} {cell(sweep['error'] or '')}".rstrip())
     if locked:

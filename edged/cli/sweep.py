@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.tool import DRY_RUN
+from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import (
     add_dry_run_option,
     add_engine_options,
@@ -165,7 +166,7 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
     except Invalid as error:
         print(f"edged: {error}", file=sys.stderr)
         return ExitStatus.USAGE
-    answer = client.call_tool("start_sweep", wishes, timeout_s=options.timeout)
+    answer = call_telling(client, "start_sweep", wishes, timeout_s=options.timeout)
     if options.dry_run:
         return show(answer, options, print_dry_run)
     if options.detach or answer.error is not None:

@@ -292,7 +292,8 @@ def list_of(item: Kind, name: str = "") -> Kind:
 
     def parse(value: Value, base: Path) -> tuple[Any, ...]:
         if not isinstance(value.data, list):
-            raise BadValue(f"must be a list like [a, b], not {_shown(value)}", value)
+            message = f"must be a list like [a, b], or [] for none, not {_shown(value)}"
+            raise BadValue(message, value)
         if len(value.data) > MAX_ENTRIES:
             raise BadValue(f"has more than {MAX_ENTRIES} entries", value)
         return tuple(dict.fromkeys(item.parse(entry, base) for entry in value.data))

@@ -33,6 +33,7 @@ __all__ = [
     "check_profiles",
     "check_set_aside",
     "check_tool_list",
+    "check_unprofiled",
     "check_wrappers",
 ]
 
@@ -84,6 +85,22 @@ def check_imported(facts: Facts) -> CheckLine:
         "SCPI is judged as known by them, and whatever may switch an output on is dangerous.",
         "Compare what you use with its manual (`edged profile docs KEY`), then write status: "
         "reviewed.",
+    )
+
+
+def check_unprofiled(facts: Facts) -> CheckLine:
+    """Instruments that no profile fits: they have no tools, and no abort is known for them."""
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    bare = [one for one in facts.instruments if not one["profile_name"]]
+    if not bare:
+        return passed("Every instrument has a profile.")
+    named = "; ".join(_called({**one, "instrument_id": one["id"]}) for one in bare[:SHOWN])
+    more = f" and {len(bare) - SHOWN} more" if len(bare) > SHOWN else ""
+    return warn(
+        f"Without a profile, and so without tools and an abort of its own: {named}{more}.",
+        f"`edged profile new --from {bare[0]['address']}` drafts one "
+        "(docs/add-your-instrument.md).",
     )
 
 

@@ -24,6 +24,7 @@ from edged.doctor.bench_checks import (
     check_profiles,
     check_set_aside,
     check_tool_list,
+    check_unprofiled,
     check_wrappers,
 )
 from edged.doctor.facts import Facts
@@ -61,6 +62,7 @@ CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
         "VISA backends": check_visa,
         "profiles": check_profiles,
         "imported profiles": check_imported,
+        "without a profile": check_unprofiled,
         "bench file": check_bench_file,
         "tool list": check_tool_list,
         "discovery": check_discovery,

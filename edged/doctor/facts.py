@@ -30,6 +30,7 @@ class Facts:
         engine: what a running engine, or one that was killed, left in its state directory.
         unreachable: why the engine could not be asked.
         status: get_status of the engine, empty when it could not be asked.
+        instruments: its list_instruments.
         tools: its tools/list over RPC.
         seen: every unit that the engine has met; ``None`` when it could not be asked.
         library: the profiles of PROFILE_DIRS, read once for all checks.
@@ -43,6 +44,7 @@ class Facts:
     unreachable: EdgedError | None = None
     version: str = ""
     status: Mapping[str, Any] = field(default_factory=dict)
+    instruments: Sequence[Mapping[str, Any]] = ()
     tools: Sequence[Mapping[str, Any]] = ()
     seen: Sequence[SeenUnit] | None = None
     library: ProfileLibrary | None = None
@@ -80,8 +82,11 @@ def gather(
         with contextlib.suppress(EdgedError):
             client.call("audit.list", {"limit": 1})
         status = client.call_tool("get_status").result or {}
+        instruments = client.call_tool("list_instruments").result or ()
         tools = client.call("tools/list")["tools"]
         seen = seen_units(client.call("discovery")["seen"])
     except EdgedError as unreachable:
         return Facts(**known, unreachable=unreachable)
-    return Facts(**known, version=version, status=status, tools=tools, seen=seen)
+    return Facts(
+        **known, version=version, status=status, instruments=instruments, tools=tools, seen=seen
+    )

@@ -185,7 +185,7 @@ def _failed(why: str) -> Mapping[str, Any]:
     return {"state": "failed", "error": why}
 
 
-RAW_LINES: Final = "whatever raw lines set"
+RAW_LINES: Final = "what raw lines switched on"
 """What is told in place of outputs that no profile knows."""
 
 

@@ -212,11 +212,11 @@ class ToolRegistry:
             )
         if now is None:
             return NotFound(
-                f"The tool {name!r} drove {instrument_id}, which is not connected now, or has lost "
-                "its profile.",
+                f"The tool {name!r} is of {instrument_id}, which has no tools now: it is not "
+                "connected, or no profile fits it any more.",
                 code=ErrorCode.UNKNOWN_TOOL,
                 data={"tool": name, "instrument_id": instrument_id},
-                remedy="list_instruments says which; connect it again if it is away.",
+                remedy="list_instruments shows whether it is connected; if it is not, connect it.",
             )
         return NotFound(
             f"The tool {name!r} is now called {now!r}: another instrument of the same profile was "

@@ -137,6 +137,23 @@ async def test_a_call_waits_until_somebody_at_the_bench_answers(
     )
 
 
+@promise("approval.at-the-bench")
+async def test_a_verb_of_the_shell_says_once_what_it_waits_for_and_its_output_stays_pure(
+    engine: EngineProcess,
+) -> None:
+    words = ("psu1", "OUTP CH1,ON", "--json")
+    sending = asyncio.create_task(asyncio.to_thread(edged, engine, "scpi", *words))
+    (waiting,) = await waits(engine)
+    await asyncio.sleep(3.5)
+    name = waiting["approval_id"]
+    await asyncio.to_thread(edged, engine, "approve", name)
+    sent = await sending
+    told = f"send_scpi on psu1 waits for approval {name} (edged approve {name})"
+    assert sent.stderr.splitlines() == [f"edged: {told}"]
+    assert "response" in json.loads(sent.stdout)
+    await asyncio.to_thread(engine.tool, "bench__stop_all")
+
+
 @promise("approval.every-road")
 async def test_every_road_asks_and_what_is_below_the_bound_does_not(
     engine: EngineProcess, alice: McpClient

@@ -197,6 +197,15 @@ def test_config_shows_values_and_origins_but_no_secret() -> None:
     assert "s3cret" not in done.stdout
 
 
+def test_config_fits_a_hundred_columns_and_shows_the_directories_that_are_not_there() -> None:
+    short = {"EDGED_STATE_DIR": "/tmp/s", "EDGED_DATA_DIR": "/tmp/d", "EDGED_BENCH_FILE": "/tmp/b"}
+    dirs = {"EDGED_PROFILE_DIRS": "[/, /nowhere/p]", "EDGED_SDK_WRAPPER_DIRS": "[/]"}
+    shown = edged("config", **short, **dirs).stdout
+    assert "ALLOWED_NETWORKS" in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    assert '["/", "/nowhere/p (not there yet)"]' in shown
+
+
 def test_config_tells_of_an_unknown_profile_and_names_the_nearest() -> None:
     entry = "{address: 'TCPIP::127.0.0.1::9::SOCKET', profile: rigol_dp823}"
     done = edged("config", "--set", f"INSTRUMENTS=[{entry}]")

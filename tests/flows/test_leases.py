@@ -359,6 +359,20 @@ async def test_all_means_what_is_registered_now_and_all_or_none_are_given(
     assert "dmm1" in edged(engine, "lease", "list").stdout
 
 
+async def test_a_lease_is_released_in_a_shell_by_its_instrument_too_but_only_ones_own(
+    engine: EngineProcess, alice: McpClient
+) -> None:
+    lease = await reserved(alice, "dmm1")
+    edged(engine, "lease", "reserve", "psu1")
+    edged(engine, "lease", "renew", "psu1", "--ttl", "60")
+    assert "no longer reserved" in edged(engine, "lease", "release", "psu1").stdout
+    assert "no lease 'psu1'" in edged(engine, "lease", "release", "psu1", status=1).stderr
+    said = edged(engine, "lease", "release", "dmm1", status=1).stderr
+    assert "dmm1 is reserved by claude-code" in said
+    assert "edged lease break dmm1" in said
+    edged(engine, "lease", "release", lease["lease_id"])
+
+
 @promise("lease.every-road")
 async def test_a_dangerous_question_of_a_run_is_a_write_to_the_unit_that_it_asks(
     tmp_path: Path,

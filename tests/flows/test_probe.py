@@ -89,8 +89,28 @@ def test_probe_prints_a_line_for_a_profile_and_what_to_do_next(
     assert ("write_termination" in line) is (name in {"sock", "ser"})
     (following,) = [line for line in printed.splitlines() if "# Next: " in line]
     words = shlex.split(following.partition("# Next: edged ")[2])
+    # Line ends and times are the usual ones, which need not be given.
+    assert "read_termination" not in following
+    assert "timeout_ms" not in following
+    assert ("--connection" in words) is (name == "ser")
     assert main([*words, "--output", str(place / "draft.yaml")]) == 0
     assert main(["profile", "lint", str(place / "draft.yaml")]) == 0
+
+
+@promise("profile-new.soon")
+def test_a_draft_is_moved_to_where_profiles_are_looked_for_before_it_is_checked(
+    bench: SimBench,
+    place: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["profile", "new", "--from", bench.address("sock"), "--key", "acme"]
+    assert main([*words, "--output", str(place / "acme.yaml")]) == 0
+    assert "Next: edged profile lint acme\n" in capsys.readouterr().out
+    monkeypatch.setenv("EDGED_PROFILE_DIRS", f"[{place / 'mine'}]")
+    assert main([*words, "--output", str(place / "acme2.yaml")]) == 0
+    where = f"{place / 'mine'} (make it: it is not there yet)"
+    assert f"Next: move it to {where}, then edged profile lint acme\n" in capsys.readouterr().out
 
 
 @promise("probe.finds")

@@ -31,6 +31,7 @@ def places(tmp_path: Path) -> Places:
         state_dir=tmp_path / "state",
         data_dir=tmp_path / "data",
         profile_dirs=(tmp_path / "profiles",),
+        own_profile_dir=tmp_path / "profiles",
         sdk_wrapper_dirs=(),
         state_dirs=(tmp_path / "state",),
     )
@@ -200,6 +201,7 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
         ("PROFILE_DIRS: /a", "a list like"),
         ("SDK_LIBRARIES: [a]", "a mapping like"),
         ("DISCOVERY: [bluetooth]", "one of usb, serial, lan, gpib"),
+        ("DISCOVERY: false", "must be a list like [a, b], or [] for none, not"),
         ("ALLOWED_NETWORKS: [10.0.0.1/8]", "a network like"),
         ("ALLOWED_HOSTS: ['http://a']", "host name"),
         ("ALLOWED_ORIGINS: ['https://a/b']", "origin like"),

@@ -70,12 +70,17 @@ def findings_of(chosen: Chosen) -> tuple[Finding, ...]:
 def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
     errors = sum(finding.severity == "error" for finding in findings)
     count = len(chosen.profiles)
-    told = f"{count} profile{'' if count == 1 else 's'}"
+    told = _counted(count, "profile")
     if not findings:
         return f"{told}, all clean"
     unread = len({complaint.path for complaint in chosen.complaints})
     if unread:
-        told += f" and {unread} file{'' if unread == 1 else 's'} that cannot be read yet"
+        files = f"{_counted(unread, 'file')} that cannot be read yet"
+        told = f"{told} and {files}" if count else files
     told += f", {errors} to mend, {len(findings) - errors} to look at"
     more = "\nMore may be found in a file once it can be read: run lint again then."
     return told + (more if unread else "")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from edged.cli.profile.borrowing import Borrowed, at_running_engine, entry_for, need_address
-from edged.cli.shared.options import add_config_options, load
+from edged.cli.shared.options import add_config_options, load, own_profile_dir
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
-from edged.config.load import Config
+from edged.config.load import Config, LoadedConfig
 from edged.discovery.wire_talk import WireTalk
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
@@ -73,7 +73,8 @@ def run(arguments: Sequence[str]) -> int:
     add_config_options(parser, ["--state-dir"])
     parser.add_argument("--json", action="store_true", help="print what was learnt as JSON")
     options = parser.parse_args(arguments)
-    met = _meet(options)
+    loaded = load(options)
+    met = _meet(options, loaded)
     key = options.key or (key_of(met.idn) if says_name(met.idn) else UNNAMED)
     text = draft_profile(met, key)
     path = options.output or f"{key}.yaml"
@@ -87,26 +88,40 @@ def run(arguments: Sequence[str]) -> int:
                     "error_query": met.error_query, "headers": list(met.headers),
                     "unknown": list(met.unknown), "file": path})  # fmt: skip
     elif path != "-":
-        _tell(met, key, path)
+        _tell(met, key, Path(path), own_profile_dir(loaded))
     for sentence in met.unknown:
         print(f"edged: not known: {sentence}", file=sys.stderr)
     return ExitStatus.OK
 
 
-def _tell(met: MetInstrument, key: str, path: str) -> None:
+def _tell(met: MetInstrument, key: str, path: Path, home: Path) -> None:
     name = clean_text(met.idn) or "somebody"
-    print(f"{name} → {path}: {len(met.headers)} headers of its own list as comments")
+    print(f"{name} → {path}{_with_headers(len(met.headers))}")
     if met.error_query:
         print(f"Its errors: {met.error_query}")
     if met.acknowledge is not None:
         print(f"It acknowledges what is written: {met.acknowledge}")
     if not met.is_name:
         print(f"INSTRUMENTS must name it: [{{address: {met.address}, profile: {key}}}]")
-    print(f"Next: edged profile lint {path}")
+    print(f"Next: {_moved(path, home)}edged profile lint {key}")
 
 
-def _meet(options: argparse.Namespace) -> MetInstrument:
-    loaded = load(options)
+def _with_headers(count: int) -> str:
+    """Of its own list of commands, where it has one."""
+    if not count:
+        return ""
+    return f", with {count} header{'' if count == 1 else 's'} of its own list as comments"
+
+
+def _moved(path: Path, home: Path) -> str:
+    """What comes before lint, which takes the key of what lies where profiles are looked for."""
+    if path.resolve().parent == home.resolve():
+        return ""
+    missing = "" if home.is_dir() else " (make it: it is not there yet)"
+    return f"move it to {home}{missing}, then "
+
+
+def _meet(options: argparse.Namespace, loaded: LoadedConfig) -> MetInstrument:
     clock = SystemClock()
     known = at_running_engine(options.address, loaded)
     refuse_name_question(options.ask, options.address, loaded.config)

@@ -43,6 +43,7 @@ __all__ = [
     "load",
     "locate",
     "number",
+    "own_profile_dir",
     "parse_arguments",
     "positive",
     "read_parameters",
@@ -185,6 +186,13 @@ def locate(loaded: LoadedConfig) -> EngineFile:
     if loaded.origins["STATE_DIR"] != "default":
         return find_engine([loaded.config.state_dir])
     return find_engine(this_machine().state_dirs)
+
+
+def own_profile_dir(loaded: LoadedConfig) -> Path:
+    """Where the owner's profiles belong; it need not be there yet."""
+    if loaded.origins["PROFILE_DIRS"] == "default" or not loaded.config.profile_dirs:
+        return this_machine().own_profile_dir
+    return loaded.config.profile_dirs[-1]
 
 
 def connect(options: argparse.Namespace) -> RpcClient:

@@ -29,6 +29,7 @@ from edged.host import ExitStatus, write_atomically
 from edged.surfaces.rpc.client import ToolAnswer
 
 __all__ = [
+    "LONGEST_LINE",
     "add_watch_option",
     "aligned",
     "cell",
@@ -105,9 +106,9 @@ def _wrapped(line: str, width: int) -> list[str]:
 
 
 def print_fields(value: Row) -> None:
-    """A mapping as ``name  value`` lines, inner mappings by dotted names."""
-    fields = list(_flat(value, ""))
-    width = max((len(name) for name, _ in fields), default=0)
+    """A mapping as ``name  value`` lines, inner ones by dotted names; what is empty has none."""
+    fields = list(_flat(value, "")) or [("(none)", "")]
+    width = max(len(name) for name, _ in fields)
     for name, text in fields:
         print(f"{name:<{width}}  {text}".rstrip())
 
@@ -209,10 +210,10 @@ def _widths(titles: Sequence[str], lines: Sequence[Sequence[str]], room: int) ->
 def _flat(value: Row, prefix: str) -> Iterator[tuple[str, str]]:
     for name, item in value.items():
         match item:
-            case {} if item:
+            case {}:
                 yield from _flat(item, f"{prefix}{cell(name)}.")
-            case {} | []:
-                yield f"{prefix}{cell(name)}", "(none)"
+            case None | "" | []:
+                continue
             case _:
                 yield f"{prefix}{cell(name)}", cell(item, limit=10_000)
 
@@ -242,6 +243,20 @@ def _draw(titles: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequenc
     Console().print(table)
 
 
+IN_A_SHELL: Final[Mapping[str, str]] = {
+    "bench__reserve": "`edged lease reserve`",
+    "bench__renew": "`edged lease renew`",
+    "bench__release": "`edged lease release`",
+}
+"""Tools that the engine names in what is to be done, and the verbs that call them."""
+
+
+def _in_shell_words(text: str) -> str:
+    for tool, verb in IN_A_SHELL.items():
+        text = text.replace(tool, verb)
+    return text
+
+
 def show(answer: ToolAnswer, options: argparse.Namespace, draw: Callable[[Any], None]) -> int:
     """Print an answer; FAILED where the tool did.
 
@@ -257,7 +272,7 @@ def show(answer: ToolAnswer, options: argparse.Namespace, draw: Callable[[Any], 
         draw(answer.result)
     if error is None:
         return ExitStatus.OK
-    words = f"{cell(error.get('message'))} {cell(error.get('remedy'))}"
+    words = f"{cell(error.get('message'))} {_in_shell_words(cell(error.get('remedy')))}"
     print(f"edged: {words.strip()}", file=sys.stderr)
     return ExitStatus.FAILED
 

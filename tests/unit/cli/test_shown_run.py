@@ -8,7 +8,7 @@ import pytest
 
 from edged.cli import main as command_line
 from edged.cli import runs
-from edged.cli.runs import TIME_COLUMNS, _head, _statistics
+from edged.cli.runs import TIME_COLUMNS, _head, _meta, _statistics
 from edged.host import ExitStatus
 from edged.runs.recordings import figures
 
@@ -57,6 +57,11 @@ def test_statistics_have_units_and_leave_the_columns_of_time_out() -> None:
         "max": "1e-09",
     }
     assert TIME_COLUMNS == figures.TIME_COLUMNS
+
+
+def test_all_of_a_recording_has_statistics_with_as_many_digits_as_people_read() -> None:
+    assert _meta(META, str)["statistics"]["set"]["mean"] == "0.333333"
+    assert _meta(META, str)["statistics"]["set"]["n"] == 3
 
 
 def test_one_that_runs_is_told_without_what_it_has_not_yet() -> None:

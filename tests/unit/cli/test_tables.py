@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 
@@ -14,7 +15,9 @@ from edged.cli.shared.output import (
     print_lines,
     print_result,
     print_table,
+    show,
 )
+from edged.surfaces.rpc.client import ToolAnswer
 
 
 def test_a_table_in_a_pipe_is_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,14 +65,13 @@ def test_a_long_line_is_wrapped_on_a_terminal_with_no_address_cut_and_stays_one_
     ]
 
 
-def test_inner_fields_have_dotted_names(capsys: pytest.CaptureFixture[str]) -> None:
-    print_fields({"mcp": {"port": 1, "on": None}, "sweeps": [], "x": [1]})
-    assert capsys.readouterr().out.splitlines() == [
-        "mcp.port  1",
-        "mcp.on",
-        "sweeps    (none)",
-        "x         [1]",
-    ]
+def test_inner_fields_have_dotted_names_and_empty_ones_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_fields({"a": {"port": 1, "on": None, "is_on": False}, "sweeps": [], "x": [0], "y": {}})
+    assert capsys.readouterr().out.splitlines() == ["a.port   1", "a.is_on  no", "x        [0]"]
+    print_fields({"success": None, "data": {"set": {}, "readback": ""}})
+    assert capsys.readouterr().out == "(none)\n"
 
 
 @pytest.mark.parametrize(
@@ -102,3 +104,13 @@ def test_long_text_is_cut() -> None:
 def test_json_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({"a": "\u2028"})
     assert json.loads(capsys.readouterr().out) == {"a": "\u2028"}
+
+
+def test_what_is_to_be_done_about_a_lease_is_told_by_the_verbs_of_the_shell(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = {"message": "It has ended.", "remedy": "Reserve again with bench__reserve."}
+    show(ToolAnswer(result=None, error=error), argparse.Namespace(json=False), print_result)
+    assert capsys.readouterr().err == (
+        "edged: It has ended. Reserve again with `edged lease reserve`.\n"
+    )

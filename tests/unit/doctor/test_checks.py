@@ -461,6 +461,20 @@ def test_the_states_of_instruments_are_told_and_one_in_trouble_is_a_warning_by_i
     assert line.remedy == "Check the name. `edged trace ADDRESS` shows it."
 
 
+def test_an_instrument_without_a_profile_is_a_warning_with_the_command_that_drafts_one(
+    tmp_path: Path,
+) -> None:
+    psu = {"id": "A1", "alias": "psu", "address": "TCPIP::1", "profile_name": "rigol_dp832"}
+    bare = {"id": "A2", "alias": "laser", "address": "TCPIP::2", "profile_name": ""}
+    check = bench_checks.check_unprofiled
+    assert told(check(facts(tmp_path, instruments=[psu])))[0] == "PASS"
+    line = check(facts(tmp_path, instruments=[psu, bare]))
+    assert told(line)[0] == "WARN"
+    assert "an abort of its own: laser (A2)." in line.found
+    assert "edged profile new --from TCPIP::2" in line.remedy
+    assert told(check(facts(tmp_path, engine=False)))[0] == "SKIP"
+
+
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
     left_over = {
