@@ -88,7 +88,9 @@ def _reserve(options: argparse.Namespace) -> int:
     asked: dict[str, Any] = {"instruments": options.instruments, "purpose": options.purpose}
     if options.ttl is not None:
         asked["ttl_s"] = options.ttl
-    return show(connect(options).call_tool("leases.reserve", asked), options, _print_granted)
+    client = connect(options)
+    granted = client.call_tool("leases.reserve", asked)
+    return show(granted, options, lambda lease: _print_granted(lease, namer(client)))
 
 
 def _renew(options: argparse.Namespace) -> int:
@@ -154,8 +156,9 @@ def _row(lease: dict[str, Any], name: Name) -> dict[str, Any]:
     return {**lease, "instruments": ", ".join(map(name, lease["instruments"])), "left": left}
 
 
-def _print_granted(lease: dict[str, Any]) -> None:
-    told = {name: lease[name] for name in ("instruments", "lease_id")}
+def _print_granted(lease: dict[str, Any], name: Name) -> None:
+    units = ", ".join(map(name, lease["instruments"]))
+    told = {"instruments": units, "lease_id": lease["lease_id"]}
     print_fields({**told, "ends in": _left(lease["expires_ms"])})
     print(f"export EDGED_LEASE={lease['lease_id']}")
 
