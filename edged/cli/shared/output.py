@@ -247,8 +247,10 @@ IN_A_SHELL: Final[Mapping[str, str]] = {
     "bench__reserve": "`edged lease reserve`",
     "bench__renew": "`edged lease renew`",
     "bench__release": "`edged lease release`",
+    "as the argument `lease`": "with --lease or EDGED_LEASE",
+    "the argument `lease`": "--lease and EDGED_LEASE",
 }
-"""Tools that the engine names in what is to be done, and the verbs that call them."""
+"""What the engine says of what is to be done, and how that is done in a shell."""
 
 
 def _in_shell_words(text: str) -> str:
