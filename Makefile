@@ -43,17 +43,17 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
 
-coverage: $(VENV)/.ok clients ## the suite with branch coverage: what it did not reach
+coverage: $(VENV)/.ok $(WARMED) clients ## the suite with branch coverage: what it did not reach
 	$(PY) -m pytest -q $(SHUFFLED) --cov --cov-report= $(ARGS)
 	$(VENV)/bin/coverage report
 
-faults: $(VENV)/.ok clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
+faults: $(VENV)/.ok $(WARMED) clients ## the long tests: networks, kills, full disks, kernel events (root, nats-server)
 	$(PY) -m pytest -q $(SHUFFLED) tests/faults $(ARGS)
 
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page and the site in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
+conformance: $(VENV)/.ok $(WARMED) clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -115,7 +115,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
 clean: ## remove everything that was made
-	rm -rf $(VENV) .venv-clients $(WARMED) build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
 		.pytest_cache .hypothesis .import_linter_cache
 	find edged tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -132,7 +132,7 @@ $(VENV)/.ok: $(VENV)/.run requirements-dev.lock
 	@touch $@
 
 # Read once, so that not even the first engine has to: it starts in half the time.
-$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/yaml/*.py)
+$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/profiles/format/*.py edged/scpi/*.py edged/yaml/*.py edged/patterns.py)
 	@$(PY) -m edged.profiles.library_cache profiles
 
 .venv-clients/%/.ok: tests/clients/requirements-%.txt

@@ -62,13 +62,12 @@ def warm(directory: Path) -> Path:
     """Read a directory of profiles now, so that not even the first start has to.
 
     Returns:
-        The file that is found by every start which has this directory alone.
+        The file that is found by every start which has this directory alone; starts with others
+        besides find the trees beside it.
     """
-    from edged.profiles.loading import load_library
-
     place = directory / WARMED
     directories = (directory,)
-    _keep(_encoded(load_library(directories)), _key(directories), place)
+    _load_and_keep(directories, _key(directories), place)
     return place
 
 
@@ -76,7 +75,7 @@ def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> Prof
     # A start that finds a cache needs no YAML parser and none of the grammar.
     from edged.profiles.loading import load_library
 
-    trees = _Trees(cache.with_name(f"{cache.name}.trees"))
+    trees = _Trees(cache, [directory / WARMED for directory in directories])
     data = _encoded(load_library(directories, trees.parse))
     trees.keep()
     _keep(data, key, cache)
@@ -94,9 +93,12 @@ class _Trees:
     many there are; what they say together is judged anew.
     """
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
-        self._before = self._read()
+    def __init__(self, cache: Path, warmed: Sequence[Path]) -> None:
+        self._place = cache.with_name(f"{cache.name}.trees")
+        self._kept = _read_trees(self._place)
+        self._before = dict(self._kept)
+        for other in warmed:
+            self._before |= _read_trees(other.with_name(f"{other.name}.trees"))
         self._now: dict[bytes, bytes] = {}
 
     def parse(self, text: str, path: Path) -> MapNode:
@@ -116,23 +118,24 @@ class _Trees:
 
     def keep(self) -> None:
         """Write those that were asked for, where they are others than before."""
-        if self._now.keys() != self._before.keys():
+        if self._now.keys() != self._kept.keys():
             _keep(pack(self._now), _code_key(), self._place)
 
-    def _read(self) -> dict[bytes, bytes]:
-        key = _code_key()
-        size = hashlib.sha256().digest_size
-        try:
-            if not self._place.is_file() or self._place.stat().st_size > MAX_CACHE_BYTES:
-                return {}
-            found = self._place.read_bytes()
-            digest, data = found[len(key) : len(key) + size], found[len(key) + size :]
-            if not found.startswith(key) or hashlib.sha256(data).digest() != digest:
-                return {}
-            trees: dict[bytes, bytes] = unpack(data)
-        except Exception:  # noqa: BLE001 - as in _read below
+
+def _read_trees(place: Path) -> dict[bytes, bytes]:
+    key = _code_key()
+    size = hashlib.sha256().digest_size
+    try:
+        if not place.is_file() or place.stat().st_size > MAX_CACHE_BYTES:
             return {}
-        return trees
+        found = place.read_bytes()
+        digest, data = found[len(key) : len(key) + size], found[len(key) + size :]
+        if not found.startswith(key) or hashlib.sha256(data).digest() != digest:
+            return {}
+        trees: dict[bytes, bytes] = unpack(data)
+    except Exception:  # noqa: BLE001 - as in _read below
+        return {}
+    return trees
 
 
 def _encoded(library: ProfileLibrary) -> bytes:

@@ -105,6 +105,26 @@ def test_of_many_files_only_the_one_that_changed_is_parsed(
     assert {complaint.path for complaint in moved.complaints} == {str(directory / "worse.yaml")}
 
 
+def test_who_has_more_directories_than_the_warmed_one_parses_only_those(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm(directory)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "own_supply.yaml").write_text(PROFILE.replace("toy_supply", "own_supply"))
+    parsed: list[str] = []
+    parse = loader.parse_file
+
+    def seen(text: str, path: Path) -> object:
+        parsed.append(path.name)
+        return parse(text, path)
+
+    monkeypatch.setattr(loader, "parse_file", seen)
+    found = load_cached_library([directory, own], tmp_path / "profiles.cache")
+    assert set(parsed) == {"own_supply.yaml"}
+    assert found == load_library([directory, own])
+
+
 @pytest.mark.parametrize("damage", [b"", b"garbage", b"\x00" * 80])
 def test_damaged_trees_are_as_good_as_none(directory: Path, tmp_path: Path, damage: bytes) -> None:
     cache = tmp_path / "profiles.cache"
