@@ -335,6 +335,8 @@ class Leases:
         left_s = max(0, (expires_ms - now.wall_ms) // 1_000)
         purpose = f" for {lease.purpose!r}" if lease.purpose else ""
         is_own = _is_of(lease, holder)
+        # Two sessions of one program on one machine have one name.
+        where = " in another session" if lease.who == holder.who and not is_own else ""
         remedy = (
             "You have reserved it already: bench__renew extends the lease, bench__release ends it."
             if is_own
@@ -342,8 +344,8 @@ class Leases:
             "allowed; else wait, ask the holder, or have the owner of the bench break the lease."
         )
         return Conflict(
-            f"{self._called(unit)} is reserved by {lease.who}{purpose}, for {left_s} s from now "
-            "unless it is renewed.",
+            f"{self._called(unit)} is reserved by {lease.who}{where}{purpose}, for {left_s} s "
+            "from now unless it is renewed.",
             code=ErrorCode.LEASED,
             data={"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms},
             remedy=remedy,
