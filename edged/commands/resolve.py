@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import (
@@ -26,7 +27,7 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Command, ImageAnswer
+from edged.profiles.model import Command, ImageAnswer, Profile
 from edged.profiles.raw import (
     MAX_LINE,
     MAX_MESSAGES,
@@ -36,7 +37,7 @@ from edged.profiles.raw import (
     split_compound,
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
-from edged.scpi.line import messages
+from edged.scpi.line import LONGEST_KEPT, messages
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -236,33 +237,79 @@ class Resolver:
         """
         instrument = self._pool.get(action.instrument_id)
         checks = self._catalog.of(instrument) if instrument.profile is not None else None
-        found = tuple(messages(action.scpi))
-        _check_program(action.scpi, len(found))
-        parts = identify(checks.profile, action.scpi) if checks is not None else ()
-        error_query = instrument.connection.errors.query
-        known = parts or tuple(RawPart(text=m.text, is_query=m.is_query) for m in found)
-        others = [
-            part
-            for message, part in zip(found, known, strict=True)
-            if not is_always_let_pass(message, error_query)
-        ]
-        is_asking = all(part.is_query for part in known)
-        is_read = is_asking and all(map(_is_known_read, others))
-        if checks is not None:
-            lines = (part for line in action.inside for part in identify(checks.profile, line))
+        profile = checks.profile if checks is not None else None
+        kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
+        parts = kind.parts
+        if profile is not None and action.inside:
+            lines = (part for line in action.inside for part in identify(profile, line))
             parts += tuple(part for part in lines if part.matches and not part.is_query)
         return Target(
             instrument=instrument,
-            is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
-            is_write=not is_read,
-            is_let_through=is_read or _only_reads_or_makes_safe(action.scpi, parts),
-            # Whether one question, or lines that ask nothing, are answered by more than they should
-            # is looked at once for each header; several questions may have a line each.
-            is_one_command=len(found) == 1 or not any(message.is_query for message in found),
+            is_dangerous=kind.is_dangerous,
+            is_write=not kind.is_read,
+            is_let_through=kind.is_read or _only_reads_or_makes_safe(action.scpi, parts),
+            is_one_command=kind.is_one_command,
             lines=(action.scpi,),
             parts=parts,
             profile_checks=checks,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ProgramKind:
+    """What a program's message is, whoever sends it.
+
+    Attributes:
+        parts: as ``Target`` has them.
+        is_read: it only reads.
+        is_dangerous: as the known commands in it are; what is unknown always.
+        is_one_command: whether one question, or lines that ask nothing, are answered by more than
+            they should is looked at once for each header; several questions may have a line each.
+    """
+
+    parts: tuple[RawPart, ...]
+    is_read: bool
+    is_dangerous: bool
+    is_one_command: bool
+
+
+_kinds: dict[tuple[int, str, str], tuple[Profile | None, _ProgramKind]] = {}
+MOST_KINDS: Final = 256
+
+
+def _program_kind(profile: Profile | None, text: str, error_query: str) -> _ProgramKind:
+    """The kind of a message; programs send the same few over and over, so some are kept.
+
+    Raises:
+        Invalid: BAD_SCPI, it cannot be judged whole.
+    """
+    known = _kinds.get((id(profile), text, error_query))
+    if known is not None and known[0] is profile:
+        return known[1]
+    kind = _judged_kind(profile, text, error_query)
+    if len(text) <= LONGEST_KEPT:
+        if len(_kinds) >= MOST_KINDS:
+            _kinds.clear()
+        _kinds[id(profile), text, error_query] = (profile, kind)
+    return kind
+
+
+def _judged_kind(profile: Profile | None, text: str, error_query: str) -> _ProgramKind:
+    found = tuple(messages(text))
+    _check_program(text, len(found))
+    parts = identify(profile, text) if profile is not None else ()
+    known = parts or tuple(RawPart(text=m.text, is_query=m.is_query) for m in found)
+    others = [
+        part
+        for message, part in zip(found, known, strict=True)
+        if not is_always_let_pass(message, error_query)
+    ]
+    return _ProgramKind(
+        parts=parts,
+        is_read=all(part.is_query for part in known) and all(map(_is_known_read, others)),
+        is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
+        is_one_command=len(found) == 1 or not any(message.is_query for message in found),
+    )
 
 
 def _check_program(text: str, count: int) -> None:

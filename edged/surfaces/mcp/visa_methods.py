@@ -12,7 +12,6 @@ notification where none follows at once. So a query takes one turn on the wire.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import asdict
@@ -130,19 +129,16 @@ class _Soon(Underway):
     def __init__(self, call: PendingCall, visa: VisaSession, count: int, wait_s: float) -> None:
         self._call = call
         call.make_answer = lambda _: _what_came(visa, count)
-        visa.on_answer = self._over
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._over)
-        self._visa = visa
+        self._is_over = False
+        visa.tell_within(wait_s, self._over)
 
     def cancel(self) -> None:
         """The call was ended."""
         self._over(None)
 
     def _over(self, outcome: Outcome | None = IN_TIME_OR_NOT) -> None:
-        if self._visa.on_answer == self._over:
-            self._visa.on_answer = None
-        if not self._timer.cancelled():
-            self._timer.cancel()
+        if not self._is_over:
+            self._is_over = True
             self._call.outcome_told(outcome)
 
 

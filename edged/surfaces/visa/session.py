@@ -28,6 +28,7 @@ from edged.instruments.instrument import Instrument
 from edged.operations.leases import Release, Renew, Reserve
 from edged.scpi.errors import ErrorQuestion
 from edged.scpi.program import Incoming, ProgramMessage
+from edged.surfaces.visa.deadline import Deadline
 from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
@@ -79,7 +80,6 @@ class VisaSession:
     Attributes:
         instrument: the unit.
         timeout_s: may be set anew at any time.
-        on_answer: called on the loop whenever what was asked is settled; may be set.
         is_left: the connection that it came by last is gone; its program may be, too.
     """
 
@@ -94,7 +94,7 @@ class VisaSession:
     ) -> None:
         self.instrument = instrument
         self.timeout_s = timeout_s
-        self.on_answer: Callable[[], None] | None = None
+        self._on_answer: Callable[[], None] | None = None
         self._work = work
         self._caller = self._came_as = caller
         self._on_close = on_close
@@ -103,7 +103,8 @@ class VisaSession:
         self._question: ProgramQuestion | None = None
         self._pending: Pending | None = None
         self._hold: Hold | None = None
-        self._hold_ends: asyncio.TimerHandle | None = None
+        self._hold_ends = Deadline(self._end_hold)
+        self._tells_by = Deadline(self._tell)
         self._settled = asyncio.Event()
         # Messages are taken one after the other, whoever writes them.
         self._turn = asyncio.Lock()
@@ -235,6 +236,21 @@ class VisaSession:
             self._drop()
         return piece, is_last
 
+    def tell_within(self, wait_s: float, tell: Callable[[], None]) -> None:
+        """Have ``tell`` called once what was asked is settled, or so long from now.
+
+        Whoever was to be told before is told now: another has asked since.
+        """
+        self._tell()
+        self._on_answer = tell
+        self._tells_by.set(wait_s)
+
+    def _tell(self) -> None:
+        tell, self._on_answer = self._on_answer, None
+        if tell is not None:
+            self._tells_by.clear()
+            tell()
+
     async def wait_answered(self, timeout_s: float) -> bool:
         """Wait until what was asked is settled; whether it is."""
         if not self._settled.is_set():
@@ -335,6 +351,7 @@ class VisaSession:
         if not self.is_closed:
             self.is_closed = True
             self._drop()
+            self._hold_ends.close()
             self._on_close(self)
             await self.unlock()
 
@@ -381,9 +398,7 @@ class VisaSession:
         begun = self._work.begin(self._action(message, self._hold), tell)
         if isinstance(begun, Pending):
             self._pending = begun
-            self._hold_ends = asyncio.get_running_loop().call_later(
-                self._limits()[1], self._hold.end
-            )
+            self._hold_ends.set(self._limits()[1])
             return
         error = begun.error
         if error is not None and not isinstance(error, Failed):
@@ -403,8 +418,11 @@ class VisaSession:
         if question.error is not None and self._hold is not None:
             self._hold.end()
         self._settled.set()
-        if self.on_answer is not None:
-            self.on_answer()
+        self._tell()
+
+    def _end_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.end()
 
     async def _take_apart(self, steps: Sequence[Step]) -> None:
         """A message that asks for something of its own."""
@@ -417,8 +435,7 @@ class VisaSession:
             self._question = ProgramQuestion()
             self._question.answered(b";".join(answers) + self._line_end())
             self._settled.set()
-            if self.on_answer is not None:
-                self.on_answer()
+            self._tell()
 
     async def _answer_own(self, step: Step) -> bytes:
         match step.own:
@@ -542,9 +559,7 @@ class VisaSession:
         """The question is over: read, given up, or followed by another."""
         pending, self._pending, self._question = self._pending, None, None
         self._settled.clear()
-        if self._hold_ends is not None:
-            self._hold_ends.cancel()
-            self._hold_ends = None
+        self._hold_ends.clear()
         if self._hold is not None:
             self._hold.end()
             self._hold = None
