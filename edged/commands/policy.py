@@ -48,12 +48,11 @@ from edged.profiles.raw import (
     RawMatch,
     RawPart,
     identify,
-    is_always_let_pass,
     means_another_unit,
+    messages_judged,
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
-from edged.scpi.line import messages
 
 __all__ = ["Policy", "beyond_profile"]
 
@@ -137,7 +136,7 @@ class Policy:
         is_imported = profile is not None and profile.is_imported
         modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
         error_query = instrument.connection.errors.query
-        left = [m for m in messages(action.scpi) if not is_always_let_pass(m, error_query)]
+        left = messages_judged(action.scpi, error_query)
         target.is_unlimited = RawScpi.KNOWN not in modes
         if RawScpi.OFF in modes and left:
             raise _restricted(action.scpi, "raw SCPI is switched off here")

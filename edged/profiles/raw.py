@@ -71,6 +71,7 @@ __all__ = [
     "is_always_let_pass",
     "is_query",
     "means_another_unit",
+    "messages_judged",
     "question_by_heart",
     "split_compound",
     "value_choices",
@@ -230,6 +231,19 @@ def is_always_let_pass(message: Message, error_query: str) -> bool:
     if message.text.upper() in ALWAYS_LET_PASS:
         return True
     return error_question(message, error_query) is not None
+
+
+def messages_judged(line: str, error_query: str) -> tuple[Message, ...]:
+    """The messages of a line that RAW_SCPI is asked about."""
+    kept = len(line) <= LONGEST_KEPT
+    return _kept_restricted(line, error_query) if kept else _restricted(line, error_query)
+
+
+def _restricted(line: str, error_query: str) -> tuple[Message, ...]:
+    return tuple(m for m in messages(line) if not is_always_let_pass(m, error_query))
+
+
+_kept_restricted: Final = functools.lru_cache(maxsize=512)(_restricted)
 
 
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:

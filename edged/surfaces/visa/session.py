@@ -253,10 +253,11 @@ class VisaSession:
 
     async def wait_answered(self, timeout_s: float) -> bool:
         """Wait until what was asked is settled; whether it is."""
-        if not self._settled.is_set():
-            limit_s = None if math.isinf(timeout_s) else timeout_s
+        if math.isinf(timeout_s):
+            await self._settled.wait()
+        elif not self._settled.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(limit_s):
+                async with asyncio.timeout(timeout_s):
                     await self._settled.wait()
         return self._settled.is_set()
 
