@@ -139,7 +139,8 @@ class Lives:
             return self.supply.say("*IDN?")
 
         async def feed(words: Words) -> None:
-            await self.supply.hold(words.feed())
+            if words.watchdog.feeds:
+                await self.supply.hold(words.feed(self.supply.connection))
 
         yield SimpleNamespace(identify=identify, feed=feed)
 
