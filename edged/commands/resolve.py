@@ -31,13 +31,14 @@ from edged.profiles.model import Command, ImageAnswer, Profile
 from edged.profiles.raw import (
     MAX_LINE,
     MAX_MESSAGES,
+    KeptByProfile,
     RawPart,
     identify,
     is_always_let_pass,
     split_compound,
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
-from edged.scpi.line import LONGEST_KEPT, messages
+from edged.scpi.line import messages
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -273,28 +274,13 @@ class _ProgramKind:
     is_one_command: bool
 
 
-_kinds: dict[tuple[int, str, str], tuple[Profile | None, _ProgramKind]] = {}
-MOST_KINDS: Final = 256
-
-
+@KeptByProfile
 def _program_kind(profile: Profile | None, text: str, error_query: str) -> _ProgramKind:
-    """The kind of a message; programs send the same few over and over, so some are kept.
+    """The kind of a message.
 
     Raises:
         Invalid: BAD_SCPI, it cannot be judged whole.
     """
-    known = _kinds.get((id(profile), text, error_query))
-    if known is not None and known[0] is profile:
-        return known[1]
-    kind = _judged_kind(profile, text, error_query)
-    if len(text) <= LONGEST_KEPT:
-        if len(_kinds) >= MOST_KINDS:
-            _kinds.clear()
-        _kinds[id(profile), text, error_query] = (profile, kind)
-    return kind
-
-
-def _judged_kind(profile: Profile | None, text: str, error_query: str) -> _ProgramKind:
     found = tuple(messages(text))
     _check_program(text, len(found))
     parts = identify(profile, text) if profile is not None else ()

@@ -24,12 +24,13 @@ import structlog
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
+from edged.instruments.deadlines import Deadlines
 from edged.instruments.failures import another_unit
 from edged.instruments.identify import identify, identify_otherwise
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
 from edged.instruments.line_state import LineState
-from edged.instruments.mailbox import Deadlines, Hold, Job, Mailbox, Priority, Waiter
+from edged.instruments.mailbox import Hold, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
 from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection

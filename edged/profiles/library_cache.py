@@ -95,10 +95,11 @@ class _Trees:
 
     def __init__(self, cache: Path, warmed: Sequence[Path]) -> None:
         self._place = cache.with_name(f"{cache.name}.trees")
-        self._kept = _read_trees(self._place)
+        self._code = _code_key()
+        self._kept = _read_trees(self._place, self._code)
         self._before = dict(self._kept)
         for other in warmed:
-            self._before |= _read_trees(other.with_name(f"{other.name}.trees"))
+            self._before |= _read_trees(other.with_name(f"{other.name}.trees"), self._code)
         self._now: dict[bytes, bytes] = {}
 
     def parse(self, text: str, path: Path) -> MapNode:
@@ -119,11 +120,10 @@ class _Trees:
     def keep(self) -> None:
         """Write those that were asked for, where they are others than before."""
         if self._now.keys() != self._kept.keys():
-            _keep(pack(self._now), _code_key(), self._place)
+            _keep(pack(self._now), self._code, self._place)
 
 
-def _read_trees(place: Path) -> dict[bytes, bytes]:
-    key = _code_key()
+def _read_trees(place: Path, key: bytes) -> dict[bytes, bytes]:
     size = hashlib.sha256().digest_size
     try:
         if not place.is_file() or place.stat().st_size > MAX_CACHE_BYTES:

@@ -25,9 +25,9 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from edged.profiles.model import (
     Command,
@@ -57,11 +57,20 @@ from edged.profiles.template import (
 )
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.errors import error_question
-from edged.scpi.line import LONGEST_KEPT, Message, classify, is_query, messages, split_compound
+from edged.scpi.line import (
+    LONGEST_KEPT,
+    Message,
+    classify,
+    is_query,
+    kept,
+    messages,
+    split_compound,
+)
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 
 __all__ = [
+    "KeptByProfile",
     "RawMatch",
     "RawPart",
     "asks",
@@ -153,6 +162,10 @@ def _is_equal(wire: str, text: str) -> bool:
     return match_header(wire.split(":"), text.split(":")) is not None
 
 
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
 MAX_LINE: Final = 16_384
 """Characters of a line that is judged."""
 
@@ -233,37 +246,42 @@ def is_always_let_pass(message: Message, error_query: str) -> bool:
     return error_question(message, error_query) is not None
 
 
+@kept
 def messages_judged(line: str, error_query: str) -> tuple[Message, ...]:
     """The messages of a line that RAW_SCPI is asked about."""
-    kept = len(line) <= LONGEST_KEPT
-    return _kept_restricted(line, error_query) if kept else _restricted(line, error_query)
-
-
-def _restricted(line: str, error_query: str) -> tuple[Message, ...]:
     return tuple(m for m in messages(line) if not is_always_let_pass(m, error_query))
 
 
-_kept_restricted: Final = functools.lru_cache(maxsize=512)(_restricted)
+class KeptByProfile(Generic[S, P, R]):
+    """``kept``, of what a profile says of a line: by its identity, for it has no hash.
+
+    The profile is kept beside what was found, so that no other can take its place.
+    """
+
+    def __init__(self, judge: Callable[Concatenate[S, str, P], R]) -> None:
+        self._judge = judge
+        self.found: dict[tuple[object, ...], tuple[S, R]] = {}
+
+    def __call__(self, profile: S, line: str, *more: P.args, **named: P.kwargs) -> R:
+        """What the function says."""
+        key = (id(profile), line, *more, *named.values())
+        known = self.found.get(key)
+        if known is not None and known[0] is profile:
+            return known[1]
+        made = self._judge(profile, line, *more, **named)
+        if len(line) <= LONGEST_KEPT:
+            if len(self.found) >= MOST_KEPT:
+                self.found.clear()
+            self.found[key] = (profile, made)
+        return made
 
 
+@KeptByProfile
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
     """What a line would do, message by message; never raises.
 
-    A line that is too long to be judged in bounded time is one part that nobody knows. Several
-    judges ask about each line, so what was found is kept for a while.
+    A line that is too long to be judged in bounded time is one part that nobody knows.
     """
-    known = _found.get((id(profile), line))
-    if known is not None and known[0] is profile:
-        return known[1]
-    parts = _identified(profile, line)
-    if len(line) <= LONGEST_KEPT:
-        if len(_found) >= MOST_KEPT:
-            _found.clear()
-        _found[id(profile), line] = (profile, parts)
-    return parts
-
-
-def _identified(profile: Profile, line: str) -> tuple[RawPart, ...]:
     if len(line) > MAX_LINE:
         return (RawPart(text=line[:80], is_query="?" in line),)
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
@@ -320,7 +338,7 @@ def _declared(profile: Profile) -> tuple[re.Pattern[str], ...]:
     return found
 
 
-# As ``_found``, for a profile as a whole.
+# As ``KeptByProfile``, for a profile as a whole.
 _declarations: Final[dict[int, tuple[Profile, tuple[re.Pattern[str], ...]]]] = {}
 
 
@@ -402,10 +420,6 @@ def _piece_pattern(piece: Text | Hole) -> str:
     if isinstance(piece, Hole):
         return r"[^\s,;]{1,64}?"
     return re.escape(piece.text)
-
-
-# By a profile's identity, which the profile beside it keeps from meaning another.
-_found: Final[dict[tuple[int, str], tuple[Profile, tuple[RawPart, ...]]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

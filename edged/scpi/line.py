@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 __all__ = [
     "LONGEST_KEPT",
@@ -19,9 +19,13 @@ __all__ = [
     "Message",
     "classify",
     "is_query",
+    "kept",
     "messages",
     "split_compound",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
@@ -87,12 +91,23 @@ def is_query(line: str) -> bool:
     return classify(line).is_query
 
 
+def kept(judge: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
+    """Remember for a while what a pure function says of lines that are not long.
+
+    Several judges ask about each line, and programs send the same few over and over.
+    """
+    remembered = cast("Callable[Concatenate[str, P], R]", functools.lru_cache(maxsize=512)(judge))
+
+    @functools.wraps(judge)
+    def asked(line: str, /, *more: P.args, **named: P.kwargs) -> R:
+        return (remembered if len(line) <= LONGEST_KEPT else judge)(line, *more, **named)
+
+    return asked
+
+
+@kept
 def classify(line: str) -> LineKind:
     """Messages of a line, and whether some or all of them ask."""
-    return _kept_kind(line) if len(line) <= LONGEST_KEPT else _kind(line)
-
-
-def _kind(line: str) -> LineKind:
     asks = [message.is_query for message in messages(line)]
     return LineKind(
         parts=split_compound(line),
@@ -101,13 +116,10 @@ def _kind(line: str) -> LineKind:
     )
 
 
-_kept_kind = functools.lru_cache(maxsize=512)(_kind)
-
-
 def messages(line: str) -> Iterable[Message]:
     """The messages of a line in order, each with the path that it may continue.
 
-    Several judges ask about each line, and programs send the same few over and over.
+    As ``kept``, but that those of a long line are found one by one: it may never be read whole.
     """
     return _kept(line) if len(line) <= LONGEST_KEPT else _messages(line)
 

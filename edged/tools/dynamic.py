@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper, Check, RunCommand, RunSequence
@@ -82,18 +83,14 @@ def fits_json(arguments: Mapping[str, Any]) -> None:
         raise Invalid("The arguments of a tool are an object.")
 
 
-def _fitting_names(owner: str, check: ParameterCheck) -> Check:
-    """The same, and the names are those of the command or what every such tool takes besides."""
+def _fits_names(key: str, name: str, check: ParameterCheck, arguments: Mapping[str, Any]) -> None:
+    """``fits_json``, and their names are the command's own or what each such tool takes besides."""
+    fits_json(arguments)
     known = check.schema["properties"]
-
-    def fits(arguments: Mapping[str, Any]) -> None:
-        fits_json(arguments)
-        if arguments.keys() <= known.keys():
-            return
-        taken: dict[str, Any] = {name: {} for name in (*known, DRY_RUN, LEASE)}
-        compile_schema(owner, {"properties": taken, "additionalProperties": False})(arguments)
-
-    return fits
+    if not arguments.keys() <= known.keys():
+        taken: dict[str, Any] = {one: {} for one in (*known, DRY_RUN, LEASE)}
+        schema = {"properties": taken, "additionalProperties": False}
+        compile_schema(f"{key}.{name}", schema)(arguments)
 
 
 def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
@@ -151,7 +148,7 @@ def _command_tool(
         description=_command_description(instrument, command),
         input_schema=check.schema,
         annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
-        check=_fitting_names(f"{key}.{command.name}", check),
+        check=partial(_fits_names, key, command.name, check),
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
         is_essential=command.is_essential,
@@ -171,7 +168,7 @@ def _sequence_tool(
         description=" ".join([f"{text}{danger}", *_unreviewed(instrument), _whose(instrument)]),
         input_schema=check.schema,
         annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
-        check=_fitting_names(f"{key}.{sequence.name}", check),
+        check=partial(_fits_names, key, sequence.name, check),
         make=_make_sequence(
             instrument.id, sequence.name, sequence_tool_name(key, "", sequence.name)
         ),

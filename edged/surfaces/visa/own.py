@@ -8,7 +8,6 @@ each command from the root, so that none loses the path that it continued.
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 from edged.profiles.model import Profile
 from edged.profiles.raw import asks as is_question
 from edged.scpi.errors import ErrorQuestion, error_question
-from edged.scpi.line import LONGEST_KEPT, Message, messages
+from edged.scpi.line import Message, kept, messages
 from edged.scpi.program import ProgramMessage
 
 __all__ = ["Own", "Step", "asks", "steps_of"]
@@ -66,10 +65,10 @@ def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
     if len(message.data) != len(message.text):
         # A block is in it; such a message sets something.
         return ()
-    text = message.text
-    return _kept(text, error_query) if len(text) <= LONGEST_KEPT else _steps(text, error_query)
+    return _steps(message.text, error_query)
 
 
+@kept
 def _steps(text: str, error_query: str) -> Sequence[Step]:
     units = list(messages(text))
     owns = [_own(unit, error_query) for unit in units]
@@ -84,10 +83,6 @@ def _steps(text: str, error_query: str) -> Sequence[Step]:
         else:
             steps.append(Step(text, own, unit.is_query))
     return tuple(steps)
-
-
-_kept: Final = functools.lru_cache(maxsize=512)(_steps)
-"""Programs send the same few messages over and over."""
 
 
 def _own(unit: Message, error_query: str) -> Own | ErrorQuestion | None:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import call
 from typing import Any, Final
 
 from edged.actions.action import Action, SendProgram
@@ -24,11 +25,11 @@ from edged.clock import Clock
 from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.instruments.deadlines import Deadlines
 from edged.instruments.instrument import Instrument
 from edged.operations.leases import Release, Renew, Reserve
 from edged.scpi.errors import ErrorQuestion
 from edged.scpi.program import Incoming, ProgramMessage
-from edged.surfaces.visa.deadline import Deadline
 from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
@@ -103,8 +104,7 @@ class VisaSession:
         self._question: ProgramQuestion | None = None
         self._pending: Pending | None = None
         self._hold: Hold | None = None
-        self._hold_ends = Deadline(self._end_hold)
-        self._tells_by = Deadline(self._tell)
+        self._deadlines = Deadlines(asyncio.get_running_loop(), call)
         self._settled = asyncio.Event()
         # Messages are taken one after the other, whoever writes them.
         self._turn = asyncio.Lock()
@@ -243,12 +243,12 @@ class VisaSession:
         """
         self._tell()
         self._on_answer = tell
-        self._tells_by.set(wait_s)
+        self._deadlines.add(self._tell, wait_s)
 
     def _tell(self) -> None:
         tell, self._on_answer = self._on_answer, None
         if tell is not None:
-            self._tells_by.clear()
+            self._deadlines.discard(self._tell)
             tell()
 
     async def wait_answered(self, timeout_s: float) -> bool:
@@ -352,7 +352,6 @@ class VisaSession:
         if not self.is_closed:
             self.is_closed = True
             self._drop()
-            self._hold_ends.close()
             self._on_close(self)
             await self.unlock()
 
@@ -399,7 +398,7 @@ class VisaSession:
         begun = self._work.begin(self._action(message, self._hold), tell)
         if isinstance(begun, Pending):
             self._pending = begun
-            self._hold_ends.set(self._limits()[1])
+            self._deadlines.add(self._end_hold, self._limits()[1])
             return
         error = begun.error
         if error is not None and not isinstance(error, Failed):
@@ -560,7 +559,7 @@ class VisaSession:
         """The question is over: read, given up, or followed by another."""
         pending, self._pending, self._question = self._pending, None, None
         self._settled.clear()
-        self._hold_ends.clear()
+        self._deadlines.discard(self._end_hold)
         if self._hold is not None:
             self._hold.end()
             self._hold = None

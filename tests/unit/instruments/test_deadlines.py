@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from edged.instruments.mailbox import Deadlines
+from edged.instruments.deadlines import Deadlines
 
 
 class Alarm:
@@ -91,3 +91,13 @@ def test_what_is_added_while_another_expires_keeps_its_time() -> None:
     deadlines.add("other", 5.0)  # type: ignore[arg-type]
     loop.turn_to(20)
     assert expired == [("first", 1.0), ("second", 2.0), ("other", 5.0)]
+
+
+def test_a_time_that_is_said_again_counts_instead_sooner_or_later() -> None:
+    loop, deadlines, expired = make()
+    deadlines.add("put off", 1.0)
+    deadlines.add("put off", 5.0)
+    deadlines.add("brought near", 9.0)
+    deadlines.add("brought near", 2.0)
+    loop.turn_to(20)
+    assert expired == [("brought near", 2.0), ("put off", 5.0)]

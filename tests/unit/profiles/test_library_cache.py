@@ -33,6 +33,20 @@ def directory(tmp_path: Path) -> Path:
     return profiles
 
 
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that were parsed."""
+    names: list[str] = []
+    parse = loader.parse_file
+
+    def seen(text: str, path: Path) -> object:
+        names.append(path.name)
+        return parse(text, path)
+
+    monkeypatch.setattr(loader, "parse_file", seen)
+    return names
+
+
 def test_the_cache_gives_what_reading_gives_complaints_included(
     directory: Path, tmp_path: Path
 ) -> None:
@@ -70,20 +84,13 @@ def test_a_changed_added_or_removed_file_is_read_anew(directory: Path, tmp_path:
 
 
 def test_of_many_files_only_the_one_that_changed_is_parsed(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, tmp_path: Path, parsed: list[str]
 ) -> None:
     cache = tmp_path / "profiles.cache"
     other = PROFILE.replace("toy_supply", "other_supply")
     (directory / "other_supply.yaml").write_text(other)
     load_cached_library([directory], cache)
-    parsed: list[str] = []
-    parse = loader.parse_file
-
-    def seen(text: str, path: Path) -> object:
-        parsed.append(path.name)
-        return parse(text, path)
-
-    monkeypatch.setattr(loader, "parse_file", seen)
+    parsed.clear()
     (directory / "other_supply.yaml").write_text(other.replace("max: 30", "max: 20"))
     again = load_cached_library([directory], cache)
     assert parsed == ["other_supply.yaml"]
@@ -106,20 +113,13 @@ def test_of_many_files_only_the_one_that_changed_is_parsed(
 
 
 def test_who_has_more_directories_than_the_warmed_one_parses_only_those(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    directory: Path, tmp_path: Path, parsed: list[str]
 ) -> None:
     warm(directory)
     own = tmp_path / "own"
     own.mkdir()
     (own / "own_supply.yaml").write_text(PROFILE.replace("toy_supply", "own_supply"))
-    parsed: list[str] = []
-    parse = loader.parse_file
-
-    def seen(text: str, path: Path) -> object:
-        parsed.append(path.name)
-        return parse(text, path)
-
-    monkeypatch.setattr(loader, "parse_file", seen)
+    parsed.clear()
     found = load_cached_library([directory, own], tmp_path / "profiles.cache")
     assert set(parsed) == {"own_supply.yaml"}
     assert found == load_library([directory, own])

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.profiles.model import Command, Match, Parameter, ParameterType, Profile
-from edged.profiles.raw import MAX_LINE, MOST_KEPT, RawPart, _found, identify
+from edged.profiles.raw import MAX_LINE, MOST_KEPT, RawPart, identify
 from edged.profiles.template import render_lines
 
 FLOAT, INT, ENUM = ParameterType.FLOAT, ParameterType.INT, ParameterType.ENUM
@@ -258,4 +258,4 @@ def test_what_was_found_of_a_line_is_kept_for_its_own_profile_and_is_bounded() -
     assert identify(other, "VOLT 5") is not first
     for number in range(2 * MOST_KEPT):
         identify(one, f"VOLT {number}")
-    assert len(_found) <= MOST_KEPT
+    assert len(identify.found) <= MOST_KEPT
