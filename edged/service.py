@@ -121,6 +121,10 @@ class Notifier:
         if self._address and micros.isdigit() and meant in {"", str(pid or os.getpid())}:
             self.alive_every_s = max(0.1, min(int(micros) / 2e6, MAX_INTERVAL_S))
 
+    def starting(self, within_s: float) -> None:
+        """The program will serve, or say this again, within that time (sd_notify(3))."""
+        self._send(f"EXTEND_TIMEOUT_USEC={round(within_s * 1e6)}")
+
     def ready(self, status: str) -> None:
         """The program serves."""
         self._send(f"READY=1\nSTATUS={status}")

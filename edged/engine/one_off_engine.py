@@ -24,7 +24,7 @@ from edged.surfaces.rpc.client import RpcClient, find_engine
 
 __all__ = ["errand_engine", "registered"]
 
-READY_WITHIN_S: Final = 30.0
+READY_WITHIN_S: Final = 60.0
 MET_WITHIN_S: Final = 30.0
 END_WITHIN_S: Final = 8.0
 LOOK_S: Final = 0.05

@@ -17,7 +17,7 @@ from edged.errors import ErrorCode, Failed
 
 __all__ = ["SimChild"]
 
-READY_WITHIN_S: Final = 20.0
+READY_WITHIN_S: Final = 120.0
 END_WITHIN_S: Final = 2.0
 
 

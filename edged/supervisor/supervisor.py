@@ -39,11 +39,14 @@ from edged.supervisor.watchdog import Health, Watchdog
 if TYPE_CHECKING:
     from edged.supervisor.relay_end import RelayEnd
 
-__all__ = ["Supervisor", "backoff_s", "run"]
+__all__ = ["Supervisor", "backoff_s", "ready_within_s", "run"]
 
 READY_WITHIN_S: Final = 60.0
+LONGEST_READY_S: Final = 480.0
 STEADY_S: Final = 60.0
 LONGEST_BACKOFF_S: Final = 30.0
+NEXT_LIFE_WITHIN_S: Final = 2 * LONGEST_BACKOFF_S
+"""From the end of a start that took too long until the service manager hears of the next one."""
 LONGEST_WHEN_READY_S: Final = 1.0
 TAKEN_BACKOFF_S: Final = 2.0
 PART_AGAIN_S: Final = 1.0
@@ -63,6 +66,14 @@ def backoff_s(failures: int, *, got_ready: bool = False) -> float:
         return 0.0
     longest_s = LONGEST_WHEN_READY_S if got_ready else LONGEST_BACKOFF_S
     return min(longest_s, 0.5 * 2.0 ** min(failures - 2, 10))
+
+
+def ready_within_s(too_slow: int) -> float:
+    """How long a start may take, after so many in a row that took too long.
+
+    A computer too busy for the first one would otherwise never get through any.
+    """
+    return min(LONGEST_READY_S, READY_WITHIN_S * 2.0 ** min(too_slow, 10))
 
 
 def run(config: Config, *, engine_arguments: Sequence[str], is_port_shared: bool) -> int:
@@ -145,6 +156,8 @@ class Supervisor:
             )
             self._doors.append(hislip)
         self._got_ready = False
+        # Starts in a row that were given up because they took too long.
+        self._too_slow = 0
         self._relay: RelayEnd | None = None
         # Of engines that have ended, their last words not all passed on yet.
         self._outputs: set[asyncio.Task[None]] = set()
@@ -272,16 +285,18 @@ class Supervisor:
 
     async def _watch(self, child: EngineChild, ended: asyncio.Task[int]) -> None:
         """Return when the engine has ended, by itself or because it hung and was killed."""
+        patience_s = ready_within_s(self._too_slow)
+        self._notifier.starting(patience_s + NEXT_LIFE_WITHIN_S)
         ready = asyncio.create_task(child.ready(), name="engine ready")
+        late = asyncio.create_task(self._clock.sleep(patience_s), name="engine late")
         hung: asyncio.Task[str] | None = None
         bound: asyncio.Task[None] | None = None
         try:
-            await asyncio.wait(
-                {ended, ready}, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({ended, ready, late}, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 return
-            why = "it did not get ready"
+            why = f"it did not get ready in {patience_s:g} s"
+            self._too_slow += 1
             if ready.done():
                 self._engine_is_ready(ready.result())
                 watchdog = Watchdog(ready.result(), pulse=self._pulse, clock=self._clock)
@@ -295,7 +310,7 @@ class Supervisor:
             self._log.error("engine_hung", pid=child.pid, reason=why, last_words=child.last_words)
             await child.kill()
         finally:
-            for task in (ready, hung, bound):
+            for task in (ready, late, hung, bound):
                 if task is not None:
                     task.cancel()
                     await asyncio.gather(task, return_exceptions=True)
@@ -319,6 +334,7 @@ class Supervisor:
         self._health = health
         self._pulse.heard()
         self._got_ready = True
+        self._too_slow = 0
         for door in self._doors:
             port = door.port_of(health)
             if port and door.carrying is None:

@@ -133,7 +133,9 @@ class Say:
 
 LATE_S: Final = (0.32, 0.5)
 """After the profile's 300 ms."""
-SECOND_S: Final = (0.0, 0.05)
+SECOND_S: Final = (0.0, 0.03)
+"""A DL3021's comes after 20 ms. What comes later than the 50 ms that a line is listened to at first
+is met only later, and so is on a busy machine what is due shortly before."""
 ANSWER: Final = re.compile(r"(READ|STATE|LABEL|ODD)\? (\d+)")
 
 

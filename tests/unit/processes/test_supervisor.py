@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
+
+import pytest
 
 from edged.config.load import load_config, this_machine
 from edged.service import Notifier
-from edged.supervisor.supervisor import Supervisor
+from edged.supervisor.supervisor import Supervisor, ready_within_s
 from tests.bench.driven_clock import DrivenClock
 
 WITHIN_S = 20.0
@@ -15,22 +18,26 @@ NO_SYSTEM_TAKES = "x" * (4 * 1024 * 1024)
 """An argument so long that starting a process with it is refused, as it is without memory."""
 
 
-async def test_an_engine_that_cannot_be_started_is_tried_again_and_ends_nothing(
-    tmp_path: Path, driven_clock: DrivenClock
-) -> None:
+def supervisor_of(state_dir: Path, clock: DrivenClock, *engine_arguments: str) -> Supervisor:
     config = load_config(
         places=this_machine(),
         environ={},
         file=None,
-        flags=[("STATE_DIR", str(tmp_path), "--state-dir"), ("MCP_ENABLED", "false", "--set")],
+        flags=[("STATE_DIR", str(state_dir), "--state-dir"), ("MCP_ENABLED", "false", "--set")],
     ).config
-    supervisor = Supervisor(
+    return Supervisor(
         config,
-        engine_arguments=[NO_SYSTEM_TAKES],
+        engine_arguments=engine_arguments,
         is_port_shared=False,
         notifier=Notifier({}),
-        clock=driven_clock,
+        clock=clock,
     )
+
+
+async def test_an_engine_that_cannot_be_started_is_tried_again_and_ends_nothing(
+    tmp_path: Path, driven_clock: DrivenClock
+) -> None:
+    supervisor = supervisor_of(tmp_path, driven_clock, NO_SYSTEM_TAKES)
     asked = asyncio.Event()
     running = asyncio.create_task(supervisor.run(asked))
     async with asyncio.timeout(WITHIN_S):
@@ -39,3 +46,34 @@ async def test_an_engine_that_cannot_be_started_is_tried_again_and_ends_nothing(
             assert not running.done()
         asked.set()
         assert await running == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the engine that never gets ready is a script")
+async def test_a_start_after_one_that_took_too_long_has_twice_the_time(
+    tmp_path: Path, driven_clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(slow))
+    supervisor = supervisor_of(tmp_path, driven_clock)
+    asked = asyncio.Event()
+    running = asyncio.create_task(supervisor.run(asked))
+    lasted_s = []
+    async with asyncio.timeout(WITHIN_S):
+        for life in range(3):
+            began_s = driven_clock.monotonic()
+            while supervisor.restarts == life:
+                await driven_clock.advance(1.0)
+                await asyncio.sleep(0.002)
+            lasted_s.append(driven_clock.monotonic() - began_s)
+        asked.set()
+        while not running.done():
+            await driven_clock.advance(0.5)
+            await asyncio.sleep(0.002)
+    assert [round(life_s / 60) for life_s in lasted_s] == [1, 2, 4]
+
+
+def test_the_time_for_a_start_doubles_up_to_a_bound() -> None:
+    assert [ready_within_s(count) for count in range(5)] == [60.0, 120.0, 240.0, 480.0, 480.0]
+    assert ready_within_s(10_000) == 480.0

@@ -111,11 +111,17 @@ def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: boo
         manager.settimeout(1)
         notifier = Notifier({"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "30000000"})
         assert notifier.alive_every_s == 15.0
+        notifier.starting(90.5)
         notifier.ready("runs")
         notifier.alive()
         notifier.stopping()
-        heard = [manager.recv(100).decode() for _ in range(3)]
-    assert heard == ["READY=1\nSTATUS=runs", "WATCHDOG=1", "STOPPING=1"]
+        heard = [manager.recv(100).decode() for _ in range(4)]
+    assert heard == [
+        "EXTEND_TIMEOUT_USEC=90500000",
+        "READY=1\nSTATUS=runs",
+        "WATCHDOG=1",
+        "STOPPING=1",
+    ]
 
 
 def test_without_systemd_nothing_is_said_and_no_watchdog_waits() -> None:
