@@ -72,7 +72,7 @@ async def open_unit(desk: VisaDesk, parts: Parts, call: PendingCall) -> bytes:
         raise _refused(call, refused) from refused
     session.visa_count += 1
     session.visa[session.visa_count] = opened
-    _watch(call, opened)
+    opened.came_by(call.post.wire.connection)
     unit = opened.instrument
     return encode(
         {
@@ -94,17 +94,12 @@ def write(_parts: Parts, call: PendingCall) -> Served:
         left = visa.begin_write(data, is_end=is_end)
     except EdgedError as refused:
         raise _refused(call, refused) from refused
-    _watch(call, visa)
+    visa.came_by(call.post.wire.connection)
     if left is not None:
         return _written(call, visa, left, len(data), wait_s)
     if wait_s and visa.is_asking:
         return _Soon(call, visa, len(data), wait_s)
     return _what_came(visa, len(data))
-
-
-def _watch(call: PendingCall, visa: VisaSession) -> None:
-    """A program has a connection for each unit, and is gone when that is."""
-    call.post.wire.connection.on_closed = visa.client_left
 
 
 async def _written(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
@@ -34,7 +34,7 @@ from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
 
-__all__ = ["PERMISSION", "VisaSession", "VisaWork"]
+__all__ = ["PERMISSION", "VisaSession", "VisaWork", "WatchedConnection"]
 
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
@@ -51,6 +51,12 @@ HELD_BY_OTHERS: Final = frozenset(
 )
 
 Begin = Callable[[Action, Tell], Outcome | Pending]
+
+
+class WatchedConnection(Protocol):
+    """What a program's requests come by."""
+
+    on_closed: Callable[[], None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +151,14 @@ class VisaSession:
             self._came_as = caller
             lease = self._lease_id or caller.lease
             self._caller = replace(caller, client=self._caller.client, lease=lease)
+
+    def came_by(self, connection: WatchedConnection) -> None:
+        """A program has a connection for each unit, and is gone when that is.
+
+        A relay's connections carry whichever program asks next: the end of one tells of none.
+        """
+        if self._came_as.claims is None:
+            connection.on_closed = self.client_left
 
     def client_left(self) -> None:
         """The connection that it asked by is gone: an answer that nobody reads keeps no line."""

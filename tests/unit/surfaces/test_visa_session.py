@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from edged.actions.action import SendProgram
+from edged.actions.caller import Caller, Claims, Route
 from edged.auth.permissions import Grant
 from edged.clock import SystemClock
 from edged.commands.leases import LeaseStanding
@@ -304,3 +306,29 @@ async def test_three_that_ask_at_once_never_get_anothers_answer(
         ]
 
     assert await asyncio.gather(*map(ask, ("a", "b", "c"))) == [[], [], []]
+
+
+@promise("visa.client-gone")
+@pytest.mark.parametrize("is_relayed", [False, True])
+async def test_the_end_of_a_connection_is_its_programs_end_unless_a_relay_has_others_on_it(
+    bench: VisaBench, supply: LoopbackInstrument, is_relayed: bool
+) -> None:
+    connection = SimpleNamespace(on_closed=None)
+    claims = Claims(
+        iss="issuer",
+        aud="edge:bench",
+        sub="bob",
+        exp=2**40,
+        iat=0,
+        edge_id="bench",
+        tools_allow=frozenset({"send_scpi"}),
+        danger_allow=False,
+    )
+    direct = Caller(route=Route.DIRECT, session_id="s", remote="127.0.0.1")
+    caller = Caller(route=Route.RELAY, claims=claims) if is_relayed else direct
+    session = bench.desk.open(supply.address, program="script.py", caller=caller)
+    session.came_by(connection)
+    assert (connection.on_closed is None) is is_relayed
+    if connection.on_closed is not None:
+        connection.on_closed()
+    assert session.is_left is not is_relayed
