@@ -202,3 +202,36 @@ def test_code_that_is_wider_than_a_phone_is_scrolled_by_the_keyboard(
     )
     assert browser.wait(lambda: browser.run(f"return {wide}.length"))
     assert browser.wait(lambda: browser.run(f"return {wide}.every((e) => e.tabIndex === 0)"))
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_the_menu_of_a_narrow_window_is_opened_and_used_by_the_keyboard(
+    browser: Browser, served: str, width: int
+) -> None:
+    browser.size(width, 844)
+    browser.open(f"{served}/tutorial.html")
+    browser.wait(lambda: browser.run("return document.querySelector('[aria-label=Menu]')"))
+    go_to(browser, "it.getAttribute('aria-label') === 'Menu'")
+    browser.press(ENTER)
+    go_to(browser, "it.matches('nav a') && it.innerText.trim() === 'An experiment'")
+    assert browser.run(IN_SIGHT, {ELEMENT: browser.run("return document.activeElement")[ELEMENT]})
+    browser.press(ENTER)
+    browser.wait(lambda: "experiment.html" in browser.run("return location.href"))
+
+
+def test_a_menu_that_is_closed_takes_no_focus(browser: Browser, served: str) -> None:
+    browser.size(390, 844)
+    browser.open(f"{served}/tutorial.html")
+    for _ in range(30):
+        browser.press(TAB)
+        menu = "return document.activeElement.closest('.md-sidebar--primary') === null"
+        assert browser.run(menu)
+
+
+def go_to(browser: Browser, what: str) -> None:
+    """Press Tab until ``it`` has the focus."""
+    for _ in range(60):
+        browser.press(TAB)
+        if browser.run(f"const it = document.activeElement; return {what}"):
+            return
+    pytest.fail(f"Tab never comes to {what}")

@@ -2,6 +2,7 @@
  * What scrolls sideways (long lines of code, wide tables, drawings) is reached by the keyboard, too; the
  * theme leaves that out where it believes that there is no mouse. The buttons of a block of code are no
  * landmark: a page has dozens of them. The search is a house of its own, and its grey is too light to read.
+ * The menu of a narrow window is labels of check boxes that nobody sees: here they are buttons.
  */
 (() => {
   const darker = new CSSStyleSheet();
@@ -11,7 +12,31 @@
       one.setAttribute(name, value);
     }
   };
+  const opener = () => {
+    const label = document.querySelector("label.md-header__button[for=__drawer]");
+    if (label) {
+      const button = document.createElement("button");
+      button.className = label.className;
+      button.type = "button";
+      button.ariaLabel = "Menu";
+      button.append(...label.childNodes);
+      button.onclick = () => document.getElementById("__drawer").click();
+      label.replaceWith(button);
+    }
+  };
+  const press = (event) => {
+    if (event.key === "Enter" || event.key === " ") {
+      event.preventDefault();
+      event.stopPropagation();
+      event.currentTarget.click();
+    }
+  };
   const mend = () => {
+    opener();
+    for (const one of document.querySelectorAll(".md-header__button[for=__search], .md-nav :is(.md-nav__title, .md-nav__link)[for]")) {
+      put(one, "tabindex", "0");
+      one.onkeydown = press;
+    }
     for (const one of document.querySelectorAll("pre > code, .md-typeset__scrollwrap, .wide")) {
       if (one.scrollWidth > one.clientWidth) {
         put(one, "tabindex", "0");
