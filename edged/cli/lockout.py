@@ -1,4 +1,4 @@
-"""``edged lockout``: forbid writes to an instrument, such as while hands are in the fixture.
+"""``edged lockout``: refuse writes to an instrument while somebody works on it.
 
 Without an address it lists what is locked out. What runs on the instrument is stopped first; reads
 and safe commands still work. Only this program lifts a lockout; no tool can.

@@ -67,11 +67,10 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
         "audit": CliVerb(
-            "edged.cli.audit",
-            ("the record of all calls: edged audit list | follow | verify | export"),
+            "edged.cli.audit", "the audit log: edged audit list | follow | verify | export"
         ),
         "lockout": CliVerb(
-            "edged.cli.lockout", "forbid writes to an instrument (hands in the fixture)"
+            "edged.cli.lockout", "refuse writes to an instrument while somebody works on it"
         ),
         "approve": CliVerb(
             "edged.cli.approve", "approve a call that waits for a person; without ID: list them"

@@ -62,7 +62,7 @@ def _page(options: argparse.Namespace) -> tuple[str, str, str]:
         raise Failed(f"The engine has no MCP port: {told['error'] or 'MCP_ENABLED is false.'}")
     if options.full and mode != BenchPage.FULL:
         raise Conflict(
-            f"BENCH_PAGE is {mode}: nothing is answered on the page.",
+            f"BENCH_PAGE is {mode}: the page shows approvals, but cannot answer them.",
             remedy="Set BENCH_PAGE: full and restart, or answer with edged approve.",
         )
     state_dir = locate(load(options)).path.parent

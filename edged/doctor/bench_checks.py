@@ -296,7 +296,10 @@ def check_lockouts(facts: Facts) -> CheckLine:
     if not locked:
         return passed("Nothing is locked out.")
     told = "; ".join(f"{_called(lock)} by {lock['by']}: {lock['reason']}" for lock in locked)
-    return warn(f"Locked out: {told}.", "`edged lockout INSTRUMENT --clear` when hands are out.")
+    return warn(
+        f"Locked out: {told.rstrip('.')}.",
+        "When the work is done: `edged lockout INSTRUMENT --clear`.",
+    )
 
 
 def check_interlocks(facts: Facts) -> CheckLine:
@@ -309,7 +312,7 @@ def check_interlocks(facts: Facts) -> CheckLine:
     for rule in rules:
         if rule["reason"]:
             return warn(
-                f"{rule['name']} has tripped: {rule['reason']}.",
+                f"{rule['name']} has tripped: {rule['reason'].rstrip('.')}.",
                 "Correct what it read; this is shown until a guarded write finds a good reading "
                 "(docs/guards.md).",
             )
