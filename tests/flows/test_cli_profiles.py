@@ -80,7 +80,7 @@ def test_lint_tells_every_fault_of_every_file_in_the_order_of_the_lines(
     assert "run lint again then" in printed.err
     assert main(["profile", "lint", str(place / "other.yaml")]) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith("1 file that cannot be read yet, 1 to mend, 0 to look at\n")
+    assert printed.err.startswith("1 file that cannot be read yet, 1 error, 0 warnings\n")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
     if unread:
         files = f"{_counted(unread, 'file')} that cannot be read yet"
         told = f"{told} and {files}" if count else files
-    told += f", {errors} to mend, {len(findings) - errors} to look at"
+    told += f", {_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}"
     more = "\nMore may be found in a file once it can be read: run lint again then."
     return told + (more if unread else "")
 

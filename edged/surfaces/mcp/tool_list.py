@@ -209,7 +209,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
-        "What runs goes on without you; get_status lists it, bench__runs what ran. Before a "
+        "Sweeps and detached runs go on without you; get_status, bench__runs list them. Before a "
         "dangerous command tell what dry_run: true answers, and read the set-point back. An error "
         "says what to do next, its sent list what has reached the instrument. If something looks "
         "unsafe: bench__stop_all, then ask a person.",
