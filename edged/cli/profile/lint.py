@@ -78,7 +78,7 @@ def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
         files = f"{_counted(unread, 'file')} that cannot be read yet"
         told = f"{told} and {files}" if count else files
     told += f", {_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}"
-    more = "\nMore may be found in a file once it can be read: run lint again then."
+    more = "\nA file may have more errors: run lint again when it can be read."
     return told + (more if unread else "")
 
 

@@ -77,8 +77,9 @@ def warning_of(size: ListSize, url: str) -> str:
         return ""
     return (
         f"{size.tools} tools are listed; many clients cut a list at {MANY_TOOLS} or sooner. "
-        f"{url}?tools=essential lists a few of each instrument, {url}?tools=static none, and "
-        "&instrument=psu1,dmm1 only theirs; what is not listed can be called all the same."
+        f"{url}?tools=essential lists only a few tools of each instrument, {url}?tools=static "
+        "none of them, and &instrument=psu1,dmm1 only those of these two instruments. A tool that "
+        "is not listed can still be called."
     )
 
 
