@@ -248,7 +248,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
 def _advice(status: Told, _name: Name) -> Iterator[str]:
     yield from filter(None, [status["mcp"]["warning"]])
     if status["raw_scpi"] == "all":
-        yield "send_scpi is held to no limit of a profile; `RAW_SCPI: known` changes that"
+        yield "send_scpi does not check the limits of profiles; `RAW_SCPI: known` changes that"
 
 
 def _swept(sweep: Told, name: Name) -> str:

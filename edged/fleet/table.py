@@ -151,7 +151,7 @@ class EdgeTable:
         left, counted_s = self._patience.get(edge_id, (SPEAKS_AT_ONCE, now.monotonic_s))
         left = min(SPEAKS_AT_ONCE, left + (now.monotonic_s - counted_s) * SPEAKS_A_SECOND)
         if left < 1:
-            raise BadAnnouncementError("It says too much too often.")
+            raise BadAnnouncementError("It sends announcements too often.")
         if len(self._patience) > 2 * self._most_edges:
             self._patience.clear()
         self._patience[edge_id] = left - 1, now.monotonic_s

@@ -206,7 +206,7 @@ def told(error: BaseException, path: Path) -> Message:
     kind = next((k for k in ("SdkMissing", "NotConnected", "ImportError") if k in kinds), "error")
     remedy = getattr(error, "remedy", "")
     if isinstance(error, ModuleNotFoundError) and error.name:
-        remedy = f"Install what has the Python package {error.name} for {sys.executable}."
+        remedy = f"Install the Python package {error.name} for {sys.executable}."
     return {
         "kind": kind,
         "type": type(error).__name__,

@@ -77,8 +77,8 @@ def _summary(chosen: Chosen, findings: Sequence[Finding]) -> str:
     if unread:
         files = f"{_counted(unread, 'file')} that cannot be read yet"
         told = f"{told} and {files}" if count else files
-    told += f", {errors} to mend, {len(findings) - errors} to look at"
-    more = "\nMore may be found in a file once it can be read: run lint again then."
+    told += f", {_counted(errors, 'error')}, {_counted(len(findings) - errors, 'warning')}"
+    more = "\nA file may have more errors: run lint again when it can be read."
     return told + (more if unread else "")
 
 

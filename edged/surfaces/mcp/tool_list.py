@@ -77,8 +77,9 @@ def warning_of(size: ListSize, url: str) -> str:
         return ""
     return (
         f"{size.tools} tools are listed; many clients cut a list at {MANY_TOOLS} or sooner. "
-        f"{url}?tools=essential lists a few of each instrument, {url}?tools=static none, and "
-        "&instrument=psu1,dmm1 only theirs; what is not listed can be called all the same."
+        f"{url}?tools=essential lists only a few tools of each instrument, {url}?tools=static "
+        "none of them, and &instrument=psu1,dmm1 only those of these two instruments. A tool that "
+        "is not listed can still be called."
     )
 
 
@@ -209,7 +210,7 @@ SENTENCES: Final[tuple[tuple[str, str], ...]] = (
     ("fetch_waveform", "Fetch waveforms as summary, decimated or png; base64 is long."),
     (
         "get_status",
-        "What runs goes on without you; get_status lists it, bench__runs what ran. Before a "
+        "Sweeps and detached runs go on without you; get_status, bench__runs list them. Before a "
         "dangerous command tell what dry_run: true answers, and read the set-point back. An error "
         "says what to do next, its sent list what has reached the instrument. If something looks "
         "unsafe: bench__stop_all, then ask a person.",

@@ -90,7 +90,7 @@ def test_an_idle_bench_is_five_lines_without_advice_or_an_empty_heading() -> Non
         "ABSENT: nothing",
         "ADVICE:",
         "  135 tools are listed.",
-        "  send_scpi is held to no limit of a profile; `RAW_SCPI: known` changes that",
+        "  send_scpi does not check the limits of profiles; `RAW_SCPI: known` changes that",
     ]
 
 
