@@ -37,6 +37,8 @@ Arguments = dict[str, Scalar]
 TRIES = 3
 """Some simulations lose what comes too soon after a write, as the real ones do. On a busy machine
 two messages that were sent apart reach them together; what works is not lost three times."""
+LOSSES = frozenset({"timeout", "verify_failed"})
+"""What the loss of a message looks like: of a question, of what sets something."""
 SILENT = "did not answer in time"
 LOST: Mapping[str, Any] = {"is_error": True, "error": {"code": "timeout"}}
 
@@ -297,7 +299,7 @@ class MatrixBench:
             if not answer["is_error"] and answer["result"]["success"]:
                 return ""
             said = answer.get("error") or answer["result"].get("error")
-            if said.get("code") != "timeout":
+            if said.get("code") not in LOSSES:
                 break
         return f"{profile.key}.{case.command} {case.label} {case.arguments}: {said}"
 
