@@ -49,7 +49,7 @@ async def _measure() -> tuple[list[float], list[float]]:
         async with contextlib.AsyncExitStack() as parts:
             engine = _engine(Path(directory))
             await engine.start(parts)
-            client = McpClient(engine._mcp.port)  # noqa: SLF001 - its port was chosen by the system
+            client = McpClient(engine._mcp.surface.port)  # noqa: SLF001 - its port was chosen by the system
             await client.initialize()
             stream = await parts.enter_async_context(await client.open_stream())
             for number in range(ROUNDS):

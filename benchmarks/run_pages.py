@@ -123,10 +123,12 @@ def _lists(engine: EngineProcess, data_dir: Path) -> tuple[Figure, ...]:
     """A page of the list, where there are 2,000 runs in the newest day."""
     (ended,) = data_dir.glob(f"runs/*/{ENDED}")
     meta = json.loads((ended / "meta.json").read_text())
+    (killed,) = data_dir.glob(f"runs/*/{KILLED}")
+    newest_ms = json.loads((killed / "meta.json").read_text())["started_ms"]
     for number in range(RUNS_A_DAY):
         run_id = f"sweep-{number:04}"
         (ended.parent / run_id).mkdir()
-        told = {**meta, "run_id": run_id, "started_ms": meta["started_ms"] + number + 1}
+        told = {**meta, "run_id": run_id, "started_ms": newest_ms + number + 1}
         (ended.parent / run_id / "meta.json").write_text(json.dumps(told, indent=1))
     first, *later = (_list_ms(engine) for _ in range(TRIES + 1))
     return (

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from edged.actions.caller import who_of
+from edged.actions.outcome import OutcomeStatus
 from edged.cli.shared.options import add_engine_options, connect, load
 from edged.cli.shared.output import (
     aligned,
@@ -92,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
             "--caller", default="", help="client, session, address, subject, route or run"
         )
         verb.add_argument("--tool", default="", help="only this tool or method")
-        verb.add_argument("--outcome", choices=("ok", "dry_run", "refused", "failed"), default="")
+        verb.add_argument(
+            "--outcome", choices=[status.value for status in OutcomeStatus], default=""
+        )
         for flag in ("--since", "--until"):
             verb.add_argument(
                 flag, metavar="WHEN", help="an age (90s, 15m, 2h, 7d) or a time (2026-11-21T08:00)"

@@ -89,6 +89,22 @@ def size_of(result: Any) -> int:
     return len(json.dumps(result, separators=(",", ":")))
 
 
+async def test_the_command_line_s_list_and_page_of_a_run_are_of_now_while_it_runs(
+    engine: EngineProcess, client: McpClient
+) -> None:
+    begun = await told(
+        client, "start_stream", **VOLTAGE, interval_ms=20, duration_ms=60_000, detach=True
+    )
+    run_id = begun["stream_id"]
+    await rows_taken(client, run_id, 30)
+    (listed,) = engine.rpc("runs.list", limit=1)["runs"]
+    meta = engine.rpc("runs.show", run_id=run_id)["meta"]
+    assert (listed["run_id"], listed["status"], meta["status"]) == (run_id, "running", "running")
+    assert listed["rows"] >= 30
+    assert meta["rows"] >= 30
+    assert meta["statistics"]["value"]["n"] >= 30
+
+
 @promise("sweep.bode")
 async def test_a_bode_plot_over_generator_and_lock_in_is_one_call(client: McpClient) -> None:
     async def set_up(name: str, command: str, **parameters: Any) -> None:
