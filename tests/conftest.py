@@ -63,6 +63,9 @@ def pytest_configure() -> None:
     if "TMPDIR" not in os.environ and _is_roomy(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None
+    # What the shell says of its owner's engine is not meant for those that are tried here.
+    for name in [name for name in os.environ if name.startswith("EDGED_")]:
+        del os.environ[name]
     _heed_signals()
 
 

@@ -121,7 +121,7 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
     else:
         said.append("The relay route is off.")
     said.append(
-        "EXPOSE: [] closes it to all other machines; DIRECT_DANGER_ALLOW: false only forbids "
+        "To close it to all other machines set EXPOSE: []; DIRECT_DANGER_ALLOW: false only forbids "
         "dangerous tools."
     )
     return said

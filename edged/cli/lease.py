@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
     breaking.add_argument(
         "lease_id", metavar="ID", help="its id, or an instrument that it reserves"
     )
-    breaking.add_argument("--reason", required=True, help="why; written into the record")
+    breaking.add_argument("--reason", required=True, help="why; written to the audit log")
     breaking.add_argument("--by", default=this_user(), help="your name (this user)")
     for one in (listing, reserve, renew, release, breaking):
         add_engine_options(one)

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     start.add_argument("sequence", help="a sequence of its profile")
     start.add_argument("words", nargs="*", metavar="key=value", help="the sequence's parameters")
     start.add_argument(
-        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+        "--detach", action="store_true", help="return at once; it continues in the engine"
     )
     add_dry_run_option(start)
     listing = verbs.add_parser("list", help="the sequences that run")

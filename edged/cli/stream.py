@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
     start.add_argument("--interval", type=int, default=500, metavar="MS", help="(500)")
     start.add_argument("--duration", type=int, default=10_000, metavar="MS", help="(10000)")
     start.add_argument(
-        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+        "--detach", action="store_true", help="return at once; it continues in the engine"
     )
     listing = verbs.add_parser("list", help="the streams that run")
     stop = verbs.add_parser("stop", help="end a stream: edged stream stop ID")

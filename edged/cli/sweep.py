@@ -155,7 +155,7 @@ def _add_start_options(start: argparse.ArgumentParser) -> None:
         help="at the target: stay there, or make it safe (hold)",
     )
     start.add_argument(
-        "--detach", action="store_true", help="return at once; it goes on in the daemon"
+        "--detach", action="store_true", help="return at once; it continues in the engine"
     )
     add_dry_run_option(start)
 

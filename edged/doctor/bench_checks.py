@@ -143,8 +143,8 @@ def check_bench_file(facts: Facts) -> CheckLine:
             "Without it the limits are lost if the file is missing at the next start.",
         )
     if not reading.bench.units:
-        there = f"{path} says nothing" if path.exists() else f"There is no {path}"
-        return passed(f"{there}; the profiles' own limits hold.")
+        there = f"{path} has no entries" if path.exists() else f"There is no {path}"
+        return passed(f"{there}: the limits of the profiles apply.")
     unseen = unseen_keys(reading.bench.units, facts.seen) if facts.seen is not None else ()
     if unseen:
         more = len(unseen) - SHOWN

@@ -156,20 +156,20 @@ def check_database(facts: Facts) -> CheckLine:
     if store.get("rows_lost"):
         return warn(
             f"{store['rows_lost']} rows of reads and refusals were only counted.",
-            "Look at the disk's speed; the record has a row that says how many.",
+            "Look at the disk's speed; the audit log has a row that says how many.",
         )
     if store.get("loss"):
         return warn(
-            f"{path} takes rows. {store['loss']}",
+            f"{path} can be written. {store['loss']}",
             "Find out who deletes or cuts files in the state directory; `edged audit verify` tells "
             "what is missing.",
         )
     if store.get("retention_waits"):
         return warn(
-            f"{path} takes rows. None is removed for its age: {store['retention_waits']}.",
+            f"{path} can be written. None is removed for its age: {store['retention_waits']}.",
             "Set this machine's clock, or have a time service do it.",
         )
-    return passed(f"{path} takes rows; {store.get('rows_waiting', 0)} wait.")
+    return passed(f"{path} can be written; rows waiting: {store.get('rows_waiting', 0)}.")
 
 
 def _closed_database(path: Path) -> CheckLine:

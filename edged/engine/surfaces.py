@@ -385,12 +385,12 @@ class RpcParts:
             ),
             MetricFigure(
                 name="audit_rows_waiting",
-                help="Rows of the record that are not on disk yet.",
+                help="Rows of the audit log that are not on disk yet.",
                 read=lambda: stores.audit.waiting,
             ),
             MetricFigure(
                 name="audit_lag_seconds",
-                help="Age of the oldest row of the record that is not on disk yet.",
+                help="Age of the oldest row of the audit log that is not on disk yet.",
                 read=lambda: stores.audit.lag_s,
             ),
             MetricFigure(

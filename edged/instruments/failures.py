@@ -97,6 +97,6 @@ REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.TIMEOUT: "It may be busy or switched off, or not know the question; what was "
         "sent may still take effect.",
         ErrorCode.DISCONNECTED: "Check its power and cable, and that no other program "
-        "holds it; the line comes back by itself.",
+        "holds it; it is connected again by itself.",
     }
 )

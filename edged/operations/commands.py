@@ -296,7 +296,7 @@ class CommandOperations:
         instrument, command = target.aimed_command()
         if target.is_write:
             for known in self.memory.outputs(instrument, command, target.values):
-                rehearsal.check(f"{known} now", "as far as this daemon knows", is_ok=None)
+                rehearsal.check(f"{known} now", "as last known", is_ok=None)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             rehearsal.say(would_capture(instrument, command, target.values))
             return
@@ -362,7 +362,7 @@ class CommandOperations:
         for match in () if part.is_query else part.matches:
             for values in match.readings[:1]:
                 for state in self.memory.outputs(instrument, match.command, values):
-                    rehearsal.check(f"{state} now", "as far as this daemon knows", is_ok=None)
+                    rehearsal.check(f"{state} now", "as last known", is_ok=None)
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)

@@ -148,7 +148,7 @@ class SweepOperations:
         bound = "" if fastest is None else f"{fastest:g} at most"
         rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
         rehearsal.add_lines((thing.setpoint_query,))
-        rehearsal.check("where it stands", _ramp_told(thing, request), is_ok=None)
+        rehearsal.check("present value", _ramp_told(thing, request), is_ok=None)
         rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
         for measure in measures:
             values, name = measure.parameters, measure.command.name
@@ -282,7 +282,7 @@ def _ramp_told(thing: SweptThing, request: SweepRequest) -> str:
     unit = f" {thing.parameter.unit}" if thing.parameter.unit else ""
     step = request.rate_per_s * thing.plan.interval_ms / 1000
     told = (
-        f"asked first; then to {request.target_value:g}{unit} in steps of about {step:g}{unit} "
+        f"queried first; then to {request.target_value:g}{unit} in steps of about {step:g}{unit} "
         f"every {thing.plan.interval_ms} ms, of which would_send has the last"
     )
     if request.points is not None:

@@ -418,7 +418,7 @@ def _spelled_exactly(template: str) -> re.Pattern[str]:
 
 def _piece_pattern(piece: Text | Hole) -> str:
     if isinstance(piece, Hole):
-        return r"[^\s,;]{1,64}?"
+        return r"[^\s\x00-\x20\x7f,;]{1,64}?"
     return re.escape(piece.text)
 
 

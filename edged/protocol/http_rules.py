@@ -3,7 +3,7 @@
 Not here: which revision the request speaks (``recognition``), which needs the body; the token of
 the relay route, which needs keys. Every refusal is a ready answer with a JSON-RPC error body.
 
-Source: docs/promises.md section 3; docs/mcp-rules.md section 5.
+Source: docs/promises.md section 3; docs/mcp-rules.md, "HTTP and JSON-RPC".
 
 ``Content-Type`` and ``Accept``: what a body is, and what an answer may be.
 

@@ -4,7 +4,7 @@ One pure function for each kind of request, the first failure wins. Both eras of
 endpoint, so everything that says a version counts: the method, ``params._meta``, the
 ``MCP-Protocol-Version`` header, the session.
 
-Source: docs/mcp-rules.md section 1 (order of the questions) and section 3 (the modern ladder);
+Source: docs/mcp-rules.md, "Detecting the revision" and "2026-07-28";
 2026-07-28 ``basic/transports/streamable-http`` and ``basic/versioning``.
 
 Tool arguments that a client repeats in ``Mcp-Param-…`` headers: do the two agree?
@@ -275,7 +275,7 @@ def _is_modern(message: Message, accepted: Accepted) -> bool:
 
 
 def _climb_modern(message: Message, accepted: Accepted) -> Recognized | Rejected:
-    """docs/mcp-rules.md section 3, rungs 1 to 4; ``session.admit`` has the fifth."""
+    """docs/mcp-rules.md, "2026-07-28", rungs 1 to 4; ``session.admit`` has the fifth."""
     in_body = _version_in(message)
     version = in_body if isinstance(in_body, str) else accepted.version or ""
     match message:

@@ -66,7 +66,7 @@ class FileLost(sqlite3.OperationalError):
 _LOST: Final = (
     StoreState.BROKEN,
     "another program has changed its files",
-    "Find out who deletes or cuts files in the state directory; a check of the record tells what "
+    "Find out who deletes or cuts files in the state directory; a check of the audit log tells what "
     "is missing. edged goes on by itself.",
 )
 _FULL: Final = (

@@ -223,7 +223,7 @@ async def test_a_sweep_is_told_from_its_question_to_its_abort(
     assert missing == []
     assert told["would_send"][0] == ":SOUR1:VOLT?"
     assert ":OUTP CH1,OFF" in told["would_send"]
-    (ramp,) = [check for check in told["checks"] if check["what"] == "where it stands"]
+    (ramp,) = [check for check in told["checks"] if check["what"] == "present value"]
     assert "2 set-points" in ramp["bound"]
     assert "0.05 s" in ramp["bound"]
 

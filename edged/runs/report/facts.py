@@ -69,7 +69,7 @@ class RecordRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRows:
-    """The rows of the record that belong to the run; see ``store.audit.run_rows``.
+    """The rows of the audit log that belong to the run; see ``store.audit.run_rows``.
 
     Attributes:
         trouble: why they could not be read; empty where they were.
@@ -412,11 +412,11 @@ def _evidence(material: Material, standing: Standing) -> Iterator[Part]:
 
 def _record(record: RecordRows) -> Iterator[Part]:
     shown = (*record.first, *record.last)
-    caption = f"All {record.total:,} rows of the record that belong to the run"
+    caption = f"All {record.total:,} rows of the audit log that belong to the run"
     if record.total > len(shown):
         caption = (
             f"The first {len(record.first)} and the last {len(record.last)} of {record.total:,} "
-            "rows of the record that belong to the run"
+            "rows of the audit log that belong to the run"
         )
     yield FactTable(
         columns=("row", "when (UTC)", "what", "outcome", "hash (SHA-256)"),
@@ -476,11 +476,11 @@ def _missing(
     if _dict(meta.get("clock")).get("is_synchronized") is None:
         yield "Whether the computer's clock was kept right."
     if record.trouble:
-        yield f"The rows of the record: {record.trouble}"
+        yield f"The rows of the audit log: {record.trouble}"
     elif not record.is_whole:
-        yield "Whether the record has more rows of it: it is too long to be searched whole."
+        yield "Whether the audit log has more rows of it: it is too long to be searched whole."
     elif not record.total:
-        yield "The rows of the record: there are none of it (any more)."
+        yield "The rows of the audit log: there are none of it (any more)."
 
 
 def _who(caller: Mapping[str, Any]) -> str:

@@ -295,7 +295,7 @@ class Audit:
             self.newest_before_ms = newest_time(connection)
         self._news = opening.news
         if lost is not None:
-            self.loss = f"Rows {lost[0]} to {lost[1]} of the record are lost."
+            self.loss = f"Rows {lost[0]} to {lost[1]} of the audit log are lost."
             self._news = (*self._news, self.loss)
         if not self._news and self._chain.head.seq == 0:
             self._news = ("The audit begins.",)

@@ -218,7 +218,7 @@ class ChainCheck:
             self._add(
                 before,
                 ProblemKind.CHECKPOINT,
-                f"Row {seq}, the first one, was not chained to where the record says it begins.",
+                f"Row {seq}, the first one, was not chained to where the audit log says it begins.",
             )
             return
         self._add(
@@ -251,7 +251,7 @@ class ChainCheck:
             text = f"Row {head.seq} was the newest; what follows was added by someone else."
             self._add(head.seq + 1, ProblemKind.INSERTED, text)
         elif head.hash != self._at.hash and self._is_at_sound:
-            text = f"Row {head.seq} was replaced: the record of the newest row names another."
+            text = f"Row {head.seq} was replaced: the note of the newest row names another."
             self._add(head.seq, ProblemKind.ALTERED, text)
 
     def _judge_checkpoint(self) -> None:

@@ -6,7 +6,7 @@ A session belongs to the route and subject that opened it; to anybody else its i
 expires when idle, which it is not while a call runs or its stream is open. News (list_changed) goes
 to every session: at once where a stream is open, else once with the next stream.
 
-Source: docs/promises.md section 3; docs/mcp-rules.md section 2.
+Source: docs/promises.md section 3; docs/mcp-rules.md, "Revisions with a handshake".
 
 Calls in flight: each can be cancelled by its session, by its connection's end, or by shutdown.
 

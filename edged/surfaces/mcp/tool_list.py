@@ -3,7 +3,7 @@
 A client may choose for itself what it wants listed, by the query of the URL it posts to
 (``?tools=essential&instrument=psu1,dmm1``); what is listed says nothing about what may be called.
 
-Source: docs/promises.md sections 2 and 3; docs/mcp-rules.md section 4.
+Source: docs/promises.md sections 2 and 3; docs/mcp-rules.md, "Tools, lists, progress".
 
 ``instructions``: what a model is told once about how to work this bench, in under 150 words.
 """

@@ -135,7 +135,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "reason",
                 "by",
                 lease_id=_text("its id, or an instrument that it reserves", minLength=1),
-                reason=_text("why; written into the record", minLength=1),
+                reason=_text("why; written to the audit log", minLength=1),
                 by=_text("who says so", 100, minLength=1),
             ),
             _entry(
@@ -162,7 +162,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             ),
             _entry(
                 "audit.list",
-                "Lists rows of the record, oldest first: the newest that fit, unless `after` is "
+                "Lists rows of the audit log, oldest first: the newest that fit, unless `after` is "
                 "given.",
                 "{rows}",
                 limit=_whole("how many at most (100)", 1, 10_000),
@@ -279,7 +279,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             _entry(
                 "runs.report",
                 "A recording as one file for those who were not there: plots, units, settings, "
-                "limits, who and when, the hashes of its data and of its rows in the record. At "
+                "limits, who and when, the hashes of its data and of its rows in the audit log. At "
                 "most 16 MiB. A PDF is printed by a browser that is installed at the bench, else "
                 "by matplotlib (`made_by`: edged, browser or matplotlib).",
                 "{run_id, format, name, made_by, mime, encoding, content}",
@@ -382,7 +382,7 @@ loop_lag_s} while the engine is running; degraded means that the database cannot
 | `edged_streams`, `edged_sweeps` | those that run |
 | `edged_event_loop_lag_seconds` | how long the event loop took to answer, last |
 | `edged_event_loop_worst_lag_seconds` | the longest it ever took |
-| `edged_audit_rows_waiting` | rows of the record that are not on disk yet |
+| `edged_audit_rows_waiting` | rows of the audit log that are not on disk yet |
 | `edged_audit_lag_seconds` | age of the oldest of them |
 | `edged_audit_rows_lost` | rows that were only counted |
 | `edged_store_healthy` | 1 while the database can be written |

@@ -348,7 +348,7 @@ def test_the_bench_file(tmp_path: Path) -> None:
     own = config(tmp_path, bench_file=file)
     assert told(check(facts(tmp_path, config=own)))[0] == "PASS"
     file.write_text("format: 1\n")
-    assert f"{file} says nothing" in told(check(facts(tmp_path, config=own)))[1]
+    assert f"{file} has no entries" in told(check(facts(tmp_path, config=own)))[1]
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert (verdict, "has entries for: 1" in found) == ("PASS", True)

@@ -107,6 +107,8 @@ def test_a_question_mark_asks_whatever_the_profile_says() -> None:
 
 @given(st.sampled_from(PLACES), st.text(st.characters(codec="ascii"), max_size=12))
 @example("IN_SP_2", "0 \x1b")
+@example("IN_SP_2", "\x1b0")
+@example("IN_SP_2", "\x1b0 \x08")
 def test_no_other_line_is_taken_for_a_question_without_a_mark(line: str, tail: str) -> None:
     told = f"{line}{tail}"
     if "?" in told or re.split(r"[;\r\n]", told) != [told]:
@@ -114,7 +116,7 @@ def test_no_other_line_is_taken_for_a_question_without_a_mark(line: str, tail: s
     is_spelled = re.sub(r"[\x00-\x20\x7f]+", " ", told).strip().upper() in PLACES
     # White space is what IEEE 488.2 section 7.4.1.2 calls so, control characters among it.
     bare = told.strip("".join(map(chr, (*range(0x21), 0x7F))))
-    is_other_number = re.fullmatch(r"IN_SP_[^\s,;]{1,64}", bare, re.IGNORECASE)
+    is_other_number = re.fullmatch(r"IN_SP_[^\x00-\x20\x7f,;]{1,64}", bare, re.IGNORECASE)
     assert asks(whole(), told) is (is_spelled or is_other_number is not None)
 
 

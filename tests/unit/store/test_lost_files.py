@@ -106,7 +106,7 @@ async def test_a_log_that_is_cut_is_told_for_good_and_nothing_is_made_of_what_is
         report = await store.audit.verify()
         assert not report.is_intact
         assert [problem.kind.value for problem in report.problems] == ["removed"]
-        assert store.audit.loss.endswith("of the record are lost.")
+        assert store.audit.loss.endswith("of the audit log are lost.")
         assert [lockout.instrument_id for lockout in store.lockouts.all()] == ["S::9"]
         told = [row.parameters for row in await store.audit.list(AuditFilter(tool="database"))]
         assert any(store.audit.loss in text for text in told)
