@@ -78,6 +78,7 @@ def _tool(tool: Tool) -> Iterator[str]:
     for name, schema in properties.items():
         mark = " (required)" if name in required else ""
         yield f"| {name}{mark} | {_type(schema)} | {_cell(schema.get('description', ''))} |"
+        yield from _members(name, schema)
     hints = tool.annotations
     said = [
         "reads only" if hints.read_only else "",
@@ -86,6 +87,16 @@ def _tool(tool: Tool) -> Iterator[str]:
     told = ", ".join(word for word in said if word)
     if told:
         yield f"\nHints: {told}."
+
+
+def _members(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    """What an object, or each object of an array, holds."""
+    place = f"{name}[]" if "items" in schema else name
+    within = schema.get("items", schema)
+    required = within.get("required", ())
+    for member, its in within.get("properties", {}).items():
+        mark = " (required)" if member in required else ""
+        yield f"| {place}.{member}{mark} | {_type(its)} | {_cell(its.get('description', ''))} |"
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -140,7 +151,10 @@ def errors() -> Iterator[str]:
     yield "read and react to) or a JSON-RPC error with a number.\n"
     yield "| code | meaning | over MCP |\n|---|---|---|"
     for code in ErrorCode:
-        yield f"| `{code.value}` | {MEANINGS[code]} | {_place(PLACES[code])} |"
+        place = _place(PLACES[code])
+        if code is ErrorCode.UNKNOWN_RESOURCE:
+            place = f"{RpcCode.RESOURCE_NOT_FOUND.value}; from 2026-07-28 on {place}"
+        yield f"| `{code.value}` | {MEANINGS[code]} | {place} |"
     yield "\n| JSON-RPC | name |\n|---|---|"
     for rpc in RpcCode:
         yield f"| {rpc.value} | {rpc.name.lower().replace('_', ' ')} |"

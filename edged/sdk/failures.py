@@ -39,7 +39,7 @@ def failure_of(spec: WrapperSpec, error: Mapping[str, Any]) -> Failed:
     match error.get("kind"):
         case "SdkMissing" | "ImportError":
             return Failed(
-                f"The library behind {spec.wrapper} is not installed: {told}",
+                f"The library behind {spec.wrapper} is not installed: {told.rstrip('.')}.",
                 code=ErrorCode.SDK_MISSING,
                 data=data,
                 remedy=remedy or INSTALL,
