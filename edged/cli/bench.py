@@ -76,7 +76,8 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load(options)
     here = _here(loaded)
     library = load_library(loaded.config.profile_dirs)
-    copy = BenchCopy(loaded.config.bench_file, loaded.config.state_dir)
+    file = here["file"] or loaded.config.bench_file
+    copy = BenchCopy(file, loaded.config.state_dir)
     reading = copy.read(library, seen=here["seen"] or ())
     bench, refused = reading.bench, here["error"] or reading.fault
     units = [
@@ -86,7 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     ]
     if options.unit and not units:
         raise NotFound(
-            f"{loaded.config.bench_file} has no entry for {options.unit!r}.",
+            f"{file} has no entry for {options.unit!r}.",
             code=ErrorCode.UNKNOWN_INSTRUMENT,
             remedy=nearest(options.unit, bench.units),
         )
@@ -95,9 +96,9 @@ def run(arguments: Sequence[str]) -> int:
     unseen = _unseen(bench, here["seen"])
     if options.json:
         told = {"error": refused, "unseen": [asdict(key) for key in unseen], "units": units}
-        print_json({"file": str(loaded.config.bench_file), **told, "interlocks": interlocks})
+        print_json({"file": str(file), **told, "interlocks": interlocks})
     else:
-        _print(str(loaded.config.bench_file), units, interlocks)
+        _print(str(file), units, interlocks)
     for key in unseen:
         print(f"edged: {key.sentence}", file=sys.stderr)
     if refused:
@@ -116,11 +117,13 @@ def _unseen(bench: BenchFile, seen: Sequence[SeenUnit] | None) -> tuple[UnseenKe
 
 
 def _here(loaded: LoadedConfig) -> dict[str, Any]:
-    """What a running engine knows: its instruments, and what it refused of the file."""
+    """What a running engine knows: its bench file and what it refused of it, its instruments."""
     try:
-        client = RpcClient(locate(loaded), token=loaded.config.inbound_auth_token)
+        engine = locate(loaded)
+        client = RpcClient(engine, token=loaded.config.inbound_auth_token)
         status = client.call_tool("get_status").result
         return {
+            "file": engine.bench_file,
             "instruments": client.call_tool("list_instruments").result,
             "error": status["profiles"]["bench_error"],
             "seen": seen_units(client.call("discovery")["seen"]),
@@ -128,7 +131,7 @@ def _here(loaded: LoadedConfig) -> dict[str, Any]:
     except EdgedError as error:
         if error.code is not ErrorCode.NO_ENGINE:
             raise
-        return {"instruments": [], "error": "", "seen": None}
+        return {"file": None, "instruments": [], "error": "", "seen": None}
 
 
 def _told(

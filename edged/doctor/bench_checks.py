@@ -117,7 +117,8 @@ def _remedy_for_broken(facts: Facts) -> str:
 
 def check_bench_file(facts: Facts) -> CheckLine:
     """What the owner wrote, and whether the engine goes by it."""
-    path = facts.config.bench_file
+    engine = facts.engine if facts.is_answering else None
+    path = (engine.bench_file if engine is not None else None) or facts.config.bench_file
     engines = facts.status.get("profiles", {})
     refused = engines.get("bench_error", "")
     if refused:

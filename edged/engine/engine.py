@@ -746,6 +746,7 @@ class Engine:
             "rpc_port": self._rpc.port,
             "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
+            "bench_file": str(self._config.bench_file),
         }
         write_atomically(self._engine_file, json.dumps(ports, indent=1) + "\n")
 

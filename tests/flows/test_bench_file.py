@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,3 +77,24 @@ def test_a_running_engine_judges_a_unit_by_its_own_profile_and_names_that_one(
             time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
         assert "max 60 would widen what rigol_dp832 allows (0 to 32)" in told["bench_error"]
         assert not set_voltage(engine, 13), "the limit of before holds"
+
+
+def test_show_and_doctor_read_the_file_that_the_running_engine_goes_by(tmp_path: Path) -> None:
+    state, file = tmp_path / "state", tmp_path / "elsewhere.yaml"
+    state.mkdir()
+    file.write_text(LIMITED)
+    psu = ("--instruments", "psu1=rigol_dp832", "--set", f"BENCH_FILE={file}")
+    with running_engine(state, *psu):
+        shown = told(state, "bench", "show")
+        (line,) = [
+            line for line in told(state, "doctor")["checks"] if line["check"] == "bench file"
+        ]
+    assert (shown["file"], len(shown["units"])) == (str(file), 1)
+    assert "has entries for: 1" in line["found"]
+
+
+def told(state_dir: Path, *words: str) -> Any:
+    """What a verb prints for programs."""
+    command = [sys.executable, "-m", "edged", *words, "--state-dir", str(state_dir), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)

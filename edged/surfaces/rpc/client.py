@@ -61,6 +61,12 @@ class EngineFile:
     mcp_port: int | None
     facts: Mapping[str, Any]
 
+    @property
+    def bench_file(self) -> Path | None:
+        """The bench file that it goes by, wherever that was set; an older engine does not tell."""
+        told = self.facts.get("bench_file")
+        return Path(told) if isinstance(told, str) and told else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolAnswer:
