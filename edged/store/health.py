@@ -66,8 +66,8 @@ class FileLost(sqlite3.OperationalError):
 _LOST: Final = (
     StoreState.BROKEN,
     "another program has changed its files",
-    "Find out who deletes or cuts files in the state directory; a check of the audit log tells what "
-    "is missing. edged goes on by itself.",
+    "Find out who deletes or cuts files in the state directory; a check of the audit log tells "
+    "what is missing. edged goes on by itself.",
 )
 _FULL: Final = (
     StoreState.FULL,

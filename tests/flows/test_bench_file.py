@@ -80,21 +80,21 @@ def test_a_running_engine_judges_a_unit_by_its_own_profile_and_names_that_one(
 
 
 def test_show_and_doctor_read_the_file_that_the_running_engine_goes_by(tmp_path: Path) -> None:
-    state, file = tmp_path / "state", tmp_path / "elsewhere.yaml"
-    state.mkdir()
+    file = tmp_path / "elsewhere.yaml"
     file.write_text(LIMITED)
     psu = ("--instruments", "psu1=rigol_dp832", "--set", f"BENCH_FILE={file}")
-    with running_engine(state, *psu):
-        shown = told(state, "bench", "show")
-        (line,) = [
-            line for line in told(state, "doctor")["checks"] if line["check"] == "bench file"
-        ]
+    with running_engine(tmp_path, *psu) as engine:
+        assert set_voltage(engine, 12)
+        shown = told_by(engine, "bench", "show")
+        checks = {one["check"]: one for one in told_by(engine, "doctor")["checks"]}
     assert (shown["file"], len(shown["units"])) == (str(file), 1)
-    assert "has entries for: 1" in line["found"]
+    assert str(file) in checks["bench file"]["found"]
+    assert "entries for: 1" in checks["bench file"]["found"]
 
 
-def told(state_dir: Path, *words: str) -> Any:
+def told_by(engine: EngineProcess, *words: str) -> Any:
     """What a verb prints for programs."""
-    command = [sys.executable, "-m", "edged", *words, "--state-dir", str(state_dir), "--json"]
+    state_dir = str(engine.state_dir)
+    command = [sys.executable, "-m", "edged", *words, "--state-dir", state_dir, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return json.loads(done.stdout)
