@@ -12,6 +12,7 @@ from edged.config.load import load_config, this_machine
 from edged.service import Notifier
 from edged.supervisor.supervisor import Supervisor, ready_within_s
 from tests.bench.driven_clock import DrivenClock
+from tests.promises import promise
 
 WITHIN_S = 20.0
 NO_SYSTEM_TAKES = "x" * (4 * 1024 * 1024)
@@ -48,6 +49,7 @@ async def test_an_engine_that_cannot_be_started_is_tried_again_and_ends_nothing(
         assert await running == 0
 
 
+@promise("supervisor.slow-start")
 @pytest.mark.skipif(sys.platform == "win32", reason="the engine that never gets ready is a script")
 async def test_a_start_after_one_that_took_too_long_has_twice_the_time(
     tmp_path: Path, driven_clock: DrivenClock, monkeypatch: pytest.MonkeyPatch
