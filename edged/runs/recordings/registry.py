@@ -260,6 +260,8 @@ class RunRegistry:
         self._new_id = new_id
         self._clock = clock
         self._disk = disk
+        # Runs whose files are being made; set when they are there, or could not be made.
+        self._beginning: dict[str, asyncio.Event] = {}
         self._open: dict[str, Recording] = {}
         # Have ended, and are not on the disk to their ends; the oldest first.
         self._line: dict[str, Recording] = {}
@@ -349,12 +351,16 @@ class RunRegistry:
             )
         date = recording.meta["started"][:10]
         columns = [column.name for column in head.recorded]
+        self._beginning[head.run_id] = begun = asyncio.Event()
         try:
             recording.files = await self._on_disk(
                 _make_files, self.root, date, columns, recording.meta, self._disk
             )
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
+        finally:
+            del self._beginning[head.run_id]
+            begun.set()
         self._open[head.run_id] = recording
         if not head.sets_up:
             self._ask_settings(recording)
@@ -436,6 +442,10 @@ class RunRegistry:
 
         A disk that does not take them within a moment has them later.
         """
+        if (begun := self._beginning.get(run_id)) is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WRITTEN_WITHIN_S):
+                    await begun.wait()
         recording = self._open.get(run_id) or self._line.get(run_id)
         if recording is not None:
             with contextlib.suppress(TimeoutError):

@@ -133,6 +133,16 @@ async def test_what_is_set_up_before_it_measures_is_asked_for_its_settings_at_th
     assert without.settings is None
 
 
+async def test_who_asks_for_a_run_whose_files_are_being_made_waits_for_them(bench: Bench) -> None:
+    opening = asyncio.create_task(bench.book.open(head()))
+    await asyncio.sleep(0)
+    assert bench.book.status()["open"] == 0
+    recording = await bench.book.written("mcp-1")
+    assert recording is not None
+    assert recording is await opening
+    await recording.close("ended")
+
+
 async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
     recording = await bench.book.open(head())
     await recording.close("ended")
