@@ -221,7 +221,7 @@ SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
 MAX_IN_LINE: Final = 100
 """Recordings that have ended and wait for the disk; beyond, none begins."""
-CHANGING: Final = ("status", "rows", "arrays", "statistics")
+COUNTED: Final = ("rows", "arrays", "statistics")
 END_NOTED: Final = ("status", "ended_ms", "ended", "summary", "rows", "arrays", "error")
 MEBIBYTE: Final = 1024 * 1024
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -453,8 +453,13 @@ class RunRegistry:
                     await self._to_its_end(self._sync_now([recording]))
         return recording
 
-    def as_of_now(self, run_id: str) -> dict[str, Any]:
-        """{status, rows, arrays, statistics} of a run under way, or whose end waits for the disk.
+    def ends_as(self, run_id: str) -> str:
+        """How a run has ended whose recording does not say so yet; empty for any other."""
+        recording = self._line.get(run_id)
+        return "" if recording is None else recording.ends_as
+
+    def counted(self, run_id: str) -> dict[str, Any]:
+        """{rows, arrays, statistics} of a run under way, or whose end waits for the disk.
 
         Its meta.json has them as they were when it was last written. Empty for any other.
         """
@@ -462,8 +467,7 @@ class RunRegistry:
         if recording is None:
             return {}
         told = recording.told_meta()
-        told["status"] = recording.ends_as or told["status"]
-        return {name: told[name] for name in CHANGING}
+        return {name: told[name] for name in COUNTED}
 
     async def read(self, function: Callable[..., T], *arguments: Any) -> T:
         """Run something that reads recordings on a thread of its own.

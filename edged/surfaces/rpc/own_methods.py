@@ -172,11 +172,6 @@ def _filter(params: Params) -> AuditFilter:
 MAX_LISTED = 10_000
 
 
-def _updated(run: dict[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of the list with what has changed since its meta.json was written."""
-    return {name: now.get(name, value) for name, value in run.items()}
-
-
 def run_methods(
     runs: RunRegistry,
     streams: StreamRegistry,
@@ -192,6 +187,12 @@ def run_methods(
         with _remedied():
             return await runs.read(function, run_id, *arguments)
 
+    def as_it_stands(run: dict[str, Any]) -> dict[str, Any]:
+        run_id = run["run_id"]
+        counted = runs.counted(run_id)
+        told = {name: counted.get(name, value) for name, value in run.items()}
+        return {**told, "status": runs.ends_as(run_id) or run["status"]}
+
     async def list_(params: Params) -> Any:
         kind = _text(params, "kind", "")
         if kind and kind not in list(RunKind):
@@ -200,12 +201,12 @@ def run_methods(
             )
         limit = _integer(params, "limit", 100, 1, MAX_LISTED)
         found = await runs.read(list_runs, limit, kind, _text(params, "instrument", ""))
-        return {"runs": [_updated(run, runs.as_of_now(run["run_id"])) for run in found]}
+        return {"runs": [as_it_stands(run) for run in found]}
 
     async def show(params: Params) -> Any:
         run_id, rows = _text(params, "run_id"), _integer(params, "rows", 10, 0, MAX_ROWS)
         shown = await read(show_run, run_id, rows)
-        return {**shown, "meta": {**shown["meta"], **runs.as_of_now(run_id)}}
+        return {**shown, "meta": {**shown["meta"], **runs.counted(run_id)}}
 
     async def export(params: Params) -> Any:
         offset = _integer(params, "offset", 0, 0, 1 << 62)
