@@ -71,14 +71,10 @@ def tools() -> Iterator[str]:
 def _tool(tool: Tool) -> Iterator[str]:
     yield f"\n## `{tool.name}`\n"
     yield f"{tool.description}\n"
-    properties: Mapping[str, Any] = tool.input_schema.get("properties", {})
-    required = tool.input_schema.get("required", ())
-    if properties:
+    rows = list(_arguments(tool.input_schema))
+    if rows:
         yield "| argument | type | |\n|---|---|---|"
-    for name, schema in properties.items():
-        mark = " (required)" if name in required else ""
-        yield f"| {name}{mark} | {_type(schema)} | {_cell(schema.get('description', ''))} |"
-        yield from _members(name, schema)
+        yield from rows
     hints = tool.annotations
     said = [
         "reads only" if hints.read_only else "",
@@ -89,14 +85,17 @@ def _tool(tool: Tool) -> Iterator[str]:
         yield f"\nHints: {told}."
 
 
-def _members(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """What an object, or each object of an array, holds."""
-    place = f"{name}[]" if "items" in schema else name
-    within = schema.get("items", schema)
-    required = within.get("required", ())
-    for member, its in within.get("properties", {}).items():
-        mark = " (required)" if member in required else ""
-        yield f"| {place}.{member}{mark} | {_type(its)} | {_cell(its.get('description', ''))} |"
+def _arguments(schema: Mapping[str, Any], within: str = "") -> Iterator[str]:
+    """A row for each, and below it for what an object, or each object of an array, holds."""
+    required = schema.get("required", ())
+    for name, its in schema.get("properties", {}).items():
+        place = f"{within}{name}"
+        mark = " (required)" if name in required else ""
+        yield f"| {place}{mark} | {_type(its)} | {_cell(its.get('description', ''))} |"
+        is_array = "items" in its
+        yield from (
+            _arguments(its["items"], f"{place}[].") if is_array else _arguments(its, f"{place}.")
+        )
 
 
 def _type(schema: Mapping[str, Any]) -> str:

@@ -296,8 +296,9 @@ class Supervisor:
             if ended.done():
                 return
             why = f"it did not get ready in {patience_s:g} s"
-            self._too_slow += 1
-            if ready.done():
+            if not ready.done():
+                self._too_slow += 1
+            else:
                 self._engine_is_ready(ready.result())
                 watchdog = Watchdog(ready.result(), pulse=self._pulse, clock=self._clock)
                 hung = asyncio.create_task(watchdog.until_hung(), name="engine watchdog")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from edged.cli.profile.borrowing import errand_settings
+from edged.config.load import load_config, this_machine
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.promises import promise
 
@@ -79,7 +81,7 @@ def test_a_running_engine_judges_a_unit_by_its_own_profile_and_names_that_one(
         assert not set_voltage(engine, 13), "the limit of before holds"
 
 
-def test_show_and_doctor_read_the_file_that_the_running_engine_goes_by(tmp_path: Path) -> None:
+def test_show_doctor_and_errands_go_by_the_file_of_the_running_engine(tmp_path: Path) -> None:
     file = tmp_path / "elsewhere.yaml"
     file.write_text(LIMITED)
     psu = ("--instruments", "psu1=rigol_dp832", "--set", f"BENCH_FILE={file}")
@@ -87,6 +89,10 @@ def test_show_and_doctor_read_the_file_that_the_running_engine_goes_by(tmp_path:
         assert set_voltage(engine, 12)
         shown = told_by(engine, "bench", "show")
         checks = {one["check"]: one for one in told_by(engine, "doctor")["checks"]}
+        own = [("STATE_DIR", str(engine.state_dir), "--state-dir")]
+        loaded = load_config(places=this_machine(), environ={}, flags=own)
+        assert errand_settings(loaded)["BENCH_FILE"] == str(file)
+    assert errand_settings(loaded)["BENCH_FILE"] != str(file)
     assert (shown["file"], len(shown["units"])) == (str(file), 1)
     assert str(file) in checks["bench file"]["found"]
     assert "entries for: 1" in checks["bench file"]["found"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from edged.actions.outcome import OutcomeStatus
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.promises import promise
 
@@ -57,6 +58,14 @@ def set_voltage(engine: EngineProcess, volts: float) -> Any:
         command_name="set_voltage",
         parameters={"channel": 1, "voltage": volts},
     )
+
+
+@pytest.mark.parametrize("outcome", OutcomeStatus)
+def test_rows_are_asked_for_by_every_outcome_that_there_is(
+    engine: EngineProcess, outcome: OutcomeStatus
+) -> None:
+    rows = as_json(engine, "audit", "list", "--outcome", outcome.value)
+    assert {row["outcome"] for row in rows} <= {outcome.value}
 
 
 @promise("audit.command-line")

@@ -96,13 +96,20 @@ def need_address(text: str) -> None:
         )
 
 
-def errand_settings(config: Config) -> dict[str, Any]:
-    """What an errand's engine has in common with the one that is usual here."""
+def errand_settings(loaded: LoadedConfig) -> dict[str, Any]:
+    """What an errand's engine has in common with the one that is usual here, or runs."""
+    config = loaded.config
+    bench = BenchCopy(config.bench_file, config.state_dir)
+    with contextlib.suppress(EdgedError):
+        engine = locate(loaded)
+        # One that was killed leaves its file, too.
+        RpcClient(engine, token=config.inbound_auth_token).call_tool("get_status")
+        bench = BenchCopy(engine.bench_file or config.bench_file, engine.path.parent)
     return {
         "PROFILE_DIRS": [str(path.absolute()) for path in config.profile_dirs],
         # With a state directory of its own the errand's engine would find no copy of one that is
         # gone, and no limit in force.
-        "BENCH_FILE": str(BenchCopy(config.bench_file, config.state_dir).place()),
+        "BENCH_FILE": str(bench.place()),
         "VISA_LIBRARY": config.visa_library,
     }
 

@@ -93,7 +93,7 @@ def _trial(
 ) -> Trial:
     clock = SystemClock()
     settings = {
-        **errand_settings(loaded.config),
+        **errand_settings(loaded),
         "PROFILE_DIRS": [str(path.absolute()) for path in directories],
     }
     if options.sim:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.action import Check
+from edged.actions.outcome import OutcomeStatus
 from edged.profiles.arguments import Given, compile_given, compile_schema
 
 __all__ = ["METHOD_TABLE", "Method", "reference"]
@@ -52,7 +53,6 @@ def _whole(description: str, lowest: int, highest: int) -> Schema:
 
 INSTRUMENT: Final = _text("the instrument's id, alias, serial number or address", minLength=1)
 FAR_AHEAD: Final = 1 << 53
-OUTCOMES: Final = ("", "ok", "dry_run", "refused", "failed")
 FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
     {
         "instrument": _text("only rows of the instrument with this id"),
@@ -61,7 +61,7 @@ FILTER: Final[Mapping[str, Schema]] = MappingProxyType(
         "caller": _text("a session, address, subject, client, route, sweep, stream or sequence"),
         "tool": _text("only rows of this tool or method"),
         "outcome": _text(
-            "only rows with this outcome", enum=["", "ok", "dry_run", "refused", "failed"]
+            "only rows with this outcome", enum=["", *(status.value for status in OutcomeStatus)]
         ),
         "after": _whole("only rows with a greater number, oldest first", 0, FAR_AHEAD),
     }
