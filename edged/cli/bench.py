@@ -31,7 +31,7 @@ from edged.profiles.bench_file import (
 )
 from edged.profiles.format.fields import nearest
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loading import load_library
+from edged.profiles.library_cache import read_library
 from edged.profiles.model import Profile
 from edged.profiles.owner_rules import UnitRules, misfits
 from edged.store.bench_copy import BenchCopy
@@ -75,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     loaded = load(options)
     here = _here(loaded)
-    library = load_library(loaded.config.profile_dirs)
+    library = read_library(loaded.config.profile_dirs, loaded.config.state_dir)
     file = here["file"] or loaded.config.bench_file
     copy = BenchCopy(file, loaded.config.state_dir)
     reading = copy.read(library, seen=here["seen"] or ())

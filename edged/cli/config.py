@@ -138,9 +138,9 @@ def _complain(loaded: LoadedConfig) -> None:
     named = [entry for entry in loaded.config.instruments if entry.profile is not None]
     if not named:
         return
-    from edged.profiles.loading import load_library
+    from edged.profiles.library_cache import read_library
 
-    library = load_library(loaded.config.profile_dirs)
+    library = read_library(loaded.config.profile_dirs, loaded.config.state_dir)
     for entry in named:
         missing = library.missing(entry.profile or "")
         if missing:

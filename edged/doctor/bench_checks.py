@@ -16,7 +16,7 @@ from edged.errors import Invalid
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loading import load_library
+from edged.profiles.library_cache import read_library
 from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy
 
@@ -105,7 +105,7 @@ def check_unprofiled(facts: Facts) -> CheckLine:
 
 
 def _library(facts: Facts) -> ProfileLibrary:
-    return facts.library or load_library(facts.config.profile_dirs)
+    return facts.library or read_library(facts.config.profile_dirs, facts.config.state_dir)
 
 
 def _remedy_for_broken(facts: Facts) -> str:

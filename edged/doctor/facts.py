@@ -12,7 +12,7 @@ from edged.config.load import Config
 from edged.errors import EdgedError
 from edged.profiles.bench_file import SeenUnit, seen_units
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loading import load_library
+from edged.profiles.library_cache import read_library
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
 __all__ = ["Facts", "gather"]
@@ -69,7 +69,7 @@ def gather(
         "origins": origins,
         "complaint": complaint,
         "engine": engine,
-        "library": load_library(config.profile_dirs),
+        "library": read_library(config.profile_dirs, config.state_dir),
     }
     if engine is None:
         return Facts(**known)

@@ -76,6 +76,7 @@ from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
+from edged.profiles.library_cache import CACHE
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
@@ -97,7 +98,6 @@ from edged.transports.visa import VisaLibrary
 __all__ = ["Engine", "main"]
 
 ENGINE_FILE: Final = "engine.json"
-PROFILE_CACHE: Final = "profiles.cache"
 REMOVE_WITHIN_S: Final = 1.0
 NOTHING_VISITED: Final[Mapping[str, LeftWork]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
@@ -159,7 +159,7 @@ class Engine:
             directories=config.profile_dirs,
             bench=BenchCopy(config.bench_file, config.state_dir),
             reports=config.state_dir / FOLDER,
-            cache=config.state_dir / PROFILE_CACHE,
+            cache=config.state_dir / CACHE,
             clock=clock,
         )
         self._watch = LoopWatch(clock)

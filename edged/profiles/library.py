@@ -95,6 +95,10 @@ class PackedProfiles(Mapping[str, Profile]):
         """These and others, which go before them."""
         return PackedProfiles({**self._packed, **{key: pack(more[key]) for key in more}})
 
+    def all_kept(self) -> PackedProfiles:
+        """These, each made once: for a command, which looks at all again and again, and ends."""
+        return _KeptProfiles(self._packed)
+
     def kept(self, key: str) -> Profile:
         """One that instruments work by: all of that model share it from here on.
 
@@ -102,6 +106,11 @@ class PackedProfiles(Mapping[str, Profile]):
             KeyError: there is none.
         """
         return self._kept.setdefault(key, self[key])
+
+
+class _KeptProfiles(PackedProfiles):
+    def __getitem__(self, key: str) -> Profile:
+        return self._kept.setdefault(key, super().__getitem__(key))
 
 
 class _RoomUnpickler(pickle.Unpickler):

@@ -20,7 +20,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,8 +28,10 @@ from edged.errors import ErrorCode, Failed
 from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLibrary, pack, unpack
 from edged.yaml.tree import MapNode
 
-__all__ = ["load_cached_library", "warm"]
+__all__ = ["CACHE", "load_cached_library", "read_library", "warm"]
 
+CACHE: Final = "profiles.cache"
+"""The name of an engine's own, in STATE_DIR."""
 FORMAT: Final = b"edged-profiles-5"
 PACKAGE: Final = Path(__file__).parents[1]
 WARMED: Final = ".library.cache"
@@ -51,11 +53,22 @@ def load_cached_library(directories: Sequence[Path], cache: Path) -> ProfileLibr
         cache: the file that is read, and written anew where it did not fit.
     """
     key = _key(directories)
-    for place in (cache, *(directory / WARMED for directory in directories)):
-        found = _read(place, key)
-        if found is not None:
-            return found
-    return _load_and_keep(directories, key, cache)
+    return _find(directories, key, cache) or _load_and_keep(directories, key, cache)
+
+
+def read_library(directories: Sequence[Path], state_dir: Path) -> ProfileLibrary:
+    """``load_cached_library`` for commands beside an engine, whose cache is read. Never raises.
+
+    Writes nothing: who runs a command may be another user than the engine's, and a file of theirs
+    would be in its way.
+    """
+    cache = state_dir / CACHE
+    found = _find(directories, _key(directories), cache)
+    if found is None:
+        return _load(directories, _trees_of(directories, cache))
+    profiles = found.profiles
+    kept = profiles.all_kept() if isinstance(profiles, PackedProfiles) else profiles
+    return replace(found, profiles=kept)
 
 
 def warm(directory: Path) -> Path:
@@ -71,12 +84,25 @@ def warm(directory: Path) -> Path:
     return place
 
 
-def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary:
+def _find(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary | None:
+    places = (cache, *(directory / WARMED for directory in directories))
+    return next((found for place in places if (found := _read(place, key)) is not None), None)
+
+
+def _load(directories: Sequence[Path], trees: _Trees) -> ProfileLibrary:
     # A start that finds a cache needs no YAML parser and none of the grammar.
     from edged.profiles.loading import load_library
 
-    trees = _Trees(cache, [directory / WARMED for directory in directories])
-    data = _encoded(load_library(directories, trees.parse))
+    return load_library(directories, trees.parse)
+
+
+def _trees_of(directories: Sequence[Path], cache: Path) -> _Trees:
+    return _Trees(cache, [directory / WARMED for directory in directories])
+
+
+def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary:
+    trees = _trees_of(directories, cache)
+    data = _encoded(_load(directories, trees))
     trees.keep()
     _keep(data, key, cache)
     return _read(cache, key) or _decoded(data)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.profiles.library import ProfileLibrary
-from edged.profiles.loading import load_library
+from edged.profiles.library_cache import read_library
 
 __all__ = ["PROFILES", "shipped_library"]
 
@@ -16,5 +16,5 @@ PROFILES: Final = Path(__file__).resolve().parents[2] / "profiles"
 
 @cache
 def shipped_library() -> ProfileLibrary:
-    """As a start reads it, without what was kept of an earlier one."""
-    return load_library([PROFILES])
+    """As a command reads it: what `make test` had read beforehand, or else the files."""
+    return read_library([PROFILES], PROFILES)

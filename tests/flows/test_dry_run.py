@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from edged.profiles.loading import load_library
 from edged.profiles.model import Command, Parameter, Scalar
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
+from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
@@ -149,7 +149,7 @@ def asked_of(command: Command) -> dict[str, Scalar]:
     return {name: value_of(parameter) for name, parameter in command.parameters.items()}
 
 
-PROFILES = load_library([REPOSITORY / "profiles"]).profiles
+PROFILES = shipped_library().profiles
 EACH = [
     (unit, name)
     for unit, model in UNITS.items()

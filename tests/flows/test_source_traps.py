@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from edged.profiles.loading import load_library
 from edged.profiles.model import ForStep, RowStep, Step
-from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.engine_process import running_engine
 from tests.bench.profile_matrix import SIMULATED, MatrixBench, instruments_flag, switches
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
 
@@ -209,7 +209,7 @@ def test_a_single_point_tells_that_its_current_was_limited(bench: MatrixBench, k
 def test_every_curve_of_a_source_has_the_column() -> None:
     curves = {
         key: profile.sequences["iv_curve"]
-        for key, profile in load_library([REPOSITORY / "profiles"]).profiles.items()
+        for key, profile in shipped_library().profiles.items()
         if "iv_curve" in profile.sequences
     }
     assert len(curves) >= 8

@@ -28,7 +28,7 @@ from edged.profiles.importing.drafting import Draft
 from edged.profiles.importing.importing import Imported, import_tree
 from edged.profiles.importing.source import MAX_CHARACTERS, UnreadableError
 from edged.profiles.library import read_file
-from edged.profiles.loading import load_library
+from edged.profiles.library_cache import read_library
 from edged.yaml.file import read_text
 from edged.yaml.tree import YamlProblem
 
@@ -186,7 +186,7 @@ def _installed(vendor: str) -> PythonTree:
 
 def _taken(config: Config, output: Path | None) -> Collection[str]:
     """The keys of other profiles; of those in the directory that is written none counts."""
-    library = load_library(config.profile_dirs)
+    library = read_library(config.profile_dirs, config.state_dir)
     own = None if output is None else output.absolute()
     return [
         key

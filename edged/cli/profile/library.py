@@ -14,6 +14,7 @@ from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.profiles.format.fields import nearest
 from edged.profiles.library import Complaint, ProfileLibrary
+from edged.profiles.library_cache import read_library
 from edged.profiles.loading import complaints_of, load_library, load_profile
 from edged.profiles.model import Profile
 
@@ -35,7 +36,7 @@ def choose(words: Sequence[str], config: Config) -> Chosen:
     Raises:
         NotFound: a word that is no file, no directory and no key.
     """
-    library = load_library(config.profile_dirs)
+    library = read_library(config.profile_dirs, config.state_dir)
     if not words:
         return Chosen(
             profiles=tuple(library.profiles.values()),
@@ -71,7 +72,7 @@ def find_one(word: str, config: Config) -> tuple[Profile, tuple[Path, ...]]:
     path = Path(word)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return load_profile(path), (*config.profile_dirs, path.resolve().parent)
-    library = load_library(config.profile_dirs)
+    library = read_library(config.profile_dirs, config.state_dir)
     profiles: dict[str, Profile] = {}
     complaints: list[Complaint] = []
     _add_key(word, library, profiles, complaints)

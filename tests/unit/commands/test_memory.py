@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from edged.commands.memory import Memory, Writing
-from edged.profiles.loading import load_library
 from edged.profiles.model import Scalar
 from edged.profiles.raw import identify
 from edged.profiles.template import render_lines
-from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_instruments import FakeInstrument
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
-PROFILES = load_library([REPOSITORY / "profiles"]).profiles
+PROFILES = shipped_library().profiles
 
 
 class Bench:

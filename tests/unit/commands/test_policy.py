@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,15 +14,15 @@ from edged.actions.caller import Caller, Route
 from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
 from edged.errors import EdgedError, ErrorCode
-from edged.profiles.loading import load_library
 from edged.profiles.model import Bound, Command, ParameterType, Profile, Scalar
 from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, tightened
 from edged.profiles.template import render_lines
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.shipped import shipped_library
 from tests.bench.sweep_bench import SweepHouse
 from tests.promises import promise
 
-SHIPPED = dict(load_library([Path("profiles")]).profiles)
+SHIPPED = dict(shipped_library().profiles)
 ASKED: dict[str, Any] = {"caller": Caller(route=Route.DIRECT), "action_id": "a"}
 # A raw line that the profile does not know whole is restricted as soon as the owner said anything.
 DENIED = {ErrorCode.DENIED_BY_OWNER, ErrorCode.RAW_SCPI_RESTRICTED}

@@ -14,7 +14,7 @@ from edged.errors import Failed
 from edged.profiles import library as packed
 from edged.profiles import loading as loader
 from edged.profiles.library import succeeded, unpack
-from edged.profiles.library_cache import load_cached_library, warm
+from edged.profiles.library_cache import CACHE, load_cached_library, read_library, warm
 from edged.profiles.loading import load_library
 from edged.profiles.match import find_profile
 from edged.profiles.model import head_of
@@ -69,6 +69,31 @@ def test_a_second_start_reads_no_yaml(
 
     monkeypatch.setattr(loader, "load_library", never)
     assert "toy_supply" in load_cached_library([directory], cache).profiles
+
+
+def test_a_command_reads_what_the_engine_kept_makes_each_profile_once_and_writes_nothing(
+    directory: Path, tmp_path: Path, parsed: list[str]
+) -> None:
+    state = tmp_path / "state"
+    load_cached_library([directory], state / CACHE)
+    before = {path: path.stat().st_mtime_ns for path in state.iterdir()}
+    parsed.clear()
+    library = read_library([directory], state)
+    assert not parsed
+    assert library == load_library([directory])
+    assert library.profiles["toy_supply"] is library.profiles["toy_supply"]
+    # A profile that changed since is read from its file, and the engine's cache is left alone.
+    (directory / "toy_supply.yaml").write_text(PROFILE.replace("max: 30", "max: 20"))
+    changed = read_library([directory], state).profiles["toy_supply"]
+    assert changed.commands["set_voltage"].parameters["voltage"].max == 20
+    assert {path: path.stat().st_mtime_ns for path in state.iterdir()} == before
+
+
+def test_a_command_beside_an_engine_that_never_ran_leaves_no_state_directory(
+    directory: Path, tmp_path: Path
+) -> None:
+    assert read_library([directory], tmp_path / "state") == load_library([directory])
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_changed_added_or_removed_file_is_read_anew(directory: Path, tmp_path: Path) -> None:

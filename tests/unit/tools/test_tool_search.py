@@ -13,13 +13,12 @@ from edged.commands.target import Catalog
 from edged.errors import NotFound
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import FindTools, ToolSearch, ranked
-from edged.profiles.loading import load_library
 from edged.tools.registry import ToolRegistry
-from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_instruments import FakeInstrument, FakePool
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
-LIBRARY = load_library([REPOSITORY / "profiles"]).profiles
+LIBRARY = shipped_library().profiles
 MODELS = ("rigol_dp832", "rigol_ds1054z", "keysight_34461a", "srs_sr830", "lakeshore_335")
 POOL = FakePool(
     *(

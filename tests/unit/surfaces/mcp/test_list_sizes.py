@@ -8,14 +8,13 @@ import pytest
 
 from edged.commands.target import Catalog
 from edged.operations.table import bench_tools, static_tools
-from edged.profiles.loading import load_library
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS, Revision
 from edged.surfaces.mcp.seams import Choice, ToolListing
 from edged.surfaces.mcp.tool_list import ToolList
 from edged.tools.registry import ToolRegistry
-from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_instruments import FakeInstrument, FakePool
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
 MODELS = (
@@ -34,7 +33,7 @@ KB = 1024
 def test_the_lists_of_a_bench_of_twelve_instruments_are_small(
     revision: Revision, listing: ToolListing, most: int
 ) -> None:
-    profiles = load_library([REPOSITORY / "profiles"]).profiles
+    profiles = shipped_library().profiles
     units = [
         FakeInstrument(
             id=f"TCPIP::10.0.0.{n}::5025::SOCKET",
