@@ -66,7 +66,12 @@ from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
-from edged.surfaces.rpc.own_methods import daemon_methods, discovery_methods, run_methods
+from edged.surfaces.rpc.own_methods import (
+    daemon_methods,
+    discovery_methods,
+    run_methods,
+    stream_methods,
+)
 from edged.surfaces.rpc.server import Sights
 from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
@@ -306,7 +311,8 @@ class RpcParts:
                 pool=self.pool,
                 told_on=self.stores.told_on,
             ),
-            **run_methods(self.runs, self.streams, self.waveforms, self.artist, self.reports),
+            **run_methods(self.runs, self.artist, self.reports),
+            **stream_methods(self.streams, self.waveforms),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
         }

@@ -1,10 +1,9 @@
-"""The RPC interface's own methods for the record, lockouts and lines.
+"""The RPC interface's own methods.
+
+For the audit log, lockouts, leases, approvals and lines; for recordings, running streams and
+pictures; and for what discovery has met.
 
 Their parameters have been checked against ``reference.METHOD_TABLE`` when they are called.
-
-The RPC interface's own methods for recordings, running streams and pictures; they only tell.
-
-The RPC interface's own method for what discovery has met; it only tells.
 """
 
 from __future__ import annotations
@@ -18,16 +17,15 @@ from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import ErrorCode, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.confirm import Way
 from edged.runs.recordings.figures import plot_wish, run_figure
-from edged.runs.recordings.reader import MAX_ROWS, export_run, list_runs, show_run
+from edged.runs.recordings.reader import export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.forms import Form
 from edged.runs.report.reports import Reports
-from edged.runs.run_head import RunKind
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.units import unit_of_instrument
@@ -36,11 +34,12 @@ from edged.store.audit.queries import AuditFilter, ExportForm, export_rows
 from edged.store.told_on import ToldOn
 from edged.surfaces.rpc.methods import OwnMethod, picture_told
 
-__all__ = ["daemon_methods", "discovery_methods", "run_methods"]
+__all__ = ["daemon_methods", "discovery_methods", "run_methods", "stream_methods"]
 
 Params = Mapping[str, Any]
 T = TypeVar("T")
 LISTED_UNLESS_ASKED: Final = 100
+ROWS_UNLESS_ASKED: Final = 10
 EXPORT_ROWS: Final = 2_000
 """Rows in one answer of audit.export: some megabytes at most."""
 
@@ -169,17 +168,8 @@ def _filter(params: Params) -> AuditFilter:
     )
 
 
-MAX_LISTED = 10_000
-
-
-def run_methods(
-    runs: RunRegistry,
-    streams: StreamRegistry,
-    waveforms: WaveformRegistry,
-    artist: Artist,
-    reports: Reports,
-) -> dict[str, OwnMethod]:
-    """``runs.…``, ``streams.show`` and ``pictures.show``."""
+def run_methods(runs: RunRegistry, artist: Artist, reports: Reports) -> dict[str, OwnMethod]:
+    """``runs.…``."""
 
     async def read(function: Callable[..., T], run_id: str, *arguments: Any) -> T:
         # What a run has measured until now is there for whoever asks right after it.
@@ -194,36 +184,26 @@ def run_methods(
         return {**told, "status": runs.ends_as(run_id) or run["status"]}
 
     async def list_(params: Params) -> Any:
-        kind = _text(params, "kind", "")
-        if kind and kind not in list(RunKind):
-            raise Invalid(
-                f"kind is one of {', '.join(RunKind)}.", data={"parameter": "kind", "value": kind}
-            )
-        limit = _integer(params, "limit", 100, 1, MAX_LISTED)
-        found = await runs.read(list_runs, limit, kind, _text(params, "instrument", ""))
+        limit, kind = params.get("limit", LISTED_UNLESS_ASKED), params.get("kind", "")
+        found = await runs.read(list_runs, limit, kind, params.get("instrument", ""))
         return {"runs": [as_it_stands(run) for run in found]}
 
     async def show(params: Params) -> Any:
-        run_id, rows = _text(params, "run_id"), _integer(params, "rows", 10, 0, MAX_ROWS)
-        shown = await read(show_run, run_id, rows)
+        run_id = params["run_id"]
+        shown = await read(show_run, run_id, params.get("rows", ROWS_UNLESS_ASKED))
         return {**shown, "meta": {**shown["meta"], **runs.counted(run_id)}}
 
     async def export(params: Params) -> Any:
-        offset = _integer(params, "offset", 0, 0, 1 << 62)
-        form = _text(params, "format", "csv")
-        return await read(export_run, _text(params, "run_id"), form, offset)
+        form, offset = params.get("format", "csv"), params.get("offset", 0)
+        return await read(export_run, params["run_id"], form, offset)
 
     async def draw(params: Params) -> Any:
-        run_id = _text(params, "run_id")
-        names = params.get("y", [])
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise Invalid("y is a list of columns.", data={"parameter": "y"})
-        wish = plot_wish({**params, "x": _text(params, "x", ""), "y": names})
-        data = await artist.draw(await read(run_figure, run_id, wish))
+        run_id = params["run_id"]
+        data = await artist.draw(await read(run_figure, run_id, plot_wish(params)))
         return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
 
     async def report(params: Params) -> Any:
-        run_id, form = _text(params, "run_id"), Form(params.get("format", Form.HTML))
+        run_id, form = params["run_id"], Form(params.get("format", Form.HTML))
         await runs.written(run_id)
         with _remedied():
             made = await reports.make(run_id, form)
@@ -238,12 +218,24 @@ def run_methods(
     async def status(_params: Params) -> Any:
         return runs.status()
 
+    return {
+        "runs.list": list_,
+        "runs.show": show,
+        "runs.export": export,
+        "runs.draw": draw,
+        "runs.report": report,
+        "runs.status": status,
+    }
+
+
+def stream_methods(streams: StreamRegistry, waveforms: WaveformRegistry) -> dict[str, OwnMethod]:
+    """``streams.show`` and ``pictures.show``."""
+
     async def stream(params: Params) -> Any:
-        after = _integer(params, "after", 0, 0, 1 << 62)
-        return streams.show(_text(params, "stream_id"), after)
+        return streams.show(params["stream_id"], params.get("after", 0))
 
     async def picture(params: Params) -> Any:
-        picture_id = _text(params, "picture_id")
+        picture_id = params["picture_id"]
         told = await waveforms.read_picture(waveforms.picture(picture_id))
         return {
             "picture_id": picture_id,
@@ -252,16 +244,7 @@ def run_methods(
             "content": told["image"],
         }
 
-    return {
-        "runs.list": list_,
-        "runs.show": show,
-        "runs.export": export,
-        "runs.draw": draw,
-        "runs.report": report,
-        "runs.status": status,
-        "streams.show": stream,
-        "pictures.show": picture,
-    }
+    return {"streams.show": stream, "pictures.show": picture}
 
 
 @contextlib.contextmanager
@@ -274,22 +257,6 @@ def _remedied() -> Iterator[None]:
         meant = f"Did you mean {near}? " if near else ""
         unknown.remedy = f"{meant}`edged runs list` lists them."
         raise
-
-
-def _text(params: Params, name: str, default: str | None = None) -> str:
-    value = params.get(name, default)
-    if not isinstance(value, str):
-        raise Invalid(f"{name} must be a string.", data={"parameter": name})
-    return value
-
-
-def _integer(params: Params, name: str, default: int, lowest: int, highest: int) -> int:
-    value = params.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise Invalid(
-            f"{name} must be an integer from {lowest} to {highest}.", data={"parameter": name}
-        )
-    return value
 
 
 def discovery_methods(discovery: Discovery) -> dict[str, OwnMethod]:

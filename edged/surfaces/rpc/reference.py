@@ -13,6 +13,7 @@ from typing import Any, Final
 from edged.actions.action import Check
 from edged.actions.outcome import OutcomeStatus
 from edged.profiles.arguments import Given, compile_given, compile_schema
+from edged.runs.run_head import RunKind
 
 __all__ = ["METHOD_TABLE", "Method", "reference"]
 
@@ -247,7 +248,9 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "Lists recordings, newest first.",
                 "{runs}",
                 limit=_whole("how many at most (100)", 1, 10_000),
-                kind=_text("sweep, stream or sequence"),
+                kind=_text(
+                    "sweep, stream or sequence", enum=["", *(kind.value for kind in RunKind)]
+                ),
                 instrument=_text("only recordings of this instrument"),
             ),
             _entry(
