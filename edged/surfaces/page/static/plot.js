@@ -219,6 +219,13 @@ export function columnsOf(run) {
   return ordered(x, series.length || run.kind !== "sweep" ? series : [{ name: "set", unit: x.unit, values: x.values }]);
 }
 
+// A trace as fetch_waveform gives it, decimated, as x and series.
+export function columnsOfTrace(told) {
+  const isTime = (told.x_unit ?? "s") === "s";
+  const x = { name: isTime ? "time" : "x", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => told.x_first + index * told.x_step) };
+  return { x, series: [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }] };
+}
+
 // uPlot wants x in its order; a sweep may come down.
 function ordered(x, series) {
   const order = x.values.map((_, i) => i).filter((i) => x.values[i] !== null);

@@ -2,7 +2,7 @@
 
 import { fill, h } from "./dom.js";
 import { Host, useTheme } from "./host.js";
-import { Plot, columnsOf } from "./plot.js";
+import { Plot, columnsOf, columnsOfTrace } from "./plot.js";
 import { readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { date, plural } from "./format.js";
@@ -65,11 +65,9 @@ function show() {
 }
 
 function showTrace(told) {
-  // Pairs of the least and the most of each part stand as far apart as the whole is long.
-  const step = ((told.y_length ?? told.y_values.length) * (told.x_increment ?? 1)) / told.y_values.length;
-  const x = { name: "time", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => index * step) };
+  const { x, series } = columnsOfTrace(told);
   fill($("view"), [plot.element]);
-  plot.show(x, [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }], { title: "waveform" });
+  plot.show(x, series, { title: "waveform" });
 }
 
 async function end() {
