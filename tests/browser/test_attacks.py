@@ -23,6 +23,7 @@ from tests.browser.looking import (
     CURRENT,
     MEASURED,
     ON,
+    TRACES,
     address,
     agent,
     is_on,
@@ -149,7 +150,7 @@ def test_numbers_of_any_size_are_readable(engine: EngineProcess, browser: Browse
         "(v) => measured(v, 'V').join(' ')).concat([age(-5), age(4e5), age(4e9)])))"
     )
     assert told == [
-        "1.500e+36 V", "-3.2000 nV", "12.346 kV", "0 V", "1.000e-30 V", "4 V", "2.5000 V",
+        "1.500e+36 V", "-3.2000 nV", "12.346 kV", "0 V", "1.000e-30 V", "4.0000 V", "2.5000 V",
         "\u2013 V", "on V", "0 s", "7 min", "46 d",
     ]  # fmt: skip
 
@@ -254,6 +255,24 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
             browser.sees("Stopped: all that was on is confirmed off")
             wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
             browser.open("about:blank")
+
+
+@promise("page.plot")
+def test_a_trace_that_the_engine_no_longer_holds_is_a_picture(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with running_engine(tmp_path) as engine:
+        name = engine.tool("start_stream", **TRACES)["result"]["stream_id"]
+        wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, f"#run/{name}")
+        browser.wait(
+            lambda: browser.run("return document.querySelector('.plot img')?.naturalWidth > 0")
+        )
+        alt = browser.run("return document.querySelector('.plot img').alt")
+        assert "1,200 samples; over time (s)" in alt
+        assert violations(browser) == []
+        browser.open("about:blank")
 
 
 @promise("page.as-tools")

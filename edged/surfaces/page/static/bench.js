@@ -79,7 +79,7 @@ export function on(outputs) {
 }
 
 // The newest so many, in an order that does not change while they are measured.
-function newest(values, most) {
+export function newest(values, most) {
   const kept = [...values].sort((a, b) => b.time_ms - a.time_ms).slice(0, most);
   return kept.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 }
@@ -126,8 +126,8 @@ function remarks(state, unit) {
       lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
     }
   }
-  for (const run of [...status.sweeps, ...status.streams, ...status.sequences]) {
-    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.command_name ?? run.sequence_name} of ${run.who ?? "somebody"}`]);
+  for (const run of runsOf(state)) {
+    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.what} of ${run.who ?? "somebody"}`]);
   }
   for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(["", `its dead-man runs: ${one.dead_man_s} s`]);
   for (const one of status.budgets) {
@@ -148,7 +148,7 @@ export function running(state, act, plots) {
   const runs = runsOf(state);
   const title = runs.length ? `${plural(runs.length, "run")} under way` : "Nothing runs";
   return h("section", { key: "running", class: "half", "aria-label": "What runs" }, h("h2", null, title),
-    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act, true), plots.get(run.id)?.element ?? null)));
+    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act, true), plots.get(run.id) ?? null)));
 }
 
 export function runHead(state, run, act, isLinked) {

@@ -1,6 +1,8 @@
 // The only module that talks: one socket for what happens, and calls of tools by POST, as any MCP
 // client's (revision 2026-07-28, which needs no session).
 
+import { withPicture } from "./format.js";
+
 const VERSION = "2026-07-28";
 const META = "io.modelcontextprotocol/";
 const TOPICS = ["instrument", "sweep", "stream", "audit", "value"];
@@ -93,7 +95,7 @@ export class Link {
       const error = data.error ?? {};
       throw new CallError(error.message ?? answer.result.content?.[0]?.text ?? "It failed.", error);
     }
-    return data;
+    return withPicture(data, answer.result.content);
   }
 
   // What a GET of the page's own answers.

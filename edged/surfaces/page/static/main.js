@@ -2,8 +2,8 @@
 
 import { fill, h } from "./dom.js";
 import { Link } from "./link.js";
-import { Plot, columnsOf } from "./plot.js";
-import { readOn } from "./reader.js";
+import { Plot } from "./plot.js";
+import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { approvals, kept, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
 import { age } from "./format.js";
@@ -170,11 +170,12 @@ async function readRun(id, isLive) {
   if (!one) plots.set(id, one = { plot: new Plot(), known: null });
   one.isReading = true;
   try {
-    one.known = await readOn((tool, args) => link.call(tool, args), id, one.known);
+    const call = (tool, args) => link.call(tool, args);
+    one.known = await readOn(call, id, one.known);
     one.run = one.known.run;
     if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
-    const { x, series } = columnsOf(one.run);
-    one.plot.show(x, series, { title: id, live: isLive, every: one.known.every });
+    one.drawn = await drawnOf(call, id, one.known, one.drawn);
+    one.plot.take(one.drawn);
   } catch (error) {
     if (route().name === id) state.shownError = error.message;
   } finally {
@@ -200,7 +201,8 @@ const act = {
     draw();
     try {
       const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000);
-      state.said.set(key, { text: outcomeText(told, isDry) });
+      const picture = told.picture ?? (told.data?.image && `data:${told.data.mime};base64,${told.data.image}`);
+      state.said.set(key, { text: outcomeText(told, isDry, command.returns), picture });
     } catch (error) {
       state.said.set(key, { text: `${error.message} ${error.remedy}`, bad: true });
     }
@@ -241,7 +243,7 @@ function show() {
   if ($("link").textContent !== said) $("link").textContent = said;
   $("link").className = isAway ? "bad" : state.isOpen ? "good" : "";
   $("away").hidden = !isAway;
-  $("away").textContent = state.why || `The engine does not answer since ${age(Date.now() - state.since)}. What is shown is old. STOP ALL tries for a minute.`;
+  $("away").textContent = state.why || `The engine does not answer, for ${age(Date.now() - state.since)} now. What is shown is old. STOP ALL tries for a minute.`;
   const error = state.error ? [h("p", { key: "error", class: "bad", role: "alert" }, state.error)] : [];
   // Where nothing may be seen there is nothing to say of instruments.
   if (state.why && !state.status) return fill($("view"), []);
@@ -249,7 +251,7 @@ function show() {
 }
 
 function shownView(view, name) {
-  const drawn = new Map([...plots].map(([id, one]) => [id, one.run ? one.plot : null]));
+  const drawn = new Map([...plots].map(([id, one]) => [id, one.drawn ? one.plot.element : null]));
   switch (view) {
     case "unit": return unitView(state, name, act);
     case "runs": return runsView(state);
@@ -261,7 +263,7 @@ function shownView(view, name) {
 
 stop.watchKeys(window);
 addEventListener("hashchange", () => {
-  Object.assign(state, { error: "", shown: null, shownError: null });
+  Object.assign(state, { error: "", shown: null, shownError: null, key: takeKey() || state.key });
   const id = route().name;
   if (plots.has(id) && route().view === "run") state.shown = plots.get(id).run;
   draw();
