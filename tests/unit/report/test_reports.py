@@ -47,6 +47,9 @@ class FakeRuns:
     async def written(self, _run_id: str) -> None:
         return None
 
+    async def closed(self, _run_id: str) -> None:
+        return None
+
     async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
         await asyncio.sleep(0)
         return function(self.root, *arguments)
