@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from edged.runs.recordings.files import RunFiles, write_meta
 from tests.bench.browser import Browser
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.relay_chain import wait_for
@@ -272,6 +274,58 @@ def test_a_trace_that_the_engine_no_longer_holds_is_a_picture(
         alt = browser.run("return document.querySelector('.plot img').alt")
         assert "1,200 samples; over time (s)" in alt
         assert violations(browser) == []
+        browser.open("about:blank")
+
+
+def record(
+    directory: Path, run_id: str, kind: str, columns: Sequence[str], rows: Sequence[Sequence[float]]
+) -> None:
+    """A recording that an engine which starts in that directory finds."""
+    files = RunFiles(directory / "data" / "runs" / "2026-11-21" / run_id, columns)
+    files.write([tuple(row) for row in rows], ())
+    files.close()
+    told = {"run_id": run_id, "kind": kind, "status": "completed", "started_ms": 1}
+    told |= {"instrument_id": "psu1", "command_name": "iv_curve"}
+    names = [{"name": name, "unit": "V"} for name in columns]
+    write_meta(files.directory, {**told, "rows": len(rows), "columns": names})
+
+
+@promise("page.plot")
+@promise("page.text")
+def test_a_hundred_thousand_rows_are_drawn_thinned_with_gaps_where_there_is_no_number(
+    tmp_path: Path, browser: Browser
+) -> None:
+    odd = (math.nan, math.inf, -math.inf, 1e300)
+    rows = [(n / 1000, odd[n % 4] if n % 1000 < 400 else n % 7, math.nan) for n in range(100_000)]
+    name = "<img src=x onerror=alert(1)>"
+    record(tmp_path, "sweep-big", "sweep", ("set", name, "never"), rows)
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, "#run/sweep-big")
+        browser.sees("sweep-big: 4000 points of <img")
+        said = browser.run("return document.querySelector('.plot').innerText")
+        assert "over set, each for 25 rows" in said
+        assert "never" not in said
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 1
+        assert browser.run("return document.querySelectorAll('img[src=x]').length") == 0
+        assert sideways(browser) == []
+        assert violations(browser) == []
+        assert browser.complaints() == []
+        browser.open("about:blank")
+
+
+@promise("page.plot")
+def test_a_loop_is_drawn_row_by_row_and_not_as_if_it_went_one_way(
+    tmp_path: Path, browser: Browser
+) -> None:
+    there = [(float(n), n * 2.0) for n in range(4)]
+    back = [(float(n), n * 3.0) for n in reversed(range(3))]
+    record(tmp_path, "seq-loop", "sequence", ("field", "set_V"), [(y, x) for x, y in there + back])
+    record(tmp_path, "seq-line", "sequence", ("field", "set_V"), [(y, x) for x, y in there[::-1]])
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, "#run/seq-loop")
+        browser.sees("7 points of field, set_V over row")
+        look(browser, engine, "#run/seq-line")
+        browser.sees("4 points of field over set_V")
         browser.open("about:blank")
 
 

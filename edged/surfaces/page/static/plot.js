@@ -223,8 +223,9 @@ export class Plot {
   }
 }
 
-// The rows of bench__runs as x and series: over the set-point of a sweep, else over time.
-export function columnsOf(run) {
+// The rows of bench__runs as x and series: over the set-point of a sweep, over time, or, of a sequence,
+// over what it set, as long as that goes one way; a loop is over its rows.
+export function columnsOf(run, every = 1) {
   const at = (name) => run.columns.indexOf(name);
   const column = (index) => run.rows.map((row) => (typeof row[index] === "number" ? row[index] : null));
   const skipped = new Set(["t", "timestamp_ms", "elapsed_s", "flag"]);
@@ -235,9 +236,14 @@ export function columnsOf(run) {
   } else if (at("timestamp_ms") >= 0) {
     x = { name: "time", unit: "", isTime: true, values: column(at("timestamp_ms")).map((ms) => ms / 1000) };
   } else {
-    const index = run.columns.findIndex((_, i) => column(i).some((v) => v !== null));
-    x = { name: run.columns[index] ?? "row", unit: run.units?.[index] ?? "", values: index < 0 ? [] : column(index) };
-    skipped.add(x.name);
+    const isNumeric = (_, i) => column(i).some((v) => v !== null);
+    const set = run.columns.findIndex((name) => name.startsWith("set_"));
+    const index = set >= 0 ? set : run.columns.findIndex(isNumeric);
+    const values = index < 0 ? [] : column(index);
+    if (goesOneWay(values)) {
+      x = { name: run.columns[index] ?? "row", unit: run.units?.[index] ?? "", values };
+      skipped.add(x.name);
+    } else x = { name: "row", unit: "", values: run.rows.map((_, row) => row * every) };
   }
   const series = run.columns
     .map((name, index) => ({ name, unit: run.units?.[index] ?? "", values: column(index) }))
@@ -255,6 +261,12 @@ export function columnsOfTrace(told) {
   const isTime = (told.x_unit ?? "s") === "s";
   const x = { name: isTime ? "time" : "x", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => told.x_first + index * told.x_step) };
   return { x, series: [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }] };
+}
+
+function goesOneWay(values) {
+  const known = values.filter((v) => v !== null);
+  const each = (holds) => known.every((v, i) => i === 0 || holds(known[i - 1], v));
+  return each((a, b) => a <= b) || each((a, b) => a >= b);
 }
 
 // uPlot wants x in its order; a sweep may come down.

@@ -34,7 +34,7 @@ export async function readOn(call, id, known) {
 // before: what was given before for this run, or nothing.
 export async function drawnOf(call, id, { run, isWhole, every }, before) {
   const about = { title: id, live: !isWhole, every };
-  if (!isOfTraces(run)) return { ...columnsOf(run), about };
+  if (!isOfTraces(run)) return { ...columnsOf(run, every), about };
   const at = run.rows.at(-1)?.[run.columns.indexOf("point_index")];
   if (at === undefined) return null;
   if (before?.at === at) return { ...before, about: { ...before.about, live: !isWhole } };
