@@ -478,3 +478,49 @@ def test_axe_finds_no_violation_in_any_view(
     finally:
         browser.size(1440, 900)
         browser.scheme("light")
+
+
+@promise("page.shows")
+def test_a_sweep_is_held_where_it_is_and_a_lockout_is_named_where_it_holds(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    engine.tool("execute_command", **ON)
+    sweep = engine.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
+    look(browser, engine)
+    browser.sees("Hold here")
+    browser.click(".run .bar button:last-child")
+    browser.wait(
+        lambda: engine.tool("get_sweep_status", sweep_id=sweep)["result"]["status"] == "holding"
+    )
+    browser.sees("holding")
+    browser.wait(lambda: "Hold here" not in browser.text)
+    assert is_on(engine)
+    engine.rpc("lockout.set", instrument_id="psu1", reason="hands inside", by="Ada")
+    try:
+        browser.sees("locked out by Ada: hands inside")
+        assert violations(browser) == []
+    finally:
+        engine.rpc("lockout.clear", instrument_id="psu1")
+
+
+@promise("page.stop")
+def test_escape_once_or_twice_slowly_stops_nothing_and_stop_all_stays_in_sight(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    engine.tool("execute_command", **ON)
+    look(browser, engine, "#unit/psu1")
+    browser.sees("set voltage")
+    # Two seconds pass between the presses.
+    browser.press(ESCAPE)
+    browser.run(
+        "const now = performance.now.bind(performance); performance.now = () => now() + 2e3"
+    )
+    browser.press(ESCAPE)
+    browser.run("scrollTo(0, document.body.scrollHeight)")
+    seen = (
+        "const box = document.getElementById('stop').getBoundingClientRect(); return scrollY > 300 "
+        "&& document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2).id === 'stop'"
+    )
+    browser.wait(lambda: browser.run(seen))
+    assert not browser.run("return document.getElementById('stopped').checkVisibility()")
+    assert is_on(engine)
