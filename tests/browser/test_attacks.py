@@ -127,13 +127,14 @@ async def test_long_and_hostile_names_stay_text_and_within_a_phone(
     name = "<img/src=x/onerror=alert(3)>" + "n" * 90
     client = await agent(engine, name)
     await client.call("start_stream", {**MEASURED, "interval_ms": 500, "detach": True})
-    hold = {"instruments": ["psu1"], "purpose": f"<b>{'p' * 150}"}
+    hold = {"instruments": ["psu1"], "purpose": f"<b>\u202e{'p' * 150}"}
     held = (await client.call("bench__reserve", hold))["structuredContent"]
     try:
         browser.size(320, 640)
         for view in ("", "#record", "#runs", "#unit/psu1"):
             look(browser, engine, view)
             await asyncio.to_thread(browser.sees, "onerror" if view != "#unit/psu1" else "<b>ppp")
+            assert "\u202e" not in browser.text
             assert sideways(browser) == [], view
         assert browser.run("return document.querySelectorAll('img').length") == 0
         look(browser, engine, "#unit/%E0<img src=x>")
@@ -436,6 +437,30 @@ async def test_axe_finds_nothing_while_a_call_waits_and_after_a_stop(
         browser.scheme("light")
         for one in engine.rpc("approvals.list")["approvals"]:
             engine.rpc("approvals.deny", approval_id=one["approval_id"], by="a test")
+        await call
+
+
+@promise("page.answers")
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        ("[page]", "answered on the bench page alone, and BENCH_PAGE is read: nobody can answer."),
+        ("[page, cli]", "To answer: edged approve ask-"),
+    ],
+)
+async def test_who_cannot_answer_on_the_page_is_told_where_the_owner_has_it_answered(
+    tmp_path: Path, browser: Browser, ways: str, said: str
+) -> None:
+    (tmp_path / "bench.yaml").write_text(
+        f"format: 1\npsu1: {{confirm: [set_current], confirm_ttl_s: 5, confirm_by: {ways}}}\n"
+    )
+    with running_engine(tmp_path) as engine:
+        client = await agent(engine)
+        call = asyncio.create_task(client.call("execute_command", CURRENT))
+        look(browser, engine)
+        await asyncio.to_thread(browser.sees, said)
+        browser.open("about:blank")
+        engine.tool("bench__stop_all")
         await call
 
 

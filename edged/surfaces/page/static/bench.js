@@ -40,13 +40,22 @@ export function approvals(state, act) {
     waiting.map((one) => h("article", { key: one.approval_id, class: "card" },
       h("p", null, h("b", null, one.who), " wants ", h("b", null, one.tool), " on ", h("b", null, one.instrument), `, until ${clock(one.expires_ms)}`),
       h("pre", null, one.lines.join("\n") + (one.more ? `\n… and ${one.more} more` : "")),
-      state.key && state.facts.mode === "full"
+      state.key && isAnsweredHere(state, one)
         ? h("p", { class: "bar" },
           h("button", { type: "button", class: "yes", on: { click: () => act.answer("approve", { id: one.approval_id }) } }, "Approve"),
           h("button", { type: "button", class: "no", on: { click: () => act.answer("deny", { id: one.approval_id }) } }, "Deny"))
-        : h("p", { class: "faint" }, state.facts.mode === "full"
-          ? "To answer here, open the page with edged open --full."
-          : `To answer: edged approve ${one.approval_id}`))))];
+        : h("p", { class: "faint" }, howAnswered(state, one)))))];
+}
+
+function isAnsweredHere(state, question) {
+  return state.facts.mode === "full" && question.ways.includes("page");
+}
+
+function howAnswered(state, question) {
+  if (isAnsweredHere(state, question)) return "To answer here, open the page with edged open --full.";
+  if (question.ways.includes("cli")) return `To answer: edged approve ${question.approval_id}`;
+  if (question.ways.includes("client")) return "Its owner has it answered in the client that asks.";
+  return `Its owner has it answered on the bench page alone${state.facts.mode === "read" ? ", and BENCH_PAGE is read: nobody can answer" : ""}.`;
 }
 
 export function units(state) {
