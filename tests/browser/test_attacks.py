@@ -330,6 +330,21 @@ def test_a_loop_is_drawn_row_by_row_and_not_as_if_it_went_one_way(
         browser.open("about:blank")
 
 
+@promise("page.one-row")
+def test_a_page_left_at_a_run_that_is_not_there_asks_for_it_once(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    look(browser, engine, "#run/nobody")
+    browser.sees("There is no recording 'nobody'.")
+    for _ in range(3):
+        asked = "performance.getEntriesByType('resource').length"
+        before = browser.run(f"return {asked}")
+        engine.tool("execute_command", **MEASURED)
+        browser.wait(lambda before=before: browser.run(f"return {asked}") >= before + 2)
+    rows = engine.rpc("audit.list", limit=300)["rows"]
+    assert len([row for row in rows if "nobody" in str(row)]) == 1
+
+
 @promise("page.as-tools")
 def test_where_the_owner_shows_nothing_the_page_says_so_and_stops_all_the_same(
     tmp_path: Path, browser: Browser

@@ -166,7 +166,7 @@ async function readPlots() {
 
 async function readRun(id, isLive) {
   let one = plots.get(id);
-  if (one?.isReading || (one?.known?.isWhole && !isLive)) return;
+  if (one?.isReading || one?.isNone || (one?.known?.isWhole && !isLive)) return;
   if (!one) plots.set(id, one = { plot: new Plot(), known: null });
   one.isReading = true;
   try {
@@ -178,6 +178,8 @@ async function readRun(id, isLive) {
     one.plot.take(one.drawn);
   } catch (error) {
     if (route().name === id) state.shownError = error.message;
+    // Each time it is asked for what is not there is a row of the record.
+    one.isNone = error.code === "unknown_run" && !isLive;
   } finally {
     one.isReading = false;
   }

@@ -11,7 +11,7 @@ const ARROWS = { sent: "→", received: "←", discarded: "✗", note: "·" };
 export function unitView(state, name, act) {
   const unit = state.instruments.find((one) => one.alias === name || one.id === name);
   if (!unit) return [h("h2", { key: "none", class: "title" }, state.status ? `No instrument here is called ${name}.` : "…")];
-  const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address?.split(/(?<=::)/).map((part) => [part, h("wbr")])], ["profile", unit.profile_name],
+  const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address?.split("::").map((part, index) => (index ? ["::", h("wbr"), part] : part))], ["profile", unit.profile_name],
     ["place", unit.location], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
   const mayRun = state.facts.mode === "full";
   const lease = state.status?.leases.find((one) => one.instruments.some((id) => id === unit.alias || id === unit.id));
