@@ -336,11 +336,11 @@ def test_a_page_left_at_a_run_that_is_not_there_asks_for_it_once(
 ) -> None:
     look(browser, engine, "#run/nobody")
     browser.sees("There is no recording 'nobody'.")
+    asked = "return performance.getEntriesByType('resource').length"
     for _ in range(3):
-        asked = "performance.getEntriesByType('resource').length"
-        before = browser.run(f"return {asked}")
+        before = browser.run(asked)
         engine.tool("execute_command", **MEASURED)
-        browser.wait(lambda before=before: browser.run(f"return {asked}") >= before + 2)
+        browser.wait(lambda before=before: browser.run(asked) >= before + 2)
     rows = engine.rpc("audit.list", limit=300)["rows"]
     assert len([row for row in rows if "nobody" in str(row)]) == 1
 

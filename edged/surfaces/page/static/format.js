@@ -1,7 +1,7 @@
 // Numbers, ages and times for people. Pure.
 
 const PREFIX = { "-15": "f", "-12": "p", "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T" };
-const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s"]);
+const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s", "Sa/s"]);
 
 // What is shown of a value: [number, unit], both texts.
 function valueOf(value, unit, written) {
