@@ -9,7 +9,7 @@ import { approvals, kept, nameOf, outputsOf, running, runsOf, troubles, units } 
 import { age } from "./format.js";
 import { recordTable, rowOf } from "./record.js";
 import { outcomeText, unitView } from "./unit.js";
-import { runView, runsView } from "./runs.js";
+import { MOST_RUNS, runView, runsView } from "./runs.js";
 
 const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]];
 const REFRESH_MS = 5000;
@@ -133,7 +133,7 @@ async function readRecord() {
 
 async function readView() {
   const { view, name } = route();
-  if (view === "runs" || (view === "run" && !state.runs)) state.runs = (await link.call("bench__runs", { limit: 200 })).runs;
+  if (view === "runs" || (view === "run" && !state.runs)) state.runs = (await link.call("bench__runs", { limit: MOST_RUNS })).runs;
   if (view === "unit") {
     const unit = state.instruments.find((one) => one.alias === name || one.id === name);
     if (unit) await Promise.all([readCapabilities(unit.id), readTrace(unit.id)]);
@@ -258,7 +258,7 @@ function shownView(view, name) {
     case "unit": return unitView(state, name, act);
     case "runs": return runsView(state);
     case "run": return runView(state, name, act, drawn.get(name));
-    case "record": return [recordTable(state, state.record, "Record")];
+    case "record": return [recordTable(state, state.record, "Record, the newest")];
     default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, MOST_NEWEST), `Record, the newest${Date.now() - state.leftOut < 2 * REFRESH_MS ? ", not all" : ""}`, true)];
   }
 }

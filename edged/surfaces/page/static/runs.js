@@ -5,11 +5,13 @@ import { date, plural, text } from "./format.js";
 import { nameOf, runHead, runsOf } from "./bench.js";
 import { isOfTraces } from "./plot.js";
 
+export const MOST_RUNS = 200;
+
 const TIMES = new Set(["t", "timestamp_ms", "elapsed_s"]);
 
 export function runsView(state) {
   const runs = state.runs ?? [];
-  return [h("section", { key: "runs", "aria-label": "Recordings" }, h("h2", null, "Recordings"),
+  return [h("section", { key: "runs", "aria-label": "Recordings" }, h("h2", null, runs.length < MOST_RUNS ? "Recordings" : `Recordings, the newest ${MOST_RUNS}`),
     runs.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Recordings, a table" }, h("table", { class: "rows" },
       h("thead", null, h("tr", null, ["began", "state", "what", "rows", "take away", "by"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, runs.map((run) => h("tr", { key: run.run_id },
