@@ -227,6 +227,28 @@ def test_a_command_is_sent_by_its_form_within_its_limits(
     assert engine.tool("execute_command", **VOLTS)["result"]["data"] == 2.5
 
 
+@promise("page.forms")
+def test_who_holds_a_lease_uses_the_forms_with_it_and_after_it_without(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    held = engine.tool("bench__reserve", instruments=["psu1"], purpose="mine")["result"]
+    look(browser, engine, "#unit/psu1")
+    browser.sees("Lease id, if you hold it")
+    browser.click(".commands details:nth-of-type(1) summary")
+    browser.type("details[open] input[name=voltage]", "1.5")
+    browser.click("details[open] button[value=run]")
+    browser.sees("for 'mine'")
+    browser.type(".commands input[type=password]", held["lease_id"])
+    browser.click("details[open] button[value=run]")
+    browser.sees("done")
+    engine.tool("bench__release", lease_id=held["lease_id"])
+    browser.wait(lambda: "Lease id" not in browser.text)
+    browser.click("details[open] button[value=dry]")
+    browser.sees("would send")
+    browser.click("details[open] button[value=run]")
+    browser.sees("done")
+
+
 @promise("page.plot")
 async def test_a_plot_keeps_what_is_zoomed_into_and_has_its_cursor_by_the_keys(
     engine: EngineProcess, browser: Browser

@@ -130,11 +130,8 @@ function remarks(state, unit) {
   if (!status) return [];
   const lines = [];
   for (const lock of status.lockouts) if (lock.instrument_id === unit.id) lines.push(["hold", `locked out by ${lock.by}: ${lock.reason}`]);
-  for (const lease of status.leases) {
-    if (lease.instruments.some((one) => one === unit.alias || one === unit.id)) {
-      lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
-    }
-  }
+  const lease = leaseOf(state, unit.id);
+  if (lease) lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
   for (const run of runsOf(state)) {
     if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.what} of ${run.who ?? "somebody"}`]);
   }
@@ -206,6 +203,12 @@ export function nameOf(state, id) {
 export function outputsOf(state, id) {
   const told = (state.status?.told_on ?? []).filter((one) => id === undefined || one.instrument_id === id);
   return told.flatMap((one) => one.outputs.filter((output) => !one.off.includes(output)));
+}
+
+// Who has reserved a unit, if anybody.
+export function leaseOf(state, id) {
+  const alias = state.instruments.find((one) => one.id === id)?.alias;
+  return state.status?.leases.find((lease) => lease.instruments.some((one) => one === id || (alias && one === alias)));
 }
 
 export function valuesOf(state, id) {

@@ -23,7 +23,6 @@ export class Link {
     this.facts = facts;
     this.hear = hear;
     this.look = "";
-    this.lease = "";
     this.next = 1;
   }
 
@@ -69,14 +68,14 @@ export class Link {
     } else if (message.method === "missed") this.hear.missed(message.params.topics);
   }
 
-  // The result of a tool; throws CallError.
-  async call(tool, args = {}, within_ms = 20000) {
+  // The result of a tool; throws CallError. lease: the id of one that the caller holds.
+  async call(tool, args = {}, within_ms = 20000, lease = "") {
     const headers = {
       "Content-Type": "application/json", "Accept": "application/json",
       "MCP-Protocol-Version": VERSION, "Mcp-Method": "tools/call", "Mcp-Name": tool,
     };
     if (this.look) headers["Edged-Look"] = this.look;
-    if (this.lease) headers["Edged-Lease"] = this.lease;
+    if (lease) headers["Edged-Lease"] = lease;
     const body = {
       jsonrpc: "2.0", id: this.next++, method: "tools/call",
       params: {

@@ -5,7 +5,7 @@ import { Link } from "./link.js";
 import { Plot } from "./plot.js";
 import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
-import { approvals, kept, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
+import { approvals, kept, leaseOf, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
 import { age } from "./format.js";
 import { recordTable, rowOf } from "./record.js";
 import { outcomeText, unitView } from "./unit.js";
@@ -24,7 +24,7 @@ const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
 const state = {
   facts, key: takeKey(), isOpen: null, why: "", since: Date.now(), ahead: 0, now: Date.now(), status: null, instruments: [], values: new Map(),
-  record: [], runs: null, shown: null, capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
+  record: [], runs: null, shown: null, lease: "", capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
 };
 const plots = new Map();
 const link = new Link(facts, { state: opened, event: heard, values: measured, missed, clock(ahead) { state.ahead = ahead; } });
@@ -187,22 +187,28 @@ async function readRun(id, isLive) {
 
 // What is done
 
+// The lease that a person holds, for a unit that is reserved: one that has ended is refused.
+function leaseFor(id) {
+  return leaseOf(state, id) ? state.lease : "";
+}
+
 const act = {
   async stopRun(id, hold) {
-    await tried(() => link.call("bench__stop_run", { run_id: id, hold }));
+    const unit = runsOf(state).find((run) => run.id === id)?.instrument_id;
+    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, 20000, leaseFor(unit)));
   },
   async answer(what, told) {
     await tried(() => link.answer(what, told, state.key));
   },
   useLease(id) {
-    link.lease = id;
+    state.lease = id;
   },
   async run(unit, command, parameters, isDry) {
     const key = `${unit.id} ${command.name}`;
     state.said.set(key, { text: "…" });
     draw();
     try {
-      const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000);
+      const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000, leaseFor(unit.id));
       const picture = told.picture ?? (told.data?.image && `data:${told.data.mime};base64,${told.data.image}`);
       state.said.set(key, { text: outcomeText(told, isDry, command.returns), picture });
     } catch (error) {

@@ -2,7 +2,7 @@
 
 import { h } from "./dom.js";
 import { age, fine, plural, seen, text } from "./format.js";
-import { nameOf, newest, on, outputsOf, remarkList, value, valuesOf } from "./bench.js";
+import { leaseOf, nameOf, newest, on, outputsOf, remarkList, value, valuesOf } from "./bench.js";
 import { recordTable } from "./record.js";
 
 const MOST_VALUES = 40;
@@ -14,7 +14,7 @@ export function unitView(state, name, act) {
   const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address?.split("::").map((part, index) => (index ? ["::", h("wbr"), part] : part))], ["profile", unit.profile_name],
     ["place", unit.location], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
   const mayRun = state.facts.mode === "full";
-  const lease = state.status?.leases.find((one) => one.instruments.some((id) => id === unit.alias || id === unit.id));
+  const lease = leaseOf(state, unit.id);
   const values = newest(valuesOf(state, unit.id), MOST_VALUES);
   return [
     h("section", { key: `about ${unit.id}`, class: "unit whole", "aria-label": nameOf(state, unit.id) },
@@ -57,8 +57,8 @@ function commands(state, unit, act) {
 }
 
 function leaseField(state, unit, act) {
-  if (!state.status?.leases.some((one) => one.instruments.some((id) => id === unit.alias || id === unit.id))) return null;
-  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold it ", h("input", { type: "password", autocomplete: "off", size: 24, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
+  if (!leaseOf(state, unit.id)) return null;
+  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold it ", h("input", { type: "password", autocomplete: "off", size: 24, value: state.lease, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
 }
 
 function parameters(command) {
