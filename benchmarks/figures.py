@@ -52,7 +52,6 @@ def tell(title: str, figures: Sequence[Figure], *, as_json: bool) -> int:
     for figure in figures:
         bound = "" if figure.bound is None else f"at most {figure.bound:g} {figure.unit}"
         verdict = "" if figure.bound is None else ("kept" if figure.is_kept else "EXCEEDED")
-        sys.stdout.write(
-            f"  {figure.name:<46}{figure.value:>12.3f} {figure.unit:<6}{bound:<18}{verdict}\n"
-        )
+        line = f"  {figure.name:<46}{figure.value:>12.3f} {figure.unit:<11} {bound:<22} {verdict}"
+        sys.stdout.write(f"{line.rstrip()}\n")
     return 0 if is_kept else 1

@@ -4,8 +4,9 @@
 ``main.js`` does and draws nothing: the socket with all topics, and with what browsers offer for it;
 the status and the instruments every five seconds and soon after news; new rows of the run every
 second. With pages and without take turns, since the machine's speed comes and goes. Then a cached
-call by 16 clients beside the same pages, the bytes of all files, and what an engine has in memory
-whose page nobody opens, beside one that has none.
+call by 16 clients beside the same pages, the bytes of all files, what an engine has in memory whose
+page nobody opens, beside one that has none, and the first paint in a browser (chromium and its
+driver).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.compare.measures import THREE
 from benchmarks.compare.price import STATUS
 from benchmarks.compare.servers import Server, engine, simulator
 from benchmarks.figures import Figure, tell
+from tests.bench.browser import running_browser
 from tests.bench.engine_process import REPOSITORY, EngineProcess
 from tests.bench.mcp_client import modern
 
@@ -40,6 +42,8 @@ INTERVAL_MS: Final = 100
 MOST_FILES: Final = 150_000
 MOST_CORE: Final = 5.0
 MOST_CALL: Final = 1.3
+PAINTED: Final = 9
+MOST_PAINT_MS: Final = 500
 STATIC = REPOSITORY / "edged" / "surfaces" / "page" / "static"
 
 TOPICS: Final = ("instrument", "sweep", "stream", "audit", "value")
@@ -57,7 +61,7 @@ def main() -> int:
     if options.look:
         asyncio.run(_look(options.look))
         return 0
-    figures = [*_beside_a_stream(), _files(), *_memory()]
+    figures = [*_beside_a_stream(), _files(), *_memory(), _first_paint()]
     return tell(f"what {PAGES} open pages cost", figures, as_json=options.json)
 
 
@@ -152,6 +156,25 @@ def _memory() -> list[Figure]:
         Figure(name="resident, BENCH_PAGE off", value=none / 1024, unit="MB"),
         Figure(name="more with a page nobody opened", value=unused - none, unit="KB"),
     ]
+
+
+def _first_paint() -> Figure:
+    """In Debian's chromium, which has loaded the page before as a person's has."""
+    painted = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    found: list[float] = []
+    with (
+        simulator("--instruments", THREE) as bench,
+        engine(bench) as (server, _process),
+        running_browser() as browser,
+    ):
+        for _ in range(PAINTED):
+            browser.open("about:blank")
+            browser.open(f"{server.url.removesuffix('/mcp')}/bench")
+            browser.sees("live, edged")
+            found.append(browser.wait(lambda: browser.run(painted)))
+    return Figure(
+        name="first paint, median", value=statistics.median(found), unit="ms", bound=MOST_PAINT_MS
+    )
 
 
 # The pages, in a process of their own

@@ -50,6 +50,8 @@ LOOKS: Final = frozenset(
         "get_sweep_status",
         "bench__history",
         "bench__runs",
+        "bench__plot",
+        "fetch_waveform",
     }
 )
 """What a page looks at: tools that ask no instrument and change nothing."""

@@ -129,7 +129,12 @@ class Captures:
                 freshness = self._freshness(target, capture)
                 stream_id = _stream_of(action)
                 index = self._waveforms.add(stream_id, replace(waveform, freshness=freshness))
-                told = {**waveform.told(), "stream_id": stream_id, "point_index": index}
+                told = {
+                    **waveform.told(),
+                    "x_first": waveform.x_first,
+                    "stream_id": stream_id,
+                    "point_index": index,
+                }
                 return Captured(part=_part(told, freshness), sent=capture.sent)
             case ImageAnswer() as answer:
                 capture = await self._capture(action.purpose, instrument, command, target)

@@ -175,6 +175,9 @@ class BenchPageDoor:
 
     async def _pieces(self, run_id: str, form: str) -> AsyncIterator[bytes]:
         """A run's file, piece by piece as it is on the disk."""
+        # To its end, where it has ended; else all that has been measured until now.
+        await self.runs.closed(run_id)
+        await self.runs.written(run_id)
         if form == "npz":
             await self._check_single(run_id)
         offset: int | None = 0

@@ -32,6 +32,7 @@ QUIET = (
 ESCAPE = "\ue00c"
 TAB = "\ue004"
 ENTER = "\ue007"
+HOME = "\ue011"
 
 
 @dataclass(slots=True)

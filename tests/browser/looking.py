@@ -26,6 +26,14 @@ SWEEP = {
     "sweep_rate": 0.5,
     "measure": [MEASURED],
 }
+TRACES = {
+    "instrument_id": "scope1",
+    "command_name": "capture_waveform",
+    "parameters": {"channel": 1},
+    "interval_ms": 150,
+    "duration_ms": 500,
+    "detach": True,
+}
 
 
 def address(engine: EngineProcess, view: str = "") -> str:

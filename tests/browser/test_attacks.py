@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from edged.runs.recordings.files import RunFiles, write_meta
 from tests.bench.browser import Browser
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.relay_chain import wait_for
@@ -23,6 +25,7 @@ from tests.browser.looking import (
     CURRENT,
     MEASURED,
     ON,
+    TRACES,
     address,
     agent,
     is_on,
@@ -124,13 +127,14 @@ async def test_long_and_hostile_names_stay_text_and_within_a_phone(
     name = "<img/src=x/onerror=alert(3)>" + "n" * 90
     client = await agent(engine, name)
     await client.call("start_stream", {**MEASURED, "interval_ms": 500, "detach": True})
-    hold = {"instruments": ["psu1"], "purpose": f"<b>{'p' * 150}"}
+    hold = {"instruments": ["psu1"], "purpose": f"<b>\u202e{'p' * 150}"}
     held = (await client.call("bench__reserve", hold))["structuredContent"]
     try:
         browser.size(320, 640)
         for view in ("", "#record", "#runs", "#unit/psu1"):
             look(browser, engine, view)
             await asyncio.to_thread(browser.sees, "onerror" if view != "#unit/psu1" else "<b>ppp")
+            assert "\u202e" not in browser.text
             assert sideways(browser) == [], view
         assert browser.run("return document.querySelectorAll('img').length") == 0
         look(browser, engine, "#unit/%E0<img src=x>")
@@ -149,7 +153,7 @@ def test_numbers_of_any_size_are_readable(engine: EngineProcess, browser: Browse
         "(v) => measured(v, 'V').join(' ')).concat([age(-5), age(4e5), age(4e9)])))"
     )
     assert told == [
-        "1.500e+36 V", "-3.2000 nV", "12.346 kV", "0 V", "1.000e-30 V", "4 V", "2.5000 V",
+        "1.500e+36 V", "-3.2000 nV", "12.346 kV", "0 V", "1.000e-30 V", "4.0000 V", "2.5000 V",
         "\u2013 V", "on V", "0 s", "7 min", "46 d",
     ]  # fmt: skip
 
@@ -254,6 +258,91 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
             browser.sees("Stopped: all that was on is confirmed off")
             wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
             browser.open("about:blank")
+
+
+@promise("page.plot")
+def test_a_trace_that_the_engine_no_longer_holds_is_a_picture(
+    tmp_path: Path, browser: Browser
+) -> None:
+    with running_engine(tmp_path) as engine:
+        name = engine.tool("start_stream", **TRACES)["result"]["stream_id"]
+        wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, f"#run/{name}")
+        browser.wait(
+            lambda: browser.run("return document.querySelector('.plot img')?.naturalWidth > 0")
+        )
+        alt = browser.run("return document.querySelector('.plot img').alt")
+        assert "1,200 samples; over time (s)" in alt
+        assert violations(browser) == []
+        browser.open("about:blank")
+
+
+def record(
+    directory: Path, run_id: str, kind: str, columns: Sequence[str], rows: Sequence[Sequence[float]]
+) -> None:
+    """A recording that an engine which starts in that directory finds."""
+    files = RunFiles(directory / "data" / "runs" / "2026-11-21" / run_id, columns)
+    files.write([tuple(row) for row in rows], ())
+    files.close()
+    told = {"run_id": run_id, "kind": kind, "status": "completed", "started_ms": 1}
+    told |= {"instrument_id": "psu1", "command_name": "iv_curve"}
+    names = [{"name": name, "unit": "V"} for name in columns]
+    write_meta(files.directory, {**told, "rows": len(rows), "columns": names})
+
+
+@promise("page.plot")
+@promise("page.text")
+def test_a_hundred_thousand_rows_are_drawn_thinned_with_gaps_where_there_is_no_number(
+    tmp_path: Path, browser: Browser
+) -> None:
+    odd = (math.nan, math.inf, -math.inf, 1e300)
+    rows = [(n / 1000, odd[n % 4] if n % 1000 < 400 else n % 7, math.nan) for n in range(100_000)]
+    name = "<img src=x onerror=alert(1)>"
+    record(tmp_path, "sweep-big", "sweep", ("set", name, "never"), rows)
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, "#run/sweep-big")
+        browser.sees("sweep-big: 4000 points of <img")
+        said = browser.run("return document.querySelector('.plot').innerText")
+        assert "over set, each for 25 rows" in said
+        assert "never" not in said
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 1
+        assert browser.run("return document.querySelectorAll('img[src=x]').length") == 0
+        assert sideways(browser) == []
+        assert violations(browser) == []
+        assert browser.complaints() == []
+        browser.open("about:blank")
+
+
+@promise("page.plot")
+def test_a_loop_is_drawn_row_by_row_and_not_as_if_it_went_one_way(
+    tmp_path: Path, browser: Browser
+) -> None:
+    there = [(float(n), n * 2.0) for n in range(4)]
+    back = [(float(n), n * 3.0) for n in reversed(range(3))]
+    record(tmp_path, "seq-loop", "sequence", ("field", "set_V"), [(y, x) for x, y in there + back])
+    record(tmp_path, "seq-line", "sequence", ("field", "set_V"), [(y, x) for x, y in there[::-1]])
+    with running_engine(tmp_path) as engine:
+        look(browser, engine, "#run/seq-loop")
+        browser.sees("7 points of field, set_V over row")
+        look(browser, engine, "#run/seq-line")
+        browser.sees("4 points of field over set_V")
+        browser.open("about:blank")
+
+
+@promise("page.one-row")
+def test_a_page_left_at_a_run_that_is_not_there_asks_for_it_once(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    look(browser, engine, "#run/nobody")
+    browser.sees("There is no recording 'nobody'.")
+    asked = "return performance.getEntriesByType('resource').length"
+    for _ in range(3):
+        before = browser.run(asked)
+        engine.tool("execute_command", **MEASURED)
+        browser.wait(lambda before=before: browser.run(asked) >= before + 2)
+    rows = engine.rpc("audit.list", limit=300)["rows"]
+    assert len([row for row in rows if "nobody" in str(row)]) == 1
 
 
 @promise("page.as-tools")
@@ -363,6 +452,30 @@ async def test_axe_finds_nothing_while_a_call_waits_and_after_a_stop(
         browser.scheme("light")
         for one in engine.rpc("approvals.list")["approvals"]:
             engine.rpc("approvals.deny", approval_id=one["approval_id"], by="a test")
+        await call
+
+
+@promise("page.answers")
+@pytest.mark.parametrize(
+    ("ways", "said"),
+    [
+        ("[page]", "answered on the bench page alone, and BENCH_PAGE is read: nobody can answer."),
+        ("[page, cli]", "To answer: edged approve ask-"),
+    ],
+)
+async def test_who_cannot_answer_on_the_page_is_told_where_the_owner_has_it_answered(
+    tmp_path: Path, browser: Browser, ways: str, said: str
+) -> None:
+    (tmp_path / "bench.yaml").write_text(
+        f"format: 1\npsu1: {{confirm: [set_current], confirm_ttl_s: 5, confirm_by: {ways}}}\n"
+    )
+    with running_engine(tmp_path) as engine:
+        client = await agent(engine)
+        call = asyncio.create_task(client.call("execute_command", CURRENT))
+        look(browser, engine)
+        await asyncio.to_thread(browser.sees, said)
+        browser.open("about:blank")
+        engine.tool("bench__stop_all")
         await call
 
 

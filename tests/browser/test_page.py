@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edged.surfaces.page.owner import keep_page_key
-from tests.bench.browser import ENTER, ESCAPE, TAB, Browser
+from tests.bench.browser import ENTER, ESCAPE, HOME, TAB, Browser
 from tests.bench.engine_process import EngineProcess, running_engine
 from tests.bench.relay_chain import wait_for
 from tests.browser.looking import (
@@ -18,6 +18,7 @@ from tests.browser.looking import (
     MEASURED,
     ON,
     SWEEP,
+    TRACES,
     VOLTS,
     address,
     agent,
@@ -226,6 +227,28 @@ def test_a_command_is_sent_by_its_form_within_its_limits(
     assert engine.tool("execute_command", **VOLTS)["result"]["data"] == 2.5
 
 
+@promise("page.forms")
+def test_who_holds_a_lease_uses_the_forms_with_it_and_after_it_without(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    held = engine.tool("bench__reserve", instruments=["psu1"], purpose="mine")["result"]
+    look(browser, engine, "#unit/psu1")
+    browser.sees("Lease id, if you hold it")
+    browser.click(".commands details:nth-of-type(1) summary")
+    browser.type("details[open] input[name=voltage]", "1.5")
+    browser.click("details[open] button[value=run]")
+    browser.sees("for 'mine'")
+    browser.type(".commands input[type=password]", held["lease_id"])
+    browser.click("details[open] button[value=run]")
+    browser.sees("done")
+    engine.tool("bench__release", lease_id=held["lease_id"])
+    browser.wait(lambda: "Lease id" not in browser.text)
+    browser.click("details[open] button[value=dry]")
+    browser.sees("would send")
+    browser.click("details[open] button[value=run]")
+    browser.sees("done")
+
+
 @promise("page.plot")
 async def test_a_plot_keeps_what_is_zoomed_into_and_has_its_cursor_by_the_keys(
     engine: EngineProcess, browser: Browser
@@ -249,7 +272,7 @@ async def test_a_plot_keeps_what_is_zoomed_into_and_has_its_cursor_by_the_keys(
     assert shown[0] in browser.text, browser.text
     browser.press("0")
     browser.wait(lambda: "of these" not in browser.text)
-    browser.press("\ue011")  # Home
+    browser.press(HOME)
     told = engine.tool("bench__runs", run_id=sweep, rows=1)["result"]
     first = told["rows"][0][told["columns"].index("set")]
     browser.wait(lambda: f"at {first * 1000 if first < 0.1 else first:g} " in browser.text)
@@ -315,6 +338,98 @@ def test_to_read_there_is_every_stop_and_nothing_else_to_press(
         browser.sees("guards nothing")
         assert browser.run("return document.querySelectorAll('form').length") == 0
         browser.open("about:blank")
+
+
+def traced(engine: EngineProcess) -> tuple[str, int]:
+    """A stream of traces that has ended, and how many it has."""
+    name: str = engine.tool("start_stream", **TRACES)["result"]["stream_id"]
+    wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
+    return name, engine.tool("bench__runs", run_id=name)["result"]["total_rows"]
+
+
+@promise("page.plot")
+def test_a_recording_of_traces_shows_the_newest_over_its_own_time(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    name, count = traced(engine)
+    look(browser, engine, f"#run/{name}")
+    browser.sees(f"{name}, trace {count} (1200 samples): 1200 points of trace over time")
+    assert "live" not in browser.run("return document.querySelector('.plot').innerText")
+    browser.run("document.querySelector('.canvas').focus()")
+    browser.press(HOME)
+    # Its trigger is in the middle.
+    browser.sees("at -6 ms")
+    assert "y_length" not in browser.run("return document.querySelector('main').innerText")
+
+
+@promise("page.plot")
+def test_a_plot_that_begins_at_nought_is_not_said_to_be_zoomed(
+    tmp_path: Path, browser: Browser
+) -> None:
+    ramp = {"channel": 1, "start": 0, "stop": 1, "points": 3, "current_limit": 0.4, "settle_ms": 0}
+    with running_engine(tmp_path) as engine:
+        done = engine.tool(
+            "execute_sequence",
+            instrument_id="psu1",
+            sequence_name="iv_curve",
+            parameters=ramp,
+        )
+        look(browser, engine, f"#run/{done['result']['run_id']}")
+        browser.sees("3 points of voltage_V, current_A over set_V")
+        said = browser.run("return document.querySelector('.plot').innerText")
+        assert "of these" not in said
+        assert "Show all" not in said
+        browser.open("about:blank")
+
+
+@promise("page.values")
+def test_what_one_answer_tells_of_several_things_has_the_unit_of_each_and_a_place_of_its_own(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    engine.tool("execute_command", **{**ON, "command_name": "measure_all"})
+    look(browser, engine, "#unit/psu1")
+    browser.sees("all power, channel 1")
+    read = (
+        "return [...document.querySelectorAll('.values > div')].map((e) => "
+        "['dt', '.unit-of'].map((part) => e.querySelector(part).innerText))"
+    )
+    shown = dict(browser.run(read))
+    units = {name: shown[f"all {name}, channel 1"][-1] for name in ("voltage", "current", "power")}
+    assert units == {"voltage": "V", "current": "A", "power": "W"}
+    engine.tool("execute_command", **VOLTS)
+    browser.sees("get voltage, channel 1")
+    after = [name for name, _ in browser.run(read)]
+    assert [name for name in after if name in shown] == list(shown)
+
+
+@promise("page.answers")
+def test_the_key_is_taken_too_where_its_address_is_opened_in_a_tab_that_has_the_page(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    lease = engine.tool("bench__reserve", instruments=["psu1"], purpose="burn-in")["result"]
+    key = keep_page_key(engine.state_dir)
+    look(browser, engine, "#unit/psu1")
+    browser.sees("for burn-in")
+    browser.open(address(engine, f"#key={key}"))
+    browser.wait(lambda: key not in browser.run("return location.href"))
+    browser.run("location.hash = '#unit/psu1'")
+    browser.sees("Break this lease")
+    engine.tool("bench__release", lease_id=lease["lease_id"])
+
+
+@promise("page.forms")
+def test_the_picture_that_a_command_gives_is_shown(engine: EngineProcess, browser: Browser) -> None:
+    look(browser, engine, "#unit/scope1")
+    browser.sees("screenshot")
+    browser.run(
+        "const it = [...document.querySelectorAll('details')].find((e) => "
+        "e.innerText.startsWith('screenshot')); it.open = true"
+    )
+    browser.click("details[open] button[value=run]")
+    browser.sees("image/png, ")
+    browser.wait(lambda: browser.run("return document.querySelector('form img')?.naturalWidth"))
+    assert "iVBOR" not in browser.text
+    assert violations(browser) == []
 
 
 @promise("page.first-paint")
@@ -385,3 +500,49 @@ def test_axe_finds_no_violation_in_any_view(
     finally:
         browser.size(1440, 900)
         browser.scheme("light")
+
+
+@promise("page.shows")
+def test_a_sweep_is_held_where_it_is_and_a_lockout_is_named_where_it_holds(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    engine.tool("execute_command", **ON)
+    sweep = engine.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
+    look(browser, engine)
+    browser.sees("Hold here")
+    browser.click(".run .bar button:last-child")
+    browser.wait(
+        lambda: engine.tool("get_sweep_status", sweep_id=sweep)["result"]["status"] == "holding"
+    )
+    browser.sees("holding")
+    browser.wait(lambda: "Hold here" not in browser.text)
+    assert is_on(engine)
+    engine.rpc("lockout.set", instrument_id="psu1", reason="hands inside", by="Ada")
+    try:
+        browser.sees("locked out by Ada: hands inside")
+        assert violations(browser) == []
+    finally:
+        engine.rpc("lockout.clear", instrument_id="psu1")
+
+
+@promise("page.stop")
+def test_escape_once_or_twice_slowly_stops_nothing_and_stop_all_stays_in_sight(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    engine.tool("execute_command", **ON)
+    look(browser, engine, "#unit/psu1")
+    browser.sees("set voltage")
+    # Two seconds pass between the presses.
+    browser.press(ESCAPE)
+    browser.run(
+        "const now = performance.now.bind(performance); performance.now = () => now() + 2e3"
+    )
+    browser.press(ESCAPE)
+    browser.run("scrollTo(0, document.body.scrollHeight)")
+    seen = (
+        "const box = document.getElementById('stop').getBoundingClientRect(); return scrollY > 300 "
+        "&& document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2).id === 'stop'"
+    )
+    browser.wait(lambda: browser.run(seen))
+    assert not browser.run("return document.getElementById('stopped').checkVisibility()")
+    assert is_on(engine)

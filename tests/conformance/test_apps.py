@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.browser import ELEMENT, ESCAPE, Browser, running_browser
+from tests.bench.browser import ELEMENT, ESCAPE, HOME, Browser, running_browser
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.relay_chain import wait_for
 from tests.bench.sdk_session import NODE_PACKAGES, node_binary
@@ -222,4 +222,11 @@ def test_a_trace_is_drawn(browser: Browser, engine: EngineProcess, script: bytes
     asked = {"stream_id": name, "point_index": 0, "format": "decimated"}
     with shown(browser, engine, script, "fetch_waveform", asked):
         browser.sees("waveform:")
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 1
+        browser.run("document.querySelector('.canvas').focus()")
+        browser.press(HOME)
+        # Its trigger is in the middle.
+        browser.sees("at -6 ms")
+    with shown(browser, engine, script, "bench__runs", {"run_id": name}):
+        browser.sees("(1200 samples): ")
         assert browser.run("return document.querySelectorAll('.u-over').length") == 1

@@ -256,12 +256,23 @@ async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: EngineProc
         return max(row["seq"] for row in rows(engine))
 
     client = McpClient(engine.ports["mcp_port"])
+    wave = {"instrument_id": "scope1", "command_name": "capture_waveform"}
+    stream = engine.tool("execute_command", **wave)["result"]["data"]["stream_id"]
+    trace = {"stream_id": stream, "point_index": 0, "format": "decimated"}
+    looks: dict[str, dict[str, Any]] = {
+        "get_status": {},
+        "list_instruments": {},
+        "bench__runs": {},
+        "bench__history": {},
+        "bench__plot": {"stream_id": stream},
+        "fetch_waveform": trace,
+    }
     since = newest()
     async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
         look = (await subscribed(socket, "instrument", "value"))["look"]
-        for tool in ("get_status", "list_instruments", "bench__runs", "bench__history"):
-            answer = await one_shot(client, tool, {}, look)
-            assert "error" not in answer, answer
+        for tool, arguments in looks.items():
+            answer = await one_shot(client, tool, arguments, look)
+            assert not answer["result"].get("isError"), answer
         # What asks an instrument has its row whoever asks.
         await one_shot(client, "execute_command", VOLTS, look)
         wait_for(lambda: "execute_command" in new_tools(since))

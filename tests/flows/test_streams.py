@@ -357,6 +357,11 @@ def test_a_stream_of_waveforms_carries_metadata_and_records_the_samples(
         assert len(archive.namelist()) == result["count"]
         last = archive.read(archive.namelist()[-1])
     assert last.endswith(base64.b64decode(fetched["y_data"]))
+    # A recording knows of its traces where they begin, as the instrument said.
+    assert fetched["x_first"] == fetched["preamble"]["x_origin"] < 0
+    run = engine.tool("bench__runs", run_id=result["stream_id"])["result"]
+    begins = [row[run["columns"].index("x_first")] for row in run["rows"]]
+    assert begins == [fetched["x_first"]] * result["count"]
 
 
 def test_a_picture_of_the_screen_comes_with_its_type(engine: EngineProcess) -> None:

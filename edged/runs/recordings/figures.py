@@ -314,6 +314,8 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
                     x_unit=row.get("x_unit") or "",
                     y_unit=row.get("y_unit") or "",
                     x_increment=_cell_number(row.get("x_increment"), 1.0),
+                    # Recordings of old versions do not say where their traces begin.
+                    preamble={"x_origin": _cell_number(row.get("x_first"), 0.0)},
                 )
                 return waveform, f"{title}, {name}"
     raise Failed(

@@ -34,6 +34,7 @@ __all__ = [
     "finish_archive",
     "member_bytes",
     "member_of",
+    "missing_end",
     "npy_bytes",
     "parquet_bytes",
     "read_npy",
@@ -49,6 +50,7 @@ DESCRIPTIONS: Final = {"f": "<f4", "d": "<f8", "q": "<i8"}
 _LOCAL: Final = struct.Struct("<4s5H3L2H")
 _CENTRAL: Final = struct.Struct("<4s6H3L5H2L")
 _END: Final = struct.Struct("<4s4H2LH")
+_END_MARK: Final = b"PK\x05\x06"
 _LOCAL_MARK: Final = b"PK\x03\x04"
 _VERSION: Final = 20
 _DAY: Final = (1 << 5) | 1
@@ -64,6 +66,11 @@ class Member:
     crc: int
     size: int
     offset: int
+
+    @property
+    def end(self) -> int:
+        """Where the next one begins."""
+        return self.offset + _LOCAL.size + len(self.name) + self.size
 
 
 def npy_bytes(type_code: str, samples: bytes | bytearray) -> bytes:
@@ -117,7 +124,7 @@ def directory_bytes(members: Sequence[Member], end: int) -> bytes:
     """The directory of an archive whose members end at ``end``; it belongs there."""
     directory = b"".join(map(_central, members))
     count = len(members)
-    return directory + _END.pack(b"PK\x05\x06", 0, 0, count, count, len(directory), end, 0)
+    return directory + _END.pack(_END_MARK, 0, 0, count, count, len(directory), end, 0)
 
 
 def finish_archive(path: Path) -> int:
@@ -133,6 +140,22 @@ def finish_archive(path: Path) -> int:
         return _finish(file)
 
 
+def missing_end(path: Path, end: int) -> bytes:
+    """The directory that an archive under way has not yet, for a copy of its first ``end`` bytes.
+
+    Empty where it has one. What stands behind the whole members is no harm: no directory names it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        file.seek(max(0, end - _END.size))
+        if file.read(len(_END_MARK)) == _END_MARK:
+            return b""
+        members = [one for one in _members(file) if one.end <= end]
+    return directory_bytes(members, end)
+
+
 def archive_bytes(members: Iterable[bytes]) -> bytes:
     """A whole archive of ``member_bytes``."""
     file = io.BytesIO(b"".join(members))
@@ -142,10 +165,7 @@ def archive_bytes(members: Iterable[bytes]) -> bytes:
 
 def _finish(file: BinaryIO) -> int:
     members = list(_members(file))
-    end = 0
-    if members:
-        last = members[-1]
-        end = last.offset + _LOCAL.size + len(last.name) + last.size
+    end = members[-1].end if members else 0
     file.seek(end)
     file.truncate()
     file.write(directory_bytes(members, end))

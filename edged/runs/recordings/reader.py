@@ -31,6 +31,7 @@ from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
     archive_bytes,
     member_bytes,
+    missing_end,
     npy_bytes,
     parquet_bytes,
     text_npy_bytes,
@@ -333,17 +334,22 @@ def _archive(
     if not archives:
         data = _table_archive(directory)
         return f"{run_id}.npz", data, None
-    begins = 0
+    begins = ends = 0
     for number, path in enumerate(archives, 1):
-        ends = begins + path.stat().st_size
+        begins, ends = ends, ends + path.stat().st_size
         if offset < ends:
             with path.open("rb") as file:
                 file.seek(offset - begins)
                 piece = file.read(CHUNK_BYTES)
-            suffix = "" if number == 1 else f"-{number}"
-            return f"{run_id}{suffix}.npz", piece, offset + len(piece)
-        begins = ends
+            return _archive_name(run_id, number), piece, offset + len(piece)
+    # The copy of one that is being written ends here, as if its run had.
+    if end := missing_end(archives[-1], offset - begins):
+        return _archive_name(run_id, len(archives)), end, None
     return f"{run_id}.npz", b"", None
+
+
+def _archive_name(run_id: str, number: int) -> str:
+    return f"{run_id}.npz" if number == 1 else f"{run_id}-{number}.npz"
 
 
 def _table_archive(directory: Path) -> bytes:

@@ -86,6 +86,8 @@ class Recording:
         self.ends_as = ""
         # What has ended and waits to be written to its end.
         self.has_ended = False
+        # Its end was written, or the disk has refused it.
+        self.closed = asyncio.Event()
         self.noted: dict[str, Any] = {}
         self.harm_told = ""
         # Of what is on the disk; added to by the thread that writes.
@@ -401,6 +403,7 @@ class RunRegistry:
         if not await self._try_to_end(recording) and self._is_too_much():
             recording.give_up(f"{recording.refusal} Too much waits for it already.")
             await self._try_to_end(recording)
+        recording.closed.set()
         self._publish(recording.head.run_id)
 
     async def _try_to_end(self, recording: Recording) -> bool:
@@ -452,6 +455,14 @@ class RunRegistry:
                 async with asyncio.timeout(WRITTEN_WITHIN_S):
                     await self._to_its_end(self._sync_now([recording]))
         return recording
+
+    async def closed(self, run_id: str) -> None:
+        """Wait for the end of a recording whose run has ended: its settings may still be read."""
+        recording = self._line.get(run_id)
+        if recording is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SETTINGS_WITHIN_S + WRITTEN_WITHIN_S):
+                    await recording.closed.wait()
 
     def ends_as(self, run_id: str) -> str:
         """How a run has ended whose recording does not say so yet; empty for any other."""

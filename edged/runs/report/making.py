@@ -93,6 +93,7 @@ class ReportMaker:
         return await self._artist.print(paper), "matplotlib"
 
     async def _report(self, run_id: str) -> Report:
+        await self._runs.closed(run_id)
         is_open = await self._runs.written(run_id) is not None
         found = await self._runs.read(look_at, run_id)
         for file in found.files:

@@ -58,7 +58,7 @@ def columns_of(command: Command) -> tuple[Column, ...]:
         case BitsAnswer(fields=bits):
             return (time, *(Column(name=bit.name) for bit in bits), flag)
         case WaveformAnswer():
-            names = ("point_index", *WAVEFORM_FIELDS, "array")
+            names = ("point_index", *WAVEFORM_FIELDS, "x_first", "array")
             return (time, *(Column(name=name) for name in names))
         case _:
             assert_never(command.returns)
@@ -90,7 +90,7 @@ def point_of(command: Command, data: Mapping[str, Any], timestamp_ms: int) -> Po
 def _waveform_point(told: Mapping[str, Any], timestamp_ms: int) -> Point:
     shown = {name: told[name] for name in WAVEFORM_FIELDS}
     index = told["point_index"]
-    row = (timestamp_ms, index, *shown.values(), array_name(index))
+    row = (timestamp_ms, index, *shown.values(), told["x_first"], array_name(index))
     return Point(shown, None, row)
 
 

@@ -246,6 +246,7 @@ class WaveformRegistry:
             "point_index": point_index,
             "format": form,
             **waveform.told(),
+            "x_first": waveform.x_first,
             **waveform.freshness,
             "preamble": dict(waveform.preamble),
             **shown,

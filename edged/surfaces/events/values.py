@@ -10,12 +10,14 @@ import asyncio
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.action import Action, RunCommand
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.target import Target
+from edged.profiles.model import FieldsAnswer, ImageAnswer, WaveformAnswer
 from edged.surfaces.events.hub import Publish
 
 __all__ = ["ValueFeed"]
@@ -27,6 +29,10 @@ MOST_GATHERED: Final = 1_000
 MOST_FIELDS: Final = 16
 """Of one answer."""
 MOST_TEXT: Final = 200
+SIZES: Final[Mapping[type, tuple[str, str]]] = MappingProxyType(
+    {WaveformAnswer: ("y_length", "samples"), ImageAnswer: ("length", "bytes")}
+)
+"""Of a trace and of a picture: what of the result says how large it is, and in what."""
 
 
 class ValueFeed:
@@ -98,13 +104,24 @@ class ValueFeed:
                 str(name)[:MOST_TEXT]: _bounded(value)
                 for name, value in list(action.parameters.items())[:MOST_FIELDS]
             }
-        data = outcome.data.get("data")
-        if isinstance(data, Mapping):
-            for column, value in list(data.items())[:MOST_FIELDS]:
-                if _is_scalar(value):
-                    yield {**about, "column": str(column), "value": _bounded(value)}
-        elif _is_scalar(data):
-            yield {**about, "value": _bounded(data)}
+        data, returns = outcome.data.get("data"), target.command and target.command.returns
+        if not isinstance(data, Mapping):
+            if _is_scalar(data):
+                yield {**about, "value": _bounded(data)}
+            return
+        if isinstance(returns, WaveformAnswer | ImageAnswer):
+            # What is told of it are its bytes and their form; nobody reads these as measured.
+            size, unit = SIZES[type(returns)]
+            yield {**about, "value": data.get(size), "unit": unit}
+            return
+        # The unit of the whole is that of its primary field alone.
+        fields = returns.fields if isinstance(returns, FieldsAnswer) else ()
+        units = {field.name: field.unit for field in fields}
+        for column, value in list(data.items())[:MOST_FIELDS]:
+            if _is_scalar(value):
+                name = str(column)
+                told = {"column": name, "value": _bounded(value), "unit": units.get(name, "")}
+                yield {**about, **told}
 
 
 def _is_scalar(value: object) -> bool:

@@ -152,6 +152,7 @@ class PageServer:
         app = web.Application(client_max_size=MAX_ANSWER_BYTES, middlewares=[self._guarded])
         router = app.router
         router.add_get(PATH, self._index)
+        router.add_get(f"{PATH}/", self._index)
         router.add_get(f"{PATH}/static/{{name}}", self._static)
         router.add_get(EVENTS, self._events)
         router.add_get(f"{PATH}/units/{{unit}}/trace", self._trace)

@@ -47,6 +47,9 @@ class FakeRuns:
     async def written(self, _run_id: str) -> None:
         return None
 
+    async def closed(self, _run_id: str) -> None:
+        return None
+
     async def read(self, function: Callable[..., Any], *arguments: Any) -> Any:
         await asyncio.sleep(0)
         return function(self.root, *arguments)
@@ -216,6 +219,19 @@ def test_every_archive_of_waveforms_is_hashed_and_the_newest_one_drawn(tmp_path:
     found = look_at(tmp_path, RUN)
     assert [file.path.name for file in found.files] == ["data.csv", "data.npz", "meta.json"]
     assert found.figures[0].panels[0].unit == "V"
+
+
+@pytest.mark.parametrize(("first", "begins"), [(-0.25, -0.25), (None, 0.0)])
+def test_a_recorded_waveform_is_drawn_from_where_its_instrument_said_it_begins(
+    tmp_path: Path, first: float | None, begins: float
+) -> None:
+    names = ("array", "x_unit", "y_unit", "x_increment", *(("x_first",) if first else ()))
+    row = ("y_000000", "s", "V", 0.5, *((first,) if first else ()))
+    arrays = [Array("y_000000", "f", b"\x00\x00\x80?" * 8)]
+    record(tmp_path, [(name, "") for name in names], [row], arrays=arrays)
+    (figure,) = look_at(tmp_path, RUN).figures
+    places = figure.panels[0].lines[0].x
+    assert (places[0], places[1]) == (begins, begins + 0.5)
 
 
 async def test_a_recording_whose_table_is_gone_is_still_told(root: Path) -> None:

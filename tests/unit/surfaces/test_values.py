@@ -6,17 +6,34 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from edged.actions.action import RunCommand
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import SystemClock
 from edged.commands.target import Target
+from edged.profiles.model import (
+    AnswerField,
+    AnswerType,
+    FieldsAnswer,
+    ImageAnswer,
+    Returns,
+    ScalarAnswer,
+    WaveformAnswer,
+)
 from edged.surfaces.events.values import EVERY_S, MOST_KEPT, ValueFeed
 from tests.promises import promise
 
+VOLTS = ScalarAnswer(type=AnswerType.FLOAT, unit="V")
 
-def measured(feed: ValueFeed, value: Any, command: str = "measure_voltage") -> None:
+
+def measured(
+    feed: ValueFeed, value: Any, command: str = "measure_voltage", returns: Returns = VOLTS
+) -> None:
     target = SimpleNamespace(
-        command=SimpleNamespace(is_query=True), instrument_id="psu1", command_name=command
+        command=SimpleNamespace(is_query=True, returns=returns),
+        instrument_id="psu1",
+        command_name=command,
     )
     action = RunCommand.__new__(RunCommand)
     object.__setattr__(action, "parameters", {})
@@ -56,3 +73,41 @@ async def test_what_is_no_number_of_json_is_none_and_last_values_are_bounded() -
     for number in range(MOST_KEPT + 10):
         measured(feed, 1.0, f"measure_{number}")
     assert len(feed.latest()) == MOST_KEPT
+
+
+@promise("page.values")
+def test_each_field_of_an_answer_has_its_own_unit() -> None:
+    units = {"voltage": "V", "current": "A", "mode": ""}
+    fields = tuple(AnswerField(name=n, type=AnswerType.FLOAT, unit=u) for n, u in units.items())
+    feed = ValueFeed(SystemClock())
+    measured(
+        feed,
+        {"voltage": 5.0, "current": 0.2, "mode": "CV"},
+        returns=FieldsAnswer(fields=fields, primary="voltage"),
+    )
+    assert {one["column"]: one["unit"] for one in feed.latest()} == units
+
+
+@promise("page.values")
+@pytest.mark.parametrize(
+    ("returns", "told", "shown"),
+    [
+        (
+            WaveformAnswer(data=":WAV:DATA?", dtype="u1"),
+            {"y_dtype": "float32", "y_length": 1200, "x_unit": "s", "point_index": 0},
+            (1200, "samples"),
+        ),
+        (
+            ImageAnswer(mime="image/png", data=":DISP:DATA?"),
+            {"mime": "image/png", "length": 2256, "encoding": "base64", "image": "iVBORw0KGg"},
+            (2256, "bytes"),
+        ),
+    ],
+)
+def test_a_trace_and_a_picture_are_a_size_and_not_the_words_around_their_bytes(
+    returns: Returns, told: dict[str, Any], shown: tuple[int, str]
+) -> None:
+    feed = ValueFeed(SystemClock())
+    measured(feed, told, returns=returns)
+    assert [(one["value"], one["unit"]) for one in feed.latest()] == [shown]
+    assert "column" not in feed.latest()[0]

@@ -203,6 +203,30 @@ def test_archives_of_waveforms_come_one_after_the_other(tmp_path: Path) -> None:
     assert content == (directory / "data.npz").read_bytes() + second.read_bytes()
 
 
+@promise("page.downloads")
+@pytest.mark.parametrize("torn", [b"", member_bytes("y_3.npy", b"x" * 500)[:99]])
+def test_the_archive_of_a_run_under_way_is_whole_up_to_where_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes
+) -> None:
+    directory = record(tmp_path, "mcp-a", arrays=[Array("y_0", "f", b"\0" * 4000)])
+    second = directory / "data-2.npz"
+    second.write_bytes(b"".join(member_bytes(f"y_{n}.npy", b"x" * 500) for n in (1, 2)) + torn)
+    monkeypatch.setattr(run_reader, "CHUNK_BYTES", 300)
+    files: dict[str, bytes] = {}
+    offset = 0
+    while offset is not None:
+        piece = export_run(tmp_path, "mcp-a", "npz", offset)
+        files.setdefault(piece["name"], b"")
+        files[piece["name"]] += base64.b64decode(piece["content"])
+        offset = piece["next_offset"]
+    names = {}
+    for name, content in files.items():
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            assert archive.testzip() is None
+            names[name] = archive.namelist()
+    assert names == {"mcp-a.npz": ["y_0.npy"], "mcp-a-2.npz": ["y_1.npy", "y_2.npy"]}
+
+
 def test_an_unknown_format_names_the_known_ones(tmp_path: Path) -> None:
     record(tmp_path, "mcp-a")
     with pytest.raises(Invalid, match="csv, jsonl, npz"):

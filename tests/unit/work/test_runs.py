@@ -143,6 +143,31 @@ async def test_who_asks_for_a_run_whose_files_are_being_made_waits_for_them(benc
     await recording.close("ended")
 
 
+@promise("report.whole")
+async def test_who_wants_a_run_that_has_ended_to_its_end_waits_while_its_settings_are_read(
+    bench: Bench,
+) -> None:
+    answers = asyncio.Event()
+    recording = await bench.book.open(head())
+    assert recording.settings is not None
+    await recording.settings
+
+    async def answering() -> None:
+        await answers.wait()
+
+    recording.settings = asyncio.create_task(answering())
+    await bench.book.closed("mcp-1")
+    assert bench.meta()["status"] == "running", "what runs is not waited for"
+    closing = asyncio.create_task(recording.close("ended"))
+    waiting = asyncio.create_task(bench.book.closed("mcp-1"))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    answers.set()
+    await waiting
+    assert bench.meta()["status"] == "ended"
+    await closing
+
+
 async def test_a_recording_is_kept_under_its_date(bench: Bench) -> None:
     recording = await bench.book.open(head())
     await recording.close("ended")

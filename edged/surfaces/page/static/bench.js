@@ -40,13 +40,22 @@ export function approvals(state, act) {
     waiting.map((one) => h("article", { key: one.approval_id, class: "card" },
       h("p", null, h("b", null, one.who), " wants ", h("b", null, one.tool), " on ", h("b", null, one.instrument), `, until ${clock(one.expires_ms)}`),
       h("pre", null, one.lines.join("\n") + (one.more ? `\n… and ${one.more} more` : "")),
-      state.key && state.facts.mode === "full"
+      state.key && isAnsweredHere(state, one)
         ? h("p", { class: "bar" },
           h("button", { type: "button", class: "yes", on: { click: () => act.answer("approve", { id: one.approval_id }) } }, "Approve"),
           h("button", { type: "button", class: "no", on: { click: () => act.answer("deny", { id: one.approval_id }) } }, "Deny"))
-        : h("p", { class: "faint" }, state.facts.mode === "full"
-          ? "To answer here, open the page with edged open --full."
-          : `To answer: edged approve ${one.approval_id}`))))];
+        : h("p", { class: "faint" }, howAnswered(state, one)))))];
+}
+
+function isAnsweredHere(state, question) {
+  return state.facts.mode === "full" && question.ways.includes("page");
+}
+
+function howAnswered(state, question) {
+  if (isAnsweredHere(state, question)) return "To answer here, open the page with edged open --full.";
+  if (question.ways.includes("cli")) return `To answer: edged approve ${question.approval_id}`;
+  if (question.ways.includes("client")) return "Its owner has it answered in the client that asks.";
+  return `Its owner has it answered on the bench page alone${state.facts.mode === "read" ? ", and BENCH_PAGE is read: nobody can answer" : ""}.`;
 }
 
 export function units(state) {
@@ -79,7 +88,7 @@ export function on(outputs) {
 }
 
 // The newest so many, in an order that does not change while they are measured.
-function newest(values, most) {
+export function newest(values, most) {
   const kept = [...values].sort((a, b) => b.time_ms - a.time_ms).slice(0, most);
   return kept.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
 }
@@ -121,13 +130,10 @@ function remarks(state, unit) {
   if (!status) return [];
   const lines = [];
   for (const lock of status.lockouts) if (lock.instrument_id === unit.id) lines.push(["hold", `locked out by ${lock.by}: ${lock.reason}`]);
-  for (const lease of status.leases) {
-    if (lease.instruments.some((one) => one === unit.alias || one === unit.id)) {
-      lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
-    }
-  }
-  for (const run of [...status.sweeps, ...status.streams, ...status.sequences]) {
-    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.command_name ?? run.sequence_name} of ${run.who ?? "somebody"}`]);
+  const lease = leaseOf(state, unit.id);
+  if (lease) lines.push(["hold", `reserved by ${lease.who} until ${clock(lease.expires_ms)}${lease.purpose ? ` for ${lease.purpose}` : ""}`]);
+  for (const run of runsOf(state)) {
+    if (run.instrument_id === unit.id) lines.push(["", `in use: ${run.what} of ${run.who ?? "somebody"}`]);
   }
   for (const one of status.dead_man) if (one.instrument_id === unit.id && one.state !== "tripped") lines.push(["", `its dead-man runs: ${one.dead_man_s} s`]);
   for (const one of status.budgets) {
@@ -148,7 +154,7 @@ export function running(state, act, plots) {
   const runs = runsOf(state);
   const title = runs.length ? `${plural(runs.length, "run")} under way` : "Nothing runs";
   return h("section", { key: "running", class: "half", "aria-label": "What runs" }, h("h2", null, title),
-    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act, true), plots.get(run.id)?.element ?? null)));
+    runs.map((run) => h("article", { key: run.id, class: "card run" }, runHead(state, run, act, true), plots.get(run.id) ?? null)));
 }
 
 export function runHead(state, run, act, isLinked) {
@@ -197,6 +203,12 @@ export function nameOf(state, id) {
 export function outputsOf(state, id) {
   const told = (state.status?.told_on ?? []).filter((one) => id === undefined || one.instrument_id === id);
   return told.flatMap((one) => one.outputs.filter((output) => !one.off.includes(output)));
+}
+
+// Who has reserved a unit, if anybody.
+export function leaseOf(state, id) {
+  const alias = state.instruments.find((one) => one.id === id)?.alias;
+  return state.status?.leases.find((lease) => lease.instruments.some((one) => one === id || (alias && one === alias)));
 }
 
 export function valuesOf(state, id) {

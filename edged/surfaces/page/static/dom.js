@@ -1,6 +1,8 @@
 // Elements from plain data, and the least change that makes what is shown equal to them. Texts of
 // instruments and clients only ever become text nodes: nothing here reads HTML.
 
+// Characters that turn the direction of a line: what is behind one reads as if it stood elsewhere.
+const TURNS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const PROPERTIES = new Set(["value", "checked", "disabled", "hidden", "selected"]);
 
 // h("button", {class: "a", on: {click: f}, key: "k"}, "text", [more], null)
@@ -17,7 +19,7 @@ export function h(tag, props, ...children) {
   }
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? inPlaceOf(child) : document.createTextNode(String(child)));
+    element.append(child instanceof Node ? inPlaceOf(child) : document.createTextNode(String(child).replace(TURNS, "")));
   }
   return element;
 }

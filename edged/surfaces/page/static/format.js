@@ -1,7 +1,7 @@
 // Numbers, ages and times for people. Pure.
 
 const PREFIX = { "-15": "f", "-12": "p", "-9": "n", "-6": "µ", "-3": "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T" };
-const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s"]);
+const SCALED = new Set(["V", "A", "W", "Hz", "s", "Ohm", "ohm", "Ω", "F", "H", "VA", "Vpp", "Vrms", "V/s", "A/s", "Sa/s"]);
 
 // What is shown of a value: [number, unit], both texts.
 function valueOf(value, unit, written) {
@@ -16,9 +16,15 @@ function valueOf(value, unit, written) {
   return [written(value), unit];
 }
 
-// A reading keeps its digits, so that it does not hop while it changes.
+// A reading keeps its digits, so that it does not hop while it changes; a count has none to keep.
 export function measured(value, unit = "") {
-  return valueOf(value, unit, (number) => (Number.isInteger(number) && Math.abs(number) < 1e7 ? String(number) : plain(number, (one) => one.toPrecision(5))));
+  const isCount = (number) => !SCALED.has(unit) && Number.isInteger(number) && Math.abs(number) < 1e7;
+  return valueOf(value, unit, (number) => (isCount(number) ? String(number) : plain(number, (one) => one.toPrecision(5))));
+}
+
+// What was on a line, with what cannot be seen written out.
+export function seen(line) {
+  return line.replaceAll("\r", "\\r").replaceAll("\n", "\\n").replace(/[\x00-\x1f\x7f-\x9f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
 export function text(value, unit = "", digits = 5) {
@@ -51,9 +57,13 @@ export function fine(ms) {
   return `${clock(ms)}.${String(Math.floor(ms % 1000)).padStart(3, "0")}`;
 }
 
-export function date(ms) {
+export function day(ms) {
   const at = new Date(ms);
-  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)}`;
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+}
+
+export function date(ms) {
+  return `${day(ms)} ${clock(ms)}`;
 }
 
 // psu2 before psu10.
@@ -61,4 +71,12 @@ export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 export function plural(count, one, many = `${one}s`) {
   return `${count} ${count === 1 ? one : many}`;
+}
+
+// What a tool has given; a picture that came with it is its `picture`, an address for an img, and what
+// was said of it is `said`.
+export function withPicture(data, content) {
+  const of = (type) => content?.find((part) => part.type === type);
+  const image = of("image");
+  return image ? { ...data, picture: `data:${image.mimeType};base64,${image.data}`, said: of("text")?.text ?? "" } : data;
 }

@@ -1,6 +1,8 @@
 // The only module that talks: one socket for what happens, and calls of tools by POST, as any MCP
 // client's (revision 2026-07-28, which needs no session).
 
+import { withPicture } from "./format.js";
+
 const VERSION = "2026-07-28";
 const META = "io.modelcontextprotocol/";
 const TOPICS = ["instrument", "sweep", "stream", "audit", "value"];
@@ -21,7 +23,6 @@ export class Link {
     this.facts = facts;
     this.hear = hear;
     this.look = "";
-    this.lease = "";
     this.next = 1;
   }
 
@@ -67,14 +68,14 @@ export class Link {
     } else if (message.method === "missed") this.hear.missed(message.params.topics);
   }
 
-  // The result of a tool; throws CallError.
-  async call(tool, args = {}, within_ms = 20000) {
+  // The result of a tool; throws CallError. lease: the id of one that the caller holds.
+  async call(tool, args = {}, within_ms = 20000, lease = "") {
     const headers = {
       "Content-Type": "application/json", "Accept": "application/json",
       "MCP-Protocol-Version": VERSION, "Mcp-Method": "tools/call", "Mcp-Name": tool,
     };
     if (this.look) headers["Edged-Look"] = this.look;
-    if (this.lease) headers["Edged-Lease"] = this.lease;
+    if (lease) headers["Edged-Lease"] = lease;
     const body = {
       jsonrpc: "2.0", id: this.next++, method: "tools/call",
       params: {
@@ -93,7 +94,7 @@ export class Link {
       const error = data.error ?? {};
       throw new CallError(error.message ?? answer.result.content?.[0]?.text ?? "It failed.", error);
     }
-    return data;
+    return withPicture(data, answer.result.content);
   }
 
   // What a GET of the page's own answers.

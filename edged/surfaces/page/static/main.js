@@ -2,14 +2,14 @@
 
 import { fill, h } from "./dom.js";
 import { Link } from "./link.js";
-import { Plot, columnsOf } from "./plot.js";
-import { readOn } from "./reader.js";
+import { Plot } from "./plot.js";
+import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
-import { approvals, kept, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
+import { approvals, kept, leaseOf, nameOf, outputsOf, running, runsOf, troubles, units } from "./bench.js";
 import { age } from "./format.js";
 import { recordTable, rowOf } from "./record.js";
 import { outcomeText, unitView } from "./unit.js";
-import { runView, runsView } from "./runs.js";
+import { MOST_RUNS, runView, runsView } from "./runs.js";
 
 const VIEWS = [["bench", "Bench"], ["runs", "Recordings"], ["record", "Record"]];
 const REFRESH_MS = 5000;
@@ -24,7 +24,7 @@ const facts = JSON.parse(document.querySelector('meta[name="edged"]').content);
 const $ = (id) => document.getElementById(id);
 const state = {
   facts, key: takeKey(), isOpen: null, why: "", since: Date.now(), ahead: 0, now: Date.now(), status: null, instruments: [], values: new Map(),
-  record: [], runs: null, shown: null, capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
+  record: [], runs: null, shown: null, lease: "", capabilities: new Map(), traces: new Map(), said: new Map(), error: "", leftOut: -Infinity,
 };
 const plots = new Map();
 const link = new Link(facts, { state: opened, event: heard, values: measured, missed, clock(ahead) { state.ahead = ahead; } });
@@ -133,7 +133,7 @@ async function readRecord() {
 
 async function readView() {
   const { view, name } = route();
-  if (view === "runs" || (view === "run" && !state.runs)) state.runs = (await link.call("bench__runs", { limit: 200 })).runs;
+  if (view === "runs" || (view === "run" && !state.runs)) state.runs = (await link.call("bench__runs", { limit: MOST_RUNS })).runs;
   if (view === "unit") {
     const unit = state.instruments.find((one) => one.alias === name || one.id === name);
     if (unit) await Promise.all([readCapabilities(unit.id), readTrace(unit.id)]);
@@ -166,17 +166,20 @@ async function readPlots() {
 
 async function readRun(id, isLive) {
   let one = plots.get(id);
-  if (one?.isReading || (one?.known?.isWhole && !isLive)) return;
+  if (one?.isReading || one?.isNone || (one?.known?.isWhole && !isLive)) return;
   if (!one) plots.set(id, one = { plot: new Plot(), known: null });
   one.isReading = true;
   try {
-    one.known = await readOn((tool, args) => link.call(tool, args), id, one.known);
+    const call = (tool, args) => link.call(tool, args);
+    one.known = await readOn(call, id, one.known);
     one.run = one.known.run;
     if (route().name === id) Object.assign(state, { shown: one.run, shownError: "" });
-    const { x, series } = columnsOf(one.run);
-    one.plot.show(x, series, { title: id, live: isLive, every: one.known.every });
+    one.drawn = await drawnOf(call, id, one.known, one.drawn);
+    one.plot.take(one.drawn);
   } catch (error) {
     if (route().name === id) state.shownError = error.message;
+    // Each time it is asked for what is not there is a row of the record.
+    one.isNone = error.code === "unknown_run" && !isLive;
   } finally {
     one.isReading = false;
   }
@@ -184,23 +187,30 @@ async function readRun(id, isLive) {
 
 // What is done
 
+// The lease that a person holds, for a unit that is reserved: one that has ended is refused.
+function leaseFor(id) {
+  return leaseOf(state, id) ? state.lease : "";
+}
+
 const act = {
   async stopRun(id, hold) {
-    await tried(() => link.call("bench__stop_run", { run_id: id, hold }));
+    const unit = runsOf(state).find((run) => run.id === id)?.instrument_id;
+    await tried(() => link.call("bench__stop_run", { run_id: id, hold }, 20000, leaseFor(unit)));
   },
   async answer(what, told) {
     await tried(() => link.answer(what, told, state.key));
   },
   useLease(id) {
-    link.lease = id;
+    state.lease = id;
   },
   async run(unit, command, parameters, isDry) {
     const key = `${unit.id} ${command.name}`;
     state.said.set(key, { text: "…" });
     draw();
     try {
-      const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000);
-      state.said.set(key, { text: outcomeText(told, isDry) });
+      const told = await link.call("execute_command", { instrument_id: unit.id, command_name: command.name, parameters, ...(isDry ? { dry_run: true } : {}) }, 150000, leaseFor(unit.id));
+      const picture = told.picture ?? (told.data?.image && `data:${told.data.mime};base64,${told.data.image}`);
+      state.said.set(key, { text: outcomeText(told, isDry, command.returns), picture });
     } catch (error) {
       state.said.set(key, { text: `${error.message} ${error.remedy}`, bad: true });
     }
@@ -241,7 +251,7 @@ function show() {
   if ($("link").textContent !== said) $("link").textContent = said;
   $("link").className = isAway ? "bad" : state.isOpen ? "good" : "";
   $("away").hidden = !isAway;
-  $("away").textContent = state.why || `The engine does not answer since ${age(Date.now() - state.since)}. What is shown is old. STOP ALL tries for a minute.`;
+  $("away").textContent = state.why || `The engine does not answer, for ${age(Date.now() - state.since)} now. What is shown is old. STOP ALL tries for a minute.`;
   const error = state.error ? [h("p", { key: "error", class: "bad", role: "alert" }, state.error)] : [];
   // Where nothing may be seen there is nothing to say of instruments.
   if (state.why && !state.status) return fill($("view"), []);
@@ -249,19 +259,19 @@ function show() {
 }
 
 function shownView(view, name) {
-  const drawn = new Map([...plots].map(([id, one]) => [id, one.run ? one.plot : null]));
+  const drawn = new Map([...plots].map(([id, one]) => [id, one.drawn ? one.plot.element : null]));
   switch (view) {
     case "unit": return unitView(state, name, act);
     case "runs": return runsView(state);
     case "run": return runView(state, name, act, drawn.get(name));
-    case "record": return [recordTable(state, state.record, "Record")];
+    case "record": return [recordTable(state, state.record, "Record, the newest")];
     default: return [units(state), running(state, act, drawn), recordTable(state, state.record.slice(0, MOST_NEWEST), `Record, the newest${Date.now() - state.leftOut < 2 * REFRESH_MS ? ", not all" : ""}`, true)];
   }
 }
 
 stop.watchKeys(window);
 addEventListener("hashchange", () => {
-  Object.assign(state, { error: "", shown: null, shownError: null });
+  Object.assign(state, { error: "", shown: null, shownError: null, key: takeKey() || state.key });
   const id = route().name;
   if (plots.has(id) && route().view === "run") state.shown = plots.get(id).run;
   draw();

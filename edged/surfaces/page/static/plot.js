@@ -2,11 +2,23 @@
 // a text that says what it shows.
 
 import { fill, h } from "./dom.js";
-import { plural, text } from "./format.js";
+import { clock, date, day, fine, plural, text } from "./format.js";
 
 const COLOURS = 6;
 const IN = 0.5;
 const OUT = 2;
+const DAY_S = 86400;
+
+// Ticks of the time of day; the first of each day has the day below it.
+function times(_plot, ticks, _axis, _space, step) {
+  return ticks.map((s, index) => {
+    const ms = s * 1000;
+    const isFirst = index === 0 || day(ticks[index - 1] * 1000) !== day(ms);
+    if (step >= DAY_S) return day(ms);
+    const at = step < 1 ? fine(ms).slice(6) : step < 60 ? clock(ms) : clock(ms).slice(0, 5);
+    return isFirst ? `${at}\n${day(ms)}${step < 1 ? ` ${clock(ms).slice(0, 5)}` : ""}` : at;
+  });
+}
 
 // One plot in one element; `show` may be called as often as there is something new.
 export class Plot {
@@ -17,7 +29,8 @@ export class Plot {
     this.legend = h("ul", { class: "legend" });
     this.said = h("p", { class: "faint" });
     this.bar = h("div", { class: "bar" });
-    this.element = h("figure", { class: "plot" }, this.canvas, h("figcaption", null, this.legend, this.bar, this.said));
+    this.picture = h("img", { hidden: true });
+    this.element = h("figure", { class: "plot" }, this.picture, this.canvas, h("figcaption", null, this.legend, this.bar, this.said));
     this.element.isOwn = true;
     this.watcher = new ResizeObserver(() => this.resize());
     this.watcher.observe(this.canvas);
@@ -33,6 +46,15 @@ export class Plot {
     if (isNew || !this.plot) this.draw();
     else this.renew();
     this.tell();
+  }
+
+  // What reader.drawnOf gives.
+  take(drawn) {
+    if (!drawn) return;
+    this.picture.hidden = !drawn.picture;
+    for (const part of [this.canvas, this.legend, this.bar, this.said]) part.hidden = Boolean(drawn.picture);
+    if (drawn.picture) Object.assign(this.picture, { src: drawn.picture.picture, alt: drawn.picture.said });
+    else this.show(drawn.x, drawn.series, drawn.about);
   }
 
   // What a person has zoomed into stays in sight while more comes.
@@ -77,7 +99,7 @@ export class Plot {
         y: scale, ...(units.length > 1 ? { y2: scale } : {}),
       },
       axes: [
-        { ...axis, size: rem * 2.2, ...(isTime ? {} : { label: label(this.x), values: numbers(this.x.unit).values }) },
+        { ...axis, ...(isTime ? { size: rem * 3, space: rem * 4.5, values: times } : { size: rem * 2.2, label: label(this.x), values: numbers(this.x.unit).values }) },
         { ...axis, ...numbers(units[0]), label: units[0] || "" },
         ...(units.length > 1 ? [{ ...axis, ...numbers(units[1]), scale: "y2", side: 1, grid: { show: false }, label: units.slice(1).join(", ") }] : []),
       ],
@@ -92,7 +114,9 @@ export class Plot {
   }
 
   at(index) {
-    return this.x.isTime ? new Date(this.x.values[index] * 1000).toLocaleTimeString() : text(this.x.values[index], this.x.unit);
+    const { values, unit, isTime } = this.x;
+    if (!isTime) return text(values[index], unit);
+    return (values[values.length - 1] - values[0] < DAY_S ? fine : date)(values[index] * 1000);
   }
 
   // The figures at the cursor; without one, the last.
@@ -138,6 +162,8 @@ export class Plot {
   window() {
     const { values } = this.x;
     const { min, max } = this.plot?.scales.x ?? {};
+    // It has not been drawn yet.
+    if (typeof min !== "number") return { first: 0, last: values.length - 1, isZoomed: false };
     const first = values.findIndex((v) => v >= min);
     const last = values.findLastIndex((v) => v <= max);
     const isZoomed = values.length > 1 && first >= 0 && last >= 0 && (first > 0 || last < values.length - 1);
@@ -197,8 +223,9 @@ export class Plot {
   }
 }
 
-// The rows of bench__runs as x and series: over the set-point of a sweep, else over time.
-export function columnsOf(run) {
+// The rows of bench__runs as x and series: over the set-point of a sweep, over time, or, of a sequence,
+// over what it set, as long as that goes one way; a loop is over its rows.
+export function columnsOf(run, every = 1) {
   const at = (name) => run.columns.indexOf(name);
   const column = (index) => run.rows.map((row) => (typeof row[index] === "number" ? row[index] : null));
   const skipped = new Set(["t", "timestamp_ms", "elapsed_s", "flag"]);
@@ -209,14 +236,37 @@ export function columnsOf(run) {
   } else if (at("timestamp_ms") >= 0) {
     x = { name: "time", unit: "", isTime: true, values: column(at("timestamp_ms")).map((ms) => ms / 1000) };
   } else {
-    const index = run.columns.findIndex((_, i) => column(i).some((v) => v !== null));
-    x = { name: run.columns[index] ?? "row", unit: run.units?.[index] ?? "", values: index < 0 ? [] : column(index) };
-    skipped.add(x.name);
+    const isNumeric = (_, i) => column(i).some((v) => v !== null);
+    const set = run.columns.findIndex((name) => name.startsWith("set_"));
+    const index = set >= 0 ? set : run.columns.findIndex(isNumeric);
+    const values = index < 0 ? [] : column(index);
+    if (goesOneWay(values)) {
+      x = { name: run.columns[index] ?? "row", unit: run.units?.[index] ?? "", values };
+      skipped.add(x.name);
+    } else x = { name: "row", unit: "", values: run.rows.map((_, row) => row * every) };
   }
   const series = run.columns
     .map((name, index) => ({ name, unit: run.units?.[index] ?? "", values: column(index) }))
     .filter((one) => !skipped.has(one.name) && one.values.some((v) => v !== null));
   return ordered(x, series.length || run.kind !== "sweep" ? series : [{ name: "set", unit: x.unit, values: x.values }]);
+}
+
+// Whether the rows tell of traces, which are arrays beside them.
+export function isOfTraces(run) {
+  return run.columns.includes("array") && run.columns.includes("point_index");
+}
+
+// A trace as fetch_waveform gives it, decimated, as x and series.
+export function columnsOfTrace(told) {
+  const isTime = (told.x_unit ?? "s") === "s";
+  const x = { name: isTime ? "time" : "x", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => told.x_first + index * told.x_step) };
+  return { x, series: [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }] };
+}
+
+function goesOneWay(values) {
+  const known = values.filter((v) => v !== null);
+  const each = (holds) => known.every((v, i) => i === 0 || holds(known[i - 1], v));
+  return each((a, b) => a <= b) || each((a, b) => a >= b);
 }
 
 // uPlot wants x in its order; a sweep may come down.

@@ -1,6 +1,10 @@
 // The rows of a run, read on from where they were read to: by pages, each so many-th where they are many.
 
+import { plural } from "./format.js";
+import { columnsOf, columnsOfTrace, isOfTraces } from "./plot.js";
+
 const MOST_POINTS = 4000;
+const TRACE_POINTS = 2000;
 const MOST_PAGES = 10;
 const PAGE_ROWS = 2000;
 const LIVE = ["running", "holding", "stopping"];
@@ -23,6 +27,24 @@ export async function readOn(call, id, known) {
     }
   }
   return { run, next, every, isWhole: isRead && !LIVE.includes(run.state) };
+}
+
+// What of a run is drawn, for Plot.show: its columns, or the newest trace of a stream of traces. A trace
+// that the engine does not hold any more is a picture that the engine draws.
+// before: what was given before for this run, or nothing.
+export async function drawnOf(call, id, { run, isWhole, every }, before) {
+  const about = { title: id, live: !isWhole, every };
+  if (!isOfTraces(run)) return { ...columnsOf(run, every), about };
+  const at = run.rows.at(-1)?.[run.columns.indexOf("point_index")];
+  if (at === undefined) return null;
+  if (before?.at === at) return { ...before, about: { ...before.about, live: !isWhole } };
+  try {
+    const told = await call("fetch_waveform", { stream_id: id, point_index: at, format: "decimated", points: TRACE_POINTS });
+    return { ...columnsOfTrace(told), at, about: { ...about, every: 1, title: `${id}, trace ${at + 1} (${plural(told.y_length, "sample")})` } };
+  } catch (error) {
+    if (error.away) throw error;
+    return { at, about, picture: await call("bench__plot", { run_id: id }) };
+  }
 }
 
 function everyOf(total) {

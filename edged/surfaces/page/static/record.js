@@ -16,7 +16,7 @@ export function recordTable(state, rows, title, isHalf) {
             h("td", { class: "time" }, clock(row.time_ms)), h("td", { class: "name" }, row.instrument_id ? nameOf(state, row.instrument_id) : ""),
             h("td", { class: `wide ${tone}` }, row.command || row.tool, row.command && row.command !== row.tool && row.tool !== "execute_command" ? h("span", { class: "faint" }, row.tool) : null),
             h("td", { class: "scpi wide" }, (row.scpi ?? "").replaceAll("\n", " ⏎ ")),
-            h("td", { class: tone ? "wide bad" : "ok" }, row.outcome, row.error ? `: ${typeof row.error === "string" ? row.error : row.error.message ?? row.error.code ?? ""}` : ""),
+            h("td", { class: tone ? "wide bad outcome" : "ok" }, row.outcome, row.error ? `: ${typeof row.error === "string" ? row.error : row.error.message ?? row.error.code ?? ""}` : ""),
             h("td", { class: "who wide", title: row.who }, (row.who ?? "").replace(/^Mozilla\/.*(?= at )/, "a browser")));
         }))))
       : h("p", { class: "faint" }, "nothing yet"));

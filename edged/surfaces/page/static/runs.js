@@ -3,12 +3,15 @@
 import { h } from "./dom.js";
 import { date, plural, text } from "./format.js";
 import { nameOf, runHead, runsOf } from "./bench.js";
+import { isOfTraces } from "./plot.js";
+
+export const MOST_RUNS = 200;
 
 const TIMES = new Set(["t", "timestamp_ms", "elapsed_s"]);
 
 export function runsView(state) {
   const runs = state.runs ?? [];
-  return [h("section", { key: "runs", "aria-label": "Recordings" }, h("h2", null, "Recordings"),
+  return [h("section", { key: "runs", "aria-label": "Recordings" }, h("h2", null, runs.length < MOST_RUNS ? "Recordings" : `Recordings, the newest ${MOST_RUNS}`),
     runs.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Recordings, a table" }, h("table", { class: "rows" },
       h("thead", null, h("tr", null, ["began", "state", "what", "rows", "take away", "by"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", null, runs.map((run) => h("tr", { key: run.run_id },
@@ -36,14 +39,14 @@ export function runView(state, id, act, plot) {
     live ? runHead(state, live, act) : null,
     shown.error ? h("p", { class: "bad" }, typeof shown.error === "string" ? shown.error : shown.error.message ?? "") : null,
     h("ul", { class: "remarks" }, (shown.notes ?? []).map((note) => h("li", null, typeof note === "string" ? note : note.text ?? JSON.stringify(note)))),
-    plot?.element ?? null),
+    plot ?? null),
   h("section", { key: "away", class: "half", "aria-label": "Take away" }, h("h2", null, "Take away"), files(id)),
   statistics(shown), table(shown)].filter(Boolean);
 }
 
 function statistics(run) {
   const known = Object.entries(run.statistics ?? {}).filter(([name, one]) => one && typeof one.mean === "number" && !TIMES.has(name));
-  if (!known.length) return null;
+  if (!known.length || isOfTraces(run)) return null;
   const unit = (name) => run.units?.[run.columns.indexOf(name)] ?? "";
   return h("section", { key: "figures", class: "half" }, h("h2", null, "Figures"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Figures of the columns" }, h("table", null,
     h("thead", null, h("tr", null, ["column", "mean", "std", "min", "max", "n"].map((name) => h("th", { scope: "col" }, name)))),

@@ -1,8 +1,8 @@
 // One unit: its values, what it can do as forms made from the commands' schemas, what its line says.
 
 import { h } from "./dom.js";
-import { age, fine, text } from "./format.js";
-import { nameOf, on, outputsOf, remarkList, value, valuesOf } from "./bench.js";
+import { age, fine, plural, seen, text } from "./format.js";
+import { leaseOf, nameOf, newest, on, outputsOf, remarkList, value, valuesOf } from "./bench.js";
 import { recordTable } from "./record.js";
 
 const MOST_VALUES = 40;
@@ -11,13 +11,13 @@ const ARROWS = { sent: "→", received: "←", discarded: "✗", note: "·" };
 export function unitView(state, name, act) {
   const unit = state.instruments.find((one) => one.alias === name || one.id === name);
   if (!unit) return [h("h2", { key: "none", class: "title" }, state.status ? `No instrument here is called ${name}.` : "…")];
-  const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address], ["profile", unit.profile_name],
+  const about = [["maker", unit.manufacturer], ["model", unit.model], ["serial number", unit.serial], ["firmware", unit.firmware], ["address", unit.address?.split("::").map((part, index) => (index ? ["::", h("wbr"), part] : part))], ["profile", unit.profile_name],
     ["place", unit.location], ["last heard", unit.heard_ms ? `${age(state.now - unit.heard_ms)} ago` : "never"]];
   const mayRun = state.facts.mode === "full";
-  const lease = state.status?.leases.find((one) => one.instruments.some((id) => id === unit.alias || id === unit.id));
-  const values = valuesOf(state, unit.id).sort((a, b) => b.time_ms - a.time_ms).slice(0, MOST_VALUES);
+  const lease = leaseOf(state, unit.id);
+  const values = newest(valuesOf(state, unit.id), MOST_VALUES);
   return [
-    h("section", { key: `about ${unit.id}`, class: "unit", "aria-label": nameOf(state, unit.id) },
+    h("section", { key: `about ${unit.id}`, class: "unit whole", "aria-label": nameOf(state, unit.id) },
       h("h2", { class: "title named" }, nameOf(state, unit.id), h("span", { class: `state ${unit.state}` }, unit.state)),
       on(outputsOf(state, unit.id)),
       remarkList(state, unit),
@@ -36,11 +36,11 @@ function trace(state, unit) {
   const told = state.traces.get(unit.id);
   return h("section", { key: "trace", "aria-label": "Trace" }, h("h2", null, "Trace of its line"),
     !told ? h("p", { class: "faint" }, "…") : !told.length ? h("p", { class: "faint" }, "nothing yet")
-      : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Trace, a table" }, h("table", null,
+      : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Trace, a table" }, h("table", { class: "trace" },
         h("thead", null, h("tr", null, ["time", "", "what", "bytes"].map((label) => (label ? h("th", { scope: "col" }, label) : h("td", null))))),
         h("tbody", null, told.map((one) => h("tr", null,
           h("td", { class: "time" }, fine(one.timestamp_ms)), h("td", { class: "to", "aria-label": one.direction }, ARROWS[one.direction] ?? one.direction),
-          h("td", { class: "scpi" }, one.text.replaceAll("\r", "\\r").replaceAll("\n", "\\n")), h("td", { class: "number" }, String(one.bytes))))))));
+          h("td", { class: "scpi" }, seen(one.text)), h("td", { class: "number" }, String(one.bytes))))))));
 }
 
 function commands(state, unit, act) {
@@ -57,8 +57,8 @@ function commands(state, unit, act) {
 }
 
 function leaseField(state, unit, act) {
-  if (!state.status?.leases.some((one) => one.instruments.some((id) => id === unit.alias || id === unit.id))) return null;
-  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold it ", h("input", { type: "password", autocomplete: "off", size: 24, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
+  if (!leaseOf(state, unit.id)) return null;
+  return h("p", { key: "lease" }, h("label", null, "Lease id, if you hold it ", h("input", { type: "password", autocomplete: "off", size: 24, value: state.lease, on: { input: (event) => act.useLease(event.target.value.trim()) } })));
 }
 
 function parameters(command) {
@@ -93,7 +93,8 @@ function form(state, unit, command, act) {
       h("p", { class: "faint" }, `${schema.description ?? ""} ${bounds(schema)}`.trim()))),
     h("p", { class: "bar" }, h("button", { type: "submit", value: "run", class: command.is_dangerous ? "no" : "yes" }, command.is_query ? "Read" : "Send"),
       h("button", { type: "submit", value: "dry", class: "quiet" }, "What would be sent?")),
-    h("p", { role: "status", class: said?.bad ? "bad" : "" }, said?.text ?? ""));
+    h("p", { role: "status", class: said?.bad ? "bad" : "" }, said?.text ?? ""),
+    said?.picture ? h("img", { src: said.picture, alt: `What ${nameOf(state, unit.id)} has sent` }) : null);
 }
 
 function input(name, schema, isRequired) {
@@ -106,9 +107,12 @@ function input(name, schema, isRequired) {
 }
 
 // What came of a command, in a line.
-export function outcomeText(told, isDry) {
+export function outcomeText(told, isDry, returns) {
   if (isDry) return [`would send: ${told.would_send.join(" ⏎ ") || "nothing"}`, ...told.conflicts.map((one) => one.message), ...told.needs.map((one) => `needs ${one}`)].join(". ");
   const data = told.data;
-  if (data !== null && typeof data === "object" && !Array.isArray(data)) return "set" in data ? "done" : Object.entries(data).map(([name, one]) => `${name} ${text(one)}`).join(", ");
+  if (returns?.type === "image") return `${data.mime}, ${plural(data.length, "byte")}${data.uri ? `: ${data.uri}` : ""}`;
+  if (returns?.type === "waveform") return `${plural(data.y_length, "sample")} in ${data.y_unit}, ${text(data.x_increment, data.x_unit)} apart`;
+  const units = new Map((returns?.fields ?? []).map((one) => [one.name, one.unit]));
+  if (data !== null && typeof data === "object" && !Array.isArray(data)) return "set" in data ? "done" : Object.entries(data).map(([name, one]) => `${name} ${text(one, units.get(name))}`).join(", ");
   return data === null || data === undefined ? "done" : text(data, told.unit ?? "");
 }

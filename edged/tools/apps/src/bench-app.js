@@ -7,7 +7,7 @@ import { approvals, kept, nameOf, running, troubles, units } from "./bench.js";
 
 const AGAIN_MS = 2000;
 const $ = (id) => document.getElementById(id);
-const state = { facts: { mode: "read" }, key: "", now: Date.now(), status: null, instruments: [], values: new Map(), error: "" };
+const state = { facts: { mode: "app" }, key: "", now: Date.now(), status: null, instruments: [], values: new Map(), error: "" };
 let isOver = false, ahead = 0;
 const host = new Host({
   input() {}, theme: useTheme, end() { isOver = true; },
@@ -21,10 +21,14 @@ function take(told) {
   if (told.instruments) state.instruments = told.instruments;
   for (const one of state.status?.streams ?? []) {
     if (one.last && "value" in one.last) {
-      const value = { instrument_id: one.instrument_id, command: one.command_name, value: one.last.value, unit: one.last.unit ?? "", time_ms: one.last.timestamp_ms };
-      kept(state.values, [value]);
+      const { value, unit, timestamp_ms: time_ms } = one.last;
+      const about = { instrument_id: one.instrument_id, command: one.command_name, time_ms };
+      // The unit of several fields is that of one of them.
+      kept(state.values, value !== null && typeof value === "object"
+        ? Object.entries(value).map(([column, each]) => ({ ...about, column, value: each, unit: "" }))
+        : [{ ...about, value, unit: unit ?? "" }]);
       // Its clock may be behind the bench's; what is old must not look young.
-      ahead = Math.max(ahead, value.time_ms - Date.now());
+      ahead = Math.max(ahead, time_ms - Date.now());
     }
   }
 }

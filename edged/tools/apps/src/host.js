@@ -1,5 +1,7 @@
 // The host of the chat, spoken to by postMessage (MCP Apps, 2026-01-26). What link.js is to the page.
 
+import { withPicture } from "./format.js";
+
 const VERSION = "2026-01-26";
 const WITHIN_MS = 20000;
 
@@ -61,7 +63,7 @@ export class Host {
       const error = data.error ?? {};
       throw new CallError(error.message ?? result.content?.[0]?.text ?? "It failed.", error);
     }
-    return data;
+    return withPicture(data, result.content);
   }
 
   ask(method, params, within_ms = WITHIN_MS) {

@@ -2,15 +2,15 @@
 
 import { fill, h } from "./dom.js";
 import { Host, useTheme } from "./host.js";
-import { Plot, columnsOf } from "./plot.js";
-import { readOn } from "./reader.js";
+import { Plot, columnsOfTrace } from "./plot.js";
+import { drawnOf, readOn } from "./reader.js";
 import { Stop } from "./stop.js";
 import { date, plural } from "./format.js";
 
 const AGAIN_MS = 1000;
 const IDS = ["run_id", "sweep_id", "stream_id"];
 const $ = (id) => document.getElementById(id);
-const state = { id: "", runs: null, known: null, trace: null, error: "" };
+const state = { id: "", runs: null, known: null, drawn: null, trace: null, error: "" };
 const names = new Map();
 let isOver = false;
 const plot = new Plot();
@@ -29,13 +29,15 @@ function take(told) {
 }
 
 function choose(id) {
-  Object.assign(state, { id, known: null, error: "" });
+  Object.assign(state, { id, known: null, drawn: null, error: "" });
 }
 
 async function refresh() {
   if (!state.id || state.trace || state.known?.isWhole) return;
   try {
-    state.known = await readOn((tool, args) => host.call(tool, args), state.id, state.known);
+    const call = (tool, args) => host.call(tool, args);
+    state.known = await readOn(call, state.id, state.known);
+    state.drawn = await drawnOf(call, state.id, state.known, state.drawn);
     state.error = "";
   } catch (error) {
     state.error = error.message;
@@ -49,14 +51,13 @@ function show() {
   if (state.trace) return showTrace(state.trace);
   const run = state.known?.run;
   if (run) {
-    const { x, series } = columnsOf(run);
     $("name").textContent = state.id;
     fill($("view"), [
       h("p", { key: "said" }, `${run.kind}, ${run.state}${run.reason ? `: ${run.reason}` : ""}`),
       h("p", { key: "bar", class: "bar" }, run.state === "running" ? h("button", { type: "button", class: "no", on: { click: end } }, `Stop ${run.kind}`) : null),
       plot.element,
     ]);
-    plot.show(x, series, { title: state.id, live: !state.known.isWhole, every: state.known.every });
+    plot.take(state.drawn);
   } else if (state.runs) {
     fill($("view"), [h("h2", { key: "title" }, plural(state.runs.length, "recording")),
       h("ul", { key: "runs" }, state.runs.map((one) => h("li", { key: one.run_id },
@@ -65,11 +66,9 @@ function show() {
 }
 
 function showTrace(told) {
-  // Pairs of the least and the most of each part stand as far apart as the whole is long.
-  const step = ((told.y_length ?? told.y_values.length) * (told.x_increment ?? 1)) / told.y_values.length;
-  const x = { name: "time", unit: told.x_unit ?? "s", values: told.y_values.map((_, index) => index * step) };
+  const { x, series } = columnsOfTrace(told);
   fill($("view"), [plot.element]);
-  plot.show(x, [{ name: "trace", unit: told.y_unit ?? "", values: told.y_values }], { title: "waveform" });
+  plot.show(x, series, { title: "waveform" });
 }
 
 async function end() {
