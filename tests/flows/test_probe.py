@@ -279,6 +279,35 @@ def test_an_instrument_without_a_name_gets_a_draft_by_the_question_that_its_owne
     assert set("\n".join(unit.heard).split()) == {"VERSION"}
 
 
+@pytest.mark.parametrize("takes", [b"\n", b"\r"])
+def test_one_that_understands_idn_only_with_its_own_line_end_is_to_be_named(
+    place: Path, capsys: pytest.CaptureFixture[str], takes: bytes
+) -> None:
+    """An engine asks before it knows any profile."""
+
+    class Strict(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = b""
+            while byte := self.rfile.read(1):
+                line += byte
+                if byte == takes:
+                    if line.strip() == b"*IDN?":
+                        self.wfile.write(b"ACME,P1,42,1.0\r\n")
+                    line = b""
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Strict) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            address = f"TCPIP::127.0.0.1::{server.server_address[1]}::SOCKET"
+            assert main(["profile", "new", "--from", address]) == 0
+        finally:
+            server.shutdown()
+    told = f"INSTRUMENTS must name it: [{{address: {address}, profile: acme_p1}}]"
+    assert (told in capsys.readouterr().out) is (takes == b"\r")
+    draft = (place / "acme_p1.yaml").read_text()
+    assert ("INSTRUMENTS must name this profile" in draft) is (takes == b"\r")
+
+
 @pytest.mark.timeout(90)
 def test_a_serial_port_that_takes_not_every_frame_is_searched_to_its_end(
     place: Path, capsys: pytest.CaptureFixture[str]

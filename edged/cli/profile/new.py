@@ -112,7 +112,7 @@ def _tell(met: MetInstrument, key: str, path: Path, home: Path) -> None:
         print(f"Its errors: {met.error_query}")
     if met.acknowledge is not None:
         print(f"It acknowledges what is written: {met.acknowledge}")
-    if not met.is_name:
+    if met.must_be_named:
         print(f"INSTRUMENTS must name it: [{{address: {met.address}, profile: {key}}}]")
     print(f"Next: {_moved(path, home)}edged profile lint {key}")
 

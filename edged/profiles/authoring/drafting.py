@@ -45,6 +45,14 @@ _NO_KEYS: Final = frozenset({"and", "bench", "false", "not", "null", "or", "true
 """Words that mean something else, in YAML, in expressions or in tool names."""
 _FRAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 """Control characters and blanks."""
+_AS_A_PORT_OPENS: Final = {
+    ("baud_rate", 9600),
+    ("data_bits", 8),
+    ("parity", "none"),
+    ("stop_bits", 1),
+    ("flow", "none"),
+}
+"""What a serial port has where nobody says another."""
 _KEY_LENGTH: Final = 24
 """Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
 
@@ -82,6 +90,15 @@ class MetInstrument:
     def is_name(self) -> bool:
         """Whether it says who it is, as IEEE 488.2 has it."""
         return self.question == NAME_QUESTION
+
+    @property
+    def must_be_named(self) -> bool:
+        """Whether an engine that knows no profile of it would ask ``*IDN?`` in vain."""
+        needed = flow_of(self.connection).items() - _AS_A_PORT_OPENS
+        names = {name for name, _ in needed} - {"timeout_ms", "min_gap_ms"}
+        if self.connection.read_termination.endswith("\n"):
+            names.discard("read_termination")
+        return not self.is_name or bool(names)
 
     @property
     def name(self) -> str:
@@ -157,10 +174,16 @@ def draft_profile(met: MetInstrument, key: str) -> str:
     )
 
 
+_ONLY_NAMED: Final = (
+    "# It understands *IDN? only with the settings below: INSTRUMENTS must name this profile."
+)
+
+
 def _identity(met: MetInstrument, identity: Identity) -> list[str]:
     """How it is told from others: by its name, or by what its owner says that it answers."""
     if met.is_name:
         return [
+            *([_ONLY_NAMED] if met.must_be_named else []),
             "match:",
             "  # Searched in the whole answer, upper and lower case alike.",
             f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
