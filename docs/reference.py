@@ -198,6 +198,7 @@ def library() -> Iterator[str]:
     yield "manual, in about ten minutes. What you tested yourself (`edged profile test`) is listed"
     yield "by `edged profile docs --output DIR` and by list_profiles. If your instrument is"
     yield "missing, [import a driver](import.md) or [write a profile](add-your-instrument.md)."
+    yield "[Decision 31](decisions/0031-which-instruments.md) says how they were chosen."
     place = ROOT / "profiles"
     profiles = tuple(load_library([place]).profiles.values())
     # On the site its page is linked instead (docs/render.py).

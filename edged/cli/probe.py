@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.cli.profile.borrowing import at_running_engine, need_address
-from edged.cli.profile.new import connection_of, refuse_name_question
+from edged.cli.profile.new import check_question, connection_of
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
@@ -23,6 +23,7 @@ from edged.errors import ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import as_yaml
 from edged.profiles.authoring.probing import (
+    HANGS_UP,
     NAME_QUESTION,
     WIRE_KEYS,
     WireFindings,
@@ -114,7 +115,7 @@ def _probed(
             remedy="Take it out of INSTRUMENTS, or stop the engine, and probe again.",
         )
     need_address(options.address)
-    refuse_name_question(options.ask, options.address, loaded.config)
+    check_question(options.ask, options.address, loaded.config)
     transport = parse_address(options.address).transport
     given = connection_of(options.connection, options.address, loaded.config)
     question = options.ask or NAME_QUESTION
@@ -124,4 +125,10 @@ def _probed(
         talk = find_settings(question, given, is_serial=transport is Transport.SERIAL)
     library = loaded.config.visa_library
     with WireTalk(options.address, library=library, clock=clock, within_s=WITHIN_S) as wire:
-        return wire.hold(talk), wire.said
+        try:
+            return wire.hold(talk), wire.said
+        except Failed as silent:
+            if silent.code is ErrorCode.TIMEOUT and wire.losses:
+                sentence = f"{silent.message} {HANGS_UP}"
+                raise Failed(sentence, code=silent.code, remedy=silent.remedy) from silent
+            raise

@@ -46,6 +46,7 @@ class WireTalk:
     Attributes:
         is_late: a talk was cut short by that.
         said: how many lines went out.
+        losses: how often the other side ended the connection.
     """
 
     def __init__(self, address: str, *, library: str, clock: Clock, within_s: float) -> None:
@@ -55,7 +56,8 @@ class WireTalk:
         self._clock = clock
         self._deadline = clock.monotonic() + within_s
         self._link: Link | None = None
-        self._losses = 0
+        self.losses = 0
+        self._ended = 0.0
         self.is_late = False
         self.said = 0
 
@@ -111,8 +113,8 @@ class WireTalk:
                 self._reopen(link)
             return Heard()
         except LinkError as error:
-            self._losses += 1
-            if self._losses >= MOST_LOSSES:
+            self.losses += 1
+            if self.losses >= MOST_LOSSES:
                 raise self._gone(
                     f"{self._address} was lost: {error}.",
                     "The device closes the connection after a query that it does not know, "
@@ -165,12 +167,14 @@ class WireTalk:
             self._ended = self._clock.monotonic()
             # The end of a message is the end of its line.
             return data.removesuffix(end) + end
+        # Who sends by himself may never be quiet.
+        until_s = self._clock.monotonic() + 2 * say.within_s
         gathered = bytearray(link.read_exactly(1, say.within_s))
         while len(gathered) < MOST_BYTES and self._clock.monotonic() < self._deadline:
             self._ended = self._clock.monotonic()
             link.pause(QUIET_S)
             more = link.pending()
-            if not more:
+            if not more or (not say.line and self._clock.monotonic() > until_s):
                 break
             gathered += more
         return bytes(gathered)

@@ -28,7 +28,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, plain_value
+from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, plain_value
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
@@ -404,15 +404,22 @@ def abort_conversation(
         Failed: INSTRUMENT_ERROR, with ``answers`` in its data; or what the line raises when no
             answer comes. The lines have gone out all the same, and stand in ``sent``.
     """
-    sent = yield from write_lines(lines, connection, is_urgent=True)
     complaint: Failed | None = None
+    sent = tuple(lines)
+    try:
+        yield from write_lines(lines, connection, is_urgent=True)
+    except Failed as refused:
+        if refused.code is not ErrorCode.INSTRUMENT_ERROR:
+            raise
+        complaint = refused
     try:
         yield from _check(connection.errors, sent, has_asked=False)
-        note_taken()
+        if complaint is None:
+            note_taken()
     except Failed as failed:
         if failed.code is not ErrorCode.INSTRUMENT_ERROR:
             raise
-        complaint = failed
+        complaint = complaint or failed
     answers: dict[str, str] = {}
     for question in asks:
         answers[question] = yield from _ask(question, connection.timeout_ms / 1000)
@@ -525,7 +532,7 @@ def write_lines(
                 data=data,
                 may_repeat=found_in(line.strip(), pattern) is not None,
             )
-            yield from _acknowledge(pattern, line, answer)
+            yield from _acknowledge(pattern, line, answer, connection.errors)
         else:
             # What acknowledges the lines before is read when all are out.
             yield Send(line, data=data, keeps_unread=bool(pattern) and number > 0)
@@ -554,8 +561,14 @@ def _acknowledge_all(pattern: str, lines: Sequence[str]) -> Conversation[None]:
         yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told)
 
 
-def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:
-    """Raise where a line was answered by something else than what acknowledges it."""
+def _acknowledge(
+    pattern: str, line: str, answer: Answer, check: ErrorCheck | None = None
+) -> Conversation[None]:
+    """Raise where a line was answered by something else than what acknowledges it.
+
+    Args:
+        check: what it noted of the line besides is read, so that the next line is not blamed.
+    """
     text = answer.strip() if isinstance(answer, str) else None
     if text is not None and found_in(text, pattern) is not None:
         return
@@ -568,11 +581,15 @@ def _acknowledge(pattern: str, line: str, answer: Answer) -> Conversation[None]:
             data={"line": line, "expected": pattern},
             remedy="It may have taken effect all the same.",
         )
+    noted = () if check is None else (yield from drain_errors(check))
+    errors = list(folded([error.text for error in noted], has_more=False))
+    reports = f' It reports "{"; ".join(errors)}".' if errors else ""
+    told = clean_text(escaped(text))
     raise Failed(
-        f'"{line[:200]}" was answered by "{clean_text(text)}", which is not the expected answer '
-        f"({pattern}).",
+        f'"{line[:200]}" was answered by "{told}", which is not the expected '
+        f"answer ({pattern}).{reports}",
         code=ErrorCode.INSTRUMENT_ERROR,
-        data={"line": line, "answer": clean_text(text), "expected": pattern},
+        data={"line": line, "answer": told, "expected": pattern, "errors": errors},
         remedy=(
             "Either the instrument reports an error by it, or `acknowledge` in its profile "
             "is wrong."

@@ -80,10 +80,10 @@ _NOT_SCPI: Final = re.compile(r"\s*(HTTP/|SSH-|220[ -]|<\?xml|<html|\{|\[)", re.
 _REFUSAL: Final = re.compile(
     r"IDN|^\s*[1-5][0-9][0-9]\b|\b(?:err(?:or)?|nac?k)(?![a-z])"
     r"|\b(?:unknown|invalid|undefined|unrecogni[sz]ed|syntax|commands?|usage|login|password"
-    r"|username|denied|welcome|not found)\b|[?*]",
+    r"|username|denied|welcome|not found)\b|[?*\x15]",
     re.IGNORECASE,
 )
-"""What no instrument calls itself: the question come back, a code of a service, a complaint."""
+"""What no instrument calls itself: the question come back, a service's code, a complaint, NAK."""
 
 
 def has_name_form(idn: str) -> bool:

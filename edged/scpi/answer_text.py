@@ -149,7 +149,7 @@ def check_text(text: str) -> None:
         Failed: BAD_ANSWER, for a NUL inside it and for a byte that is no character.
     """
     if UNDECODABLE in text:
-        raise bad_answer("The instrument", text, "holds a byte that cannot be decoded")
+        raise bad_answer("The instrument", text, "holds a byte that cannot be decoded", UNREADABLE)
     if "\x00" in text.strip(_PADDING):
         raise bad_answer("The instrument", text, "holds a NUL")
 
@@ -270,6 +270,10 @@ def labelled(text: str, labels: Mapping[str, str]) -> str | None:
     return None
 
 
+UNREADABLE: Final = (
+    "Ask it once more; where it always answers so, set connection.encoding in its profile "
+    "(latin-1 takes every byte), or correct the line's speed and parity."
+)
 MISREAD: Final = (
     "Ask it once more; where it always answers so, correct how its profile reads that answer "
     "(returns), or the line's terminations."

@@ -29,6 +29,7 @@ class TalkingUnit:
         rest_ms: a line that comes sooner after another one is lost.
         took_ms: how long an answer takes.
         hangs_up_at: lines at which it ends the connection.
+        unasked: what it has sent by itself each time that it is listened to, oldest first.
         said: every line that was sent to it.
     """
 
@@ -40,6 +41,7 @@ class TalkingUnit:
     rest_ms: float = 0.0
     took_ms: float = 1.0
     hangs_up_at: frozenset[str] = frozenset()
+    unasked: tuple[bytes, ...] = ()
     said: list[str] = field(default_factory=list)
     tried: list[Connection] = field(default_factory=list)
     _begun: str = ""
@@ -59,7 +61,8 @@ class TalkingUnit:
         """What comes of one line."""
         self.tried.append(say.connection)
         if not say.line:
-            return Heard()
+            heard, self.unasked = self.unasked[:1], self.unasked[1:]
+            return Heard(data=b"".join(heard), came=bool(heard))
         self.said.append(say.line)
         wire = say.connection
         own = (wire.baud_rate, wire.data_bits, wire.parity, wire.stop_bits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import socket
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -278,6 +279,35 @@ def test_an_instrument_without_a_name_gets_a_draft_by_the_question_that_its_owne
     assert set("\n".join(unit.heard).split()) == {"VERSION"}
 
 
+@pytest.mark.parametrize("takes", [b"\n", b"\r"])
+def test_one_that_understands_idn_only_with_its_own_line_end_is_to_be_named(
+    place: Path, capsys: pytest.CaptureFixture[str], takes: bytes
+) -> None:
+    """An engine asks before it knows any profile."""
+
+    class Strict(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            line = b""
+            while byte := self.rfile.read(1):
+                line += byte
+                if byte == takes:
+                    if line.strip() == b"*IDN?":
+                        self.wfile.write(b"ACME,P1,42,1.0\r\n")
+                    line = b""
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Strict) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            address = f"TCPIP::127.0.0.1::{server.server_address[1]}::SOCKET"
+            assert main(["profile", "new", "--from", address]) == 0
+        finally:
+            server.shutdown()
+    told = f"INSTRUMENTS must name it: [{{address: {address}, profile: acme_p1}}]"
+    assert (told in capsys.readouterr().out) is (takes == b"\r")
+    draft = (place / "acme_p1.yaml").read_text()
+    assert ("INSTRUMENTS must name this profile" in draft) is (takes == b"\r")
+
+
 @pytest.mark.timeout(90)
 def test_a_serial_port_that_takes_not_every_frame_is_searched_to_its_end(
     place: Path, capsys: pytest.CaptureFixture[str]
@@ -328,6 +358,47 @@ def test_one_that_its_owner_wants_never_asked_is_asked_by_his_question_alone(
         assert main([*verb, unit.address, "--set", entry, "--ask", "VERSION"]) == 0
     assert set("\n".join(unit.heard).split()) == {"VERSION"}
     assert place.is_dir()
+
+
+@pytest.mark.parametrize(("verb", "status"), [(["probe"], 1), (["profile", "new", "--from"], 0)])
+def test_an_instrument_that_hangs_up_is_not_said_to_be_silent_alone(
+    place: Path, capsys: pytest.CaptureFixture[str], verb: list[str], status: int
+) -> None:
+    class Once(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Once) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            address = f"TCPIP::127.0.0.1::{server.server_address[1]}::SOCKET"
+            assert main([*verb, address]) == status
+        finally:
+            server.shutdown()
+    assert "ended the connection each time" in capsys.readouterr().err
+    assert place.is_dir()
+
+
+@promise("profile-new.harmless")
+@pytest.mark.parametrize("ask", ["VERSION\nSTART", "\x05", "\u00dc"])
+@pytest.mark.parametrize("verb", [["probe"], ["profile", "new", "--from"]])
+def test_a_question_is_one_line_that_a_profile_can_send(
+    place: Path, capsys: pytest.CaptureFixture[str], verb: list[str], ask: str
+) -> None:
+    assert main([*verb, "TCPIP::127.0.0.1::1::SOCKET", "--ask", ask]) == 1
+    assert "no profile can send it" in capsys.readouterr().err
+    assert place.is_dir()
+
+
+@pytest.mark.parametrize("key", ["../acme", "bench", "Acme", "a__b", ""])
+def test_a_key_that_no_profile_may_have_is_refused_before_anything_is_opened(
+    place: Path, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    address = "TCPIP::127.0.0.1::1::SOCKET"
+    assert main(["profile", "new", "--from", address, "--key", key]) == 1
+    told = capsys.readouterr().err
+    assert "profile_key" in told or "No profile may be called" in told
+    assert not list(place.parent.glob("*.yaml")) + list(place.glob("*.yaml"))
 
 
 def test_what_cannot_be_meant_is_told_before_anything_is_opened(

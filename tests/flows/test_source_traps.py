@@ -135,6 +135,7 @@ def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
         ("keithley_2400", 0.15, [False, False, True, True]),
         ("keithley_2450", 0.002, [False, False, False, True]),
         ("keithley_2231a_30_3", 0.15, [False, False, True, True]),
+        ("delta_sm500_cp_90", 0.15, [False, False, True, True]),
         ("keithley_2410", 0.002, [False, False, False, True]),
         ("keysight_b2901a", 0.0025, [False, False, False, True]),
         ("keysight_e36312a", 0.15, [False, False, True, True]),
@@ -142,12 +143,15 @@ def test_a_curve_of_a_source_meter_is_a_resistors_and_ends_at_zero_and_off(
         ("keysight_e3631a", 0.15, [False, False, True, True]),
         ("keysight_e3634a", 0.15, [False, False, True, True]),
         ("keysight_e3649a", 0.15, [False, False, True, True]),
+        ("keysight_n6700", 0.15, [False, False, True, True]),
+        ("keysight_n7951a", 0.15, [False, False, True, True]),
         ("rigol_dp832", 0.15, [False, False, True, True]),
         ("rs_hmp2030", 0.15, [False, False, True, True]),
         ("rs_hmp4040", 0.15, [False, False, True, True]),
         ("rs_nge103b", 0.15, [False, False, True, True]),
         ("siglent_spd1168x", 0.15, [False, False, True, True]),
         ("siglent_spd3303x", 0.15, [False, False, True, True]),
+        ("tdk_g10_100", 0.15, [False, False, True, True]),
         ("yokogawa_gs200", 0.0025, [False, False, False, True]),
     ],
 )
@@ -155,9 +159,11 @@ def test_a_curve_tells_at_which_points_its_current_was_limited(
     bench: MatrixBench, key: str, limit: float, limited: list[bool]
 ) -> None:
     channel: dict[str, int | float] = {}
-    if "channel" in SIMULATED[key].sequences["iv_curve"].parameters:
+    parameters = SIMULATED[key].sequences["iv_curve"].parameters
+    if "channel" in parameters:
         channel["channel"] = 1
-    arguments = {"start": 0, "stop": 3, "points": 4, "settle_ms": 100, "current_limit": limit}
+    start = max(0, parameters["start"].min or 0)
+    arguments = {"start": start, "stop": 3, "points": 4, "settle_ms": 100, "current_limit": limit}
     answer = bench.run_sequence(key, "iv_curve", {**channel, **arguments})
     assert not answer["is_error"], answer
     assert [row["limited"] for row in answer["result"]["result"]["rows"]] == limited

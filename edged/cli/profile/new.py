@@ -28,12 +28,21 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of
 from edged.profiles.authoring.meeting import HEADERS, meet
-from edged.profiles.authoring.probing import WIRE_KEYS, Heard, Say, Talk, flow_of, held
+from edged.profiles.authoring.probing import (
+    HANGS_UP,
+    WIRE_KEYS,
+    Heard,
+    Say,
+    Talk,
+    flow_of,
+    held,
+)
 from edged.profiles.format.connection import CONNECTION
-from edged.profiles.match import says_name
+from edged.profiles.format.profile import check_key
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 from edged.yaml.source import Bounds, parse_document
+from edged.yaml.tree import Mark
 
 __all__ = ["run"]
 
@@ -41,7 +50,7 @@ T = TypeVar("T")
 
 UNNAMED: Final = "unnamed_instrument"
 TERMINATIONS: Final = ("read_termination", "write_termination")
-WITHIN_S: Final = 13.0
+WITHIN_S: Final = 12.0
 """For all that is asked; the verb ends within 15 s."""
 BOUNDS: Final = Bounds(max_depth=4, max_nodes=100, has_aliases=False)
 LONGEST_CONNECTION: Final = 1_000
@@ -74,8 +83,10 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print what was learnt as JSON")
     options = parser.parse_args(arguments)
     loaded = load(options)
+    if options.key is not None:
+        check_key(Mark(path="--key", line=1, column=1), options.key)
     met = _meet(options, loaded)
-    key = options.key or (key_of(met.idn) if says_name(met.idn) else UNNAMED)
+    key = options.key or (key_of(met.name) if met.name else UNNAMED)
     text = draft_profile(met, key)
     path = options.output or f"{key}.yaml"
     if path == "-":
@@ -101,7 +112,7 @@ def _tell(met: MetInstrument, key: str, path: Path, home: Path) -> None:
         print(f"Its errors: {met.error_query}")
     if met.acknowledge is not None:
         print(f"It acknowledges what is written: {met.acknowledge}")
-    if not met.is_name:
+    if met.must_be_named:
         print(f"INSTRUMENTS must name it: [{{address: {met.address}, profile: {key}}}]")
     print(f"Next: {_moved(path, home)}edged profile lint {key}")
 
@@ -124,7 +135,7 @@ def _moved(path: Path, home: Path) -> str:
 def _meet(options: argparse.Namespace, loaded: LoadedConfig) -> MetInstrument:
     clock = SystemClock()
     known = at_running_engine(options.address, loaded)
-    refuse_name_question(options.ask, options.address, loaded.config)
+    check_question(options.ask, options.address, loaded.config)
     if known is not None:
         met = EngineTalk(known).hold(meet(Connection(), options.ask))
         met = dataclasses.replace(met, unknown=(*met.unknown, ENGINE_HAS_IT))
@@ -136,6 +147,8 @@ def _meet(options: argparse.Namespace, loaded: LoadedConfig) -> MetInstrument:
         )
         with talk:
             met = talk.hold(meet(connection, options.ask))
+        if talk.losses and not met.was_heard:
+            met = dataclasses.replace(met, unknown=(*met.unknown, HANGS_UP))
         if talk.is_late:
             met = dataclasses.replace(met, unknown=(*met.unknown, LATE))
     on = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).date().isoformat()
@@ -169,12 +182,17 @@ class EngineTalk:
         return Heard()
 
 
-def refuse_name_question(ask: str, address: str, config: Config) -> None:
-    """Hold to what the owner says of an instrument that must not be asked ``*IDN?``.
+def check_question(ask: str, address: str, config: Config) -> None:
+    """Refuse what no profile can ask, and what the owner wants never asked.
 
     Raises:
-        Invalid: no other question is given.
+        Invalid: it is not one line of plain text; or none is given, and ``*IDN?`` is never asked.
     """
+    if not (ask.isascii() and ask.isprintable()):
+        raise Invalid(
+            f"--ask {ask!r} is not a line of printable ASCII characters; no profile can send it.",
+            remedy="Give another question from the manual; the line end is found by itself.",
+        )
     if not ask and entry_for(address, config).get("never_ask_idn"):
         raise Invalid(
             f"INSTRUMENTS says that {address} is never asked *IDN?.",

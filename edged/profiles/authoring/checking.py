@@ -8,22 +8,27 @@ is sent, within which limits, for which choice what goes out, how the answer is 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from edged.profiles.abort import proofs_of
 from edged.profiles.authoring.verification import Trial
 from edged.profiles.model import (
+    AnswerField,
     BitsAnswer,
     Command,
     CompletionKind,
     Connection,
     FieldsAnswer,
+    ForStep,
     ImageAnswer,
     Parameter,
+    PollStep,
     Profile,
+    QueryStep,
     Returns,
     ScalarAnswer,
+    Step,
     WaveformAnswer,
 )
 
@@ -66,14 +71,29 @@ def checking_section(profile: Profile) -> str:
 
 def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     connection = profile.connection
-    yield "recognized by", f"`{profile.match.idn}`"
-    yield "real answers", "; ".join(f"`{one}`" for one in profile.match.examples) or "**none**"
+    named = connection.identify
+    if named is not None:
+        serial = f", its serial number by `{named.serial}`" if named.serial else ""
+        yield "recognized by", f"`{named.ask}`, answered by `{named.expect}`{serial}"
+    elif profile.match.idn:
+        yield "recognized by", f"`{profile.match.idn}`"
+        yield "real answers", _quoted(profile.match.examples) or "**none**"
+    else:
+        yield "recognized by", "**nothing**: INSTRUMENTS names it"
+    if connection.probe is not None:
+        yield "proved by", f"`{connection.probe.query}`, answered by `{connection.probe.expect}`"
     yield "talked to", _talked_to(connection)
+    if connection.acknowledge:
+        yield "acknowledges with", f"`{connection.acknowledge}`"
     errors = connection.errors
-    yield "errors", f"`{errors.query}` ({errors.kind.value})" if errors.query else "not asked"
+    detail = f", then `{errors.detail}`" if errors.detail else ""
+    yield (
+        "errors",
+        f"`{errors.query}` ({errors.kind.value}){detail}" if errors.query else "not asked",
+    )
     heartbeat = "on" if connection.heartbeat else "off"
     yield "asked while idle", f"{heartbeat}. {connection.heartbeat_source}".strip()
-    yield "switched off by", "; ".join(f"`{line}`" for line in profile.abort_lines) or "**nothing**"
+    yield "switched off by", _quoted(profile.abort_lines) or "**nothing**"
     proofs = proofs_of(profile, profile.abort)
     if profile.abort:
         told = "; ".join(f"`{p.query}` → `{p.expect or p.wanted}`" for p in proofs)
@@ -83,8 +103,40 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     watchdog = profile.watchdog
     if watchdog is not None:
         low, high = watchdog.range_s
-        lines = "; ".join(f"`{line}`" for line in (*watchdog.delay, *watchdog.enable))
-        yield "timer inside", f"{lines}, {low:g} to {high:g} s, seen by `{watchdog.tripped.ask}`"
+        lines = _quoted((*watchdog.delay, *watchdog.enable))
+        yield "timer inside", f"{lines}, {low:g} to {high:g} s"
+        tripped = watchdog.tripped
+        sign = f"bit {tripped.bit}" if tripped.bit is not None else f"`{tripped.expect}`"
+        yield "it has switched off if", f"`{tripped.ask}` has {sign}"
+        yield "it is stopped by", _quoted(watchdog.disable)
+        yield "it is fed by", _quoted(watchdog.feeds) or "whatever is sent"
+        if watchdog.clear:
+            yield "a person clears it by", _quoted(watchdog.clear)
+    if profile.acquisition is not None:
+        shown = profile.acquisition
+        yield "runs if", f"`{shown.ask}` answers `{shown.running}`, and not if `{shown.stopped}`"
+    if profile.settings:
+        yield "read for recordings", _quoted(one.get for one in profile.settings.values())
+    for sequence in profile.sequences.values():
+        asked = _quoted(_asked_by((*sequence.steps, *sequence.finally_steps)))
+        if asked:
+            yield f"`{sequence.name}` asks", asked
+
+
+def _quoted(lines: Iterable[str]) -> str:
+    return "; ".join(f"`{line}`" for line in dict.fromkeys(lines))
+
+
+def _asked_by(steps: Iterable[Step]) -> Iterator[str]:
+    """The lines that no command has."""
+    for step in steps:
+        match step:
+            case PollStep(poll=line, is_command=False) | QueryStep(query=line):
+                yield line
+            case ForStep(steps=inner):
+                yield from _asked_by(inner)
+            case _:
+                pass
 
 
 def _talked_to(connection: Connection) -> str:
@@ -95,8 +147,22 @@ def _talked_to(connection: Connection) -> str:
     ]
     if connection.baud_rate is not None:
         said.append(f"{connection.baud_rate} baud")
-    if connection.on_connect:
-        said.append("told at first: " + "; ".join(f"`{line}`" for line in connection.on_connect))
+    frame = (
+        ("data bits", connection.data_bits),
+        ("parity", connection.parity),
+        ("stop bits", connection.stop_bits),
+        ("flow", connection.flow),
+    )
+    said += [f"{what} {value}" for what, value in frame if value is not None]
+    if connection.encoding != "ascii":
+        said.append(connection.encoding)
+    for what, lines in (
+        ("told at first", connection.on_connect),
+        ("told at first by a serial line", connection.on_connect_serial),
+        ("told at last", connection.on_release),
+    ):
+        if lines:
+            said.append(f"{what}: {_quoted(lines)}")
     return ", ".join(said)
 
 
@@ -121,6 +187,8 @@ def _sent(command: Command) -> Iterator[str]:
     if isinstance(command.returns, WaveformAnswer):
         yield from (*command.returns.setup, *command.returns.preamble_queries)
     yield from command.scpi
+    if isinstance(command.returns, WaveformAnswer | ImageAnswer):
+        yield command.returns.data
 
 
 def _argument(parameter: Parameter) -> str:
@@ -159,19 +227,30 @@ def _some(told: Sequence[str]) -> str:
 def _answer(returns: Returns | None) -> str:
     match returns:
         case ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
-            pairs = ", ".join(f"`{wire}` → {label}" for wire, label in labels.items())
-            said = pairs or f"{type_.value} {unit}".strip()
+            said = _labels(labels) or f"{type_.value} {unit}".strip()
             return f"{said}, scaled by `{scale}`" if scale else said
         case FieldsAnswer(fields=fields):
-            return ", ".join(f"{one.name} {one.unit}".strip() for one in fields)
+            return "<br>".join(_field(one) for one in fields)
         case BitsAnswer(fields=bits):
-            return ", ".join(f"{one.name} {one.mask:#x}" for one in bits)
+            return "<br>".join(
+                f"{one.name} {one.mask:#x} {_labels(one.map)}".strip() for one in bits
+            )
         case WaveformAnswer(dtype=dtype, y_unit=unit, x_unit=over):
             return f"{dtype} in {unit or 'numbers'} over {over}"
         case ImageAnswer(mime=mime):
             return mime
         case None:
             return ""
+
+
+def _field(one: AnswerField) -> str:
+    found = one.pattern or one.key
+    where = f" at `{found}`" if found else ""
+    return f"{one.name}{where} {_labels(one.map) or one.unit}".strip()
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"`{wire}` → {label}" for wire, label in labels.items())
 
 
 def _besides(command: Command) -> Iterator[str]:
@@ -181,9 +260,19 @@ def _besides(command: Command) -> Iterator[str]:
     if command.verify is not None:
         yield f"then `{command.verify.query}` within {command.verify.tolerance:g}"
     if command.complete is not None and command.complete.kind is not CompletionKind.NONE:
-        yield f"done by {command.complete.query or '*OPC?'}"
+        until = f" until `{command.complete.until}`" if command.complete.until else ""
+        yield f"done by `{command.complete.query or '*OPC?'}`{until}"
+    if command.sweep is not None:
+        aborts = _quoted(step.send for step in command.sweep.abort)
+        yield f"swept from `{command.sweep.setpoint}`" + (f", ended by {aborts}" if aborts else "")
     if command.errors is not None and command.errors.query:
         yield f"errors: `{command.errors.query}`"
+    if command.acknowledge is not None:
+        yield (
+            f"acknowledged by `{command.acknowledge}`"
+            if command.acknowledge
+            else ("not acknowledged")
+        )
     yield from (f"must hold: `{check}`" for check in command.checks)
 
 

@@ -24,6 +24,7 @@ from edged.profiles.authoring.probing import NAME_QUESTION, flow_of
 from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
 from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import effective_bound, optional_names
+from edged.scpi.answer_text import escaped
 
 __all__ = [
     "MetInstrument",
@@ -42,6 +43,16 @@ _HEADER: Final = re.compile(
 )
 _NO_KEYS: Final = frozenset({"and", "bench", "false", "not", "null", "or", "true"})
 """Words that mean something else, in YAML, in expressions or in tool names."""
+_FRAMES: Final = "".join(map(chr, (*range(0x21), 0x7F)))
+"""Control characters and blanks."""
+_AS_A_PORT_OPENS: Final = {
+    ("baud_rate", 9600),
+    ("data_bits", 8),
+    ("parity", "none"),
+    ("stop_bits", 1),
+    ("flow", "none"),
+}
+"""What a serial port has where nobody says another."""
 _KEY_LENGTH: Final = 24
 """Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
 
@@ -80,6 +91,21 @@ class MetInstrument:
         """Whether it says who it is, as IEEE 488.2 has it."""
         return self.question == NAME_QUESTION
 
+    @property
+    def must_be_named(self) -> bool:
+        """Whether an engine that knows no profile of it would ask ``*IDN?`` in vain."""
+        needed = flow_of(self.connection).items() - _AS_A_PORT_OPENS
+        names = {name for name, _ in needed} - {"timeout_ms", "min_gap_ms"}
+        if self.connection.read_termination.endswith("\n"):
+            names.discard("read_termination")
+        return not self.is_name or bool(names)
+
+    @property
+    def name(self) -> str:
+        """Its answer without what frames it (STX, ETX), where that can name a model."""
+        text = self.idn.strip(_FRAMES)
+        return text if says_name(text) else ""
+
 
 def read_headers(answer: str) -> tuple[str, ...]:
     """``SYSTem:HELP:HEADers?``: one header a line, ``?`` only where it is a query alone.
@@ -116,7 +142,7 @@ def draft_profile(met: MetInstrument, key: str) -> str:
         met: what the instrument told.
         key: its profile_key.
     """
-    identity = parse_idn(met.idn) if says_name(met.idn) else Identity()
+    identity = parse_idn(met.name) if met.name else Identity()
     return "\n".join(
         [
             "# yaml-language-server: $schema=profile.schema.json",
@@ -148,10 +174,16 @@ def draft_profile(met: MetInstrument, key: str) -> str:
     )
 
 
+_ONLY_NAMED: Final = (
+    "# It understands *IDN? only with the settings below: INSTRUMENTS must name this profile."
+)
+
+
 def _identity(met: MetInstrument, identity: Identity) -> list[str]:
     """How it is told from others: by its name, or by what its owner says that it answers."""
     if met.is_name:
         return [
+            *([_ONLY_NAMED] if met.must_be_named else []),
             "match:",
             "  # Searched in the whole answer, upper and lower case alike.",
             f"  idn: {_quoted(_pattern(identity.manufacturer, identity.model, met.idn))}",
@@ -161,17 +193,18 @@ def _identity(met: MetInstrument, identity: Identity) -> list[str]:
         "# It does not say its name to *IDN?: used only where INSTRUMENTS names this profile.",
         "never_ask_idn: true",
         "# What shows that it is there, and this one.",
-        f"identify: {{ask: {_quoted(met.question)}, expect: {_quoted(_likeness(met.idn))}}}"
+        f"identify: {{ask: {_quoted(met.question)}, expect: {_quoted(_likeness(met))}}}"
         if met.question
         else "# identify: {ask: 'a question that it answers', expect: '^the answer'}",
     ]
 
 
-def _likeness(answer: str) -> str:
+def _likeness(met: MetInstrument) -> str:
     """A pattern for an answer: a name as it came, but for its numbers; anything for a reading."""
-    if not says_name(answer):
+    if not met.name:
         return "."
-    return "^" + re.sub(r"[0-9]+", "[0-9]+", literal(clean_idn(answer)[:60].strip()))
+    start = "^" if met.idn.startswith(met.name) else ""
+    return start + re.sub(r"[0-9]+", "[0-9]+", literal(met.name[:60].strip()))
 
 
 def _first_command(met: MetInstrument) -> list[str]:
@@ -215,7 +248,7 @@ def _connection(met: MetInstrument) -> list[str]:
     errors = f"  errors: {{query: {query}, kind: queue}}"
     acknowledge = f"  acknowledge: {_quoted(met.acknowledge or '^OK$')}"
     wire = {"timeout_ms": met.connection.timeout_ms, **flow_of(met.connection)}
-    if not met.idn.isascii():
+    if not f"{met.idn}{met.acknowledge}".isascii():
         wire["encoding"] = "latin-1"
     return [
         "connection:",
@@ -244,8 +277,8 @@ def _pattern(manufacturer: str, model: str, idn: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A pattern that fits this text alone."""
-    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text)
+    """A pattern that fits this text alone, and that a YAML file can hold."""
+    return escaped(re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", text))
 
 
 def _commands(headers: Sequence[str]) -> Iterator[str]:

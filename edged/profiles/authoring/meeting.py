@@ -20,6 +20,7 @@ from edged.profiles.authoring.probing import (
     Say,
     Talk,
     find_terminations,
+    find_unasked,
 )
 from edged.profiles.match import is_refusal, says_name
 from edged.profiles.model import Connection
@@ -37,9 +38,10 @@ ERROR_QUERIES: Final = ("SYST:ERR?", "ERR?")
 MOST_ERRORS: Final = 32
 """Asked for at most; queues are shorter."""
 HEADERS: Final = "SYST:HELP:HEAD?"
-BANNER_WITHIN_S: Final = 0.3
 WITHIN_S: Final = 1.0
 ACKNOWLEDGED_WITHIN_S: Final = 0.5
+LONGEST_ACKNOWLEDGEMENT: Final = 60
+"""Characters; of a longer one the beginning tells enough."""
 
 
 def meet(connection: Connection, question: str = "") -> Talk[MetInstrument]:
@@ -79,9 +81,9 @@ _SILENT: Final = (
 
 def _name(connection: Connection, question: str) -> Talk[MetInstrument]:
     """Line ends and name; of several questions the first that is answered by a name."""
-    yield Say("", connection=connection, within_s=BANNER_WITHIN_S)
+    unasked = yield from find_unasked(connection)
     questions = (question,) if question else (NAME_QUESTION, *OTHER_NAME_QUESTIONS)
-    met = MetInstrument(connection=connection, question="")
+    met = MetInstrument(connection=connection, question="", unknown=unasked)
     refused = ""
     for asked in questions:
         if not met.was_heard:
@@ -130,7 +132,11 @@ def _acknowledgement(met: MetInstrument) -> Talk[MetInstrument]:
         return _unknown(met, f'"{shown}" is how it answers {CLEAR}, and what it does not know')
     if len(first) > 1 or first[0] == CLEAR:
         return _unknown(met, f"it answers {CLEAR} by {len(first)} lines, or by an echo")
-    return replace(met, acknowledge=f"^{literal(first[0])}$")
+    # Blanks around an answer are dropped before it is compared.
+    text = first[0].strip()
+    is_long = len(text) > LONGEST_ACKNOWLEDGEMENT
+    end = "" if is_long else "$"
+    return replace(met, acknowledge=f"^{literal(text[:LONGEST_ACKNOWLEDGEMENT])}{end}")
 
 
 def _unknown(met: MetInstrument, why: str) -> MetInstrument:

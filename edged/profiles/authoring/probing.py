@@ -16,6 +16,7 @@ from edged.errors import ErrorCode, Failed
 from edged.profiles.model import Connection
 
 __all__ = [
+    "HANGS_UP",
     "NAME_QUESTION",
     "WIRE_KEYS",
     "Heard",
@@ -26,6 +27,7 @@ __all__ = [
     "find_pauses",
     "find_settings",
     "find_terminations",
+    "find_unasked",
     "flow_of",
     "held",
     "is_text",
@@ -54,6 +56,8 @@ FRAMES: Final = (
 )
 """Data bits, parity, stop bits."""
 PAUSES_MS: Final = (0, 10, 25, 50, 100, 200, 400)
+UNASKED_WITHIN_S: Final = (0.3, 1.0, 1.0)
+"""Of three silences that are waited for one comes, unless it goes on sending by itself."""
 QUICK_QUESTIONS: Final = 4
 """In a row, at each pause; an instrument that needs none answers all."""
 USUAL_TIMEOUT_MS: Final = 2_000
@@ -171,9 +175,11 @@ def find_settings(question: str, given: Connection, *, is_serial: bool) -> Talk[
     """
     if is_serial:
         given = yield from _find_speed(question, given)
+    unasked = yield from find_unasked(given)
     found = yield from find_terminations(question, given)
     if found is None:
         raise _silence(question)
+    found = replace(found, doubts=(*unasked, *found.doubts))
     return (yield from find_pauses(question, found))
 
 
@@ -229,6 +235,15 @@ def _speeds(given: Connection) -> Iterator[tuple[Connection, bool]]:
             yield tried, leads
 
 
+def find_unasked(given: Connection) -> Talk[tuple[str, ...]]:
+    """What is wrong with what it sends by itself; a greeting comes once, and is heard out."""
+    for within_s in UNASKED_WITHIN_S:
+        heard = yield Say("", connection=given, within_s=within_s)
+        if not heard.came:
+            return ()
+    return (UNASKED,)
+
+
 def find_terminations(
     question: str, given: Connection, *, first_within_s: float = FIRST_WITHIN_S
 ) -> Talk[WireFindings | None]:
@@ -241,16 +256,26 @@ def find_terminations(
         heard = yield Say(question, connection=tried, within_s=within_s, leads=number > 0)
         if not heard.came:
             continue
-        ending, doubt = _ending_of(heard.data)
+        ending, doubt = _ending_of(heard.data, given.read_termination)
         echoes = any(line.strip() == question for line in heard.lines())
+        patience_ms = _patient(heard.after_ms, tried.timeout_ms)
         return WireFindings(
-            connection=replace(tried, read_termination=ending),
-            answer=heard.answer_to(question),
+            connection=replace(tried, read_termination=ending, timeout_ms=patience_ms),
+            answer=heard.answer_to(question).removesuffix(ending),
             after_ms=heard.after_ms,
             doubts=tuple(filter(None, (doubt, ECHO if echoes else ""))),
         )
     return None
 
+
+UNASKED: Final = (
+    "It sends without being asked, so that an answer cannot be told from that: switch it off "
+    "(continuous output, talk-only mode), and do this again."
+)
+HANGS_UP: Final = (
+    "It ended the connection each time, which may be its answer to a line that it does not know; "
+    "one that ends it after every answer, too, cannot be used by edged."
+)
 
 ECHO: Final = (
     "It echoes what it receives: switch its echo off, because an echo cannot be told from an "
@@ -258,10 +283,10 @@ ECHO: Final = (
 )
 
 
-def _ending_of(data: bytes) -> tuple[str, str]:
-    """What ends an answer, and what is wrong with it."""
-    for ending in ("\r\n", "\n\r", "\n", "\r"):
-        if data.endswith(ending.encode()):
+def _ending_of(data: bytes, given: str) -> tuple[str, str]:
+    """What ends an answer, and what is wrong with it; ``given`` is its owner's word for it."""
+    for ending in ("\r\n", "\n\r", "\n", "\r", given):
+        if ending and data.endswith(ending.encode()):
             return ending, ""
     return "\n", (
         "No line end came behind the answer: edged cannot know where one ends. Look in the manual "

@@ -66,7 +66,7 @@ from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import may_put_out
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["ACQUISITION", "PROFILE", "SETTING", "read_profile"]
+__all__ = ["ACQUISITION", "PROFILE", "SETTING", "check_key", "read_profile"]
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
@@ -75,11 +75,19 @@ SOURCING: Final = frozenset({"smu", "source_meter", "calibrator", "lcr_meter", "
 
 
 def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
-    name = text_of(node, fields.name_of(key), most=200)
-    check_name(node.mark, name, "The profile_key")
+    return check_key(node.mark, text_of(node, fields.name_of(key), most=200))
+
+
+def check_key(mark: Mark, name: str) -> str:
+    """What a profile may be called.
+
+    Raises:
+        Invalid: it may not be called so.
+    """
+    check_name(mark, name, "The profile_key")
     if name == _RESERVED_KEY:
         message = f'No profile may be called "{name}": edged has tools of its own.'
-        raise complaint(node.mark, message)
+        raise complaint(mark, message)
     return name
 
 

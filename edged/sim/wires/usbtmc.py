@@ -104,10 +104,10 @@ class KernelBus:
         if not (self._place / "attach").exists():
             return (
                 "This kernel has no vhci_hcd (usbip, of Linux alone), by which a simulated USB "
-                "device is plugged in: load it with `modprobe vhci-hcd` as root, if it was built"
+                "device is plugged in: load it with `modprobe vhci-hcd` as root, if it was built."
             )
         if not os.access(self._place / "attach", os.W_OK):
-            return "Only root may plug in a simulated USB device (usbip's vhci_hcd)"
+            return "Only root may plug in a simulated USB device (usbip's vhci_hcd)."
         return ""
 
     def plug(self, connection: socket.socket) -> int:

@@ -26,6 +26,7 @@ from edged.profiles.format.connection_facts import connection_facts, connection_
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection, ErrorCheck, Identify, Match, Probe, Profile
 from edged.runs.units import unit_of_identity, unit_of_instrument
+from edged.scpi.answer_text import ErrorKind
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
@@ -46,6 +47,11 @@ OLD: Profile = replace(
     ),
 )
 
+WITH_QUEUE = replace(
+    OLD,
+    connection=replace(OLD.connection, errors=ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")),
+)
+
 
 def answers(wire: LoopbackInstrument, serial: str = "12") -> None:
     wire.special |= {
@@ -55,6 +61,7 @@ def answers(wire: LoopbackInstrument, serial: str = "12") -> None:
         "OUT 2": lambda: b"\n",
         "OFF": lambda: b"\n",
         "BAD": lambda: b"?BAD\n",
+        "ERR?": lambda: b"0,None\n",
     }
 
 
@@ -124,6 +131,24 @@ async def test_what_is_answered_by_a_complaint_is_the_instruments_error(bench: B
     assert await bench.ask("IN") == "21.5"
 
 
+@pytest.mark.parametrize("bench", [WITH_QUEUE], indirect=True)
+async def test_a_complaint_and_what_the_queue_says_of_it_belong_to_the_same_line(
+    bench: Bench,
+) -> None:
+    queue: list[str] = []
+
+    def refuse() -> bytes:
+        queue.append("-113,Undefined header")
+        return b"?BAD\n"
+
+    bench.wire.special["BAD"] = refuse
+    bench.wire.special["ERR?"] = lambda: f"{queue.pop() if queue else '0,None'}\n".encode()
+    with pytest.raises(Failed, match=r"\?BAD.*-113") as failed:
+        await bench.write("BAD")
+    assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
+    await bench.write("OUT 1")  # which is not blamed for it
+
+
 async def test_a_write_that_is_not_acknowledged_has_failed(bench: Bench) -> None:
     del bench.wire.special["OUT 2"]
     with pytest.raises(Failed) as failed:
@@ -145,6 +170,21 @@ async def test_aborts_and_last_words_are_acknowledged_too(bench: Bench) -> None:
     with pytest.raises(Failed, match=r"\?BAD"):
         await bench.tell(lambda: lines_conversation(("BAD", "OFF"), connection))
     assert bench.wire.received[-1] == "OFF", "all of it has gone out before anything is judged"
+
+
+async def test_an_abort_that_is_refused_is_proved_by_its_questions_all_the_same(
+    bench: Bench,
+) -> None:
+    connection = bench.instrument.connection
+    with pytest.raises(Failed) as failed:
+        await bench.instrument.converse(
+            lambda: abort_conversation(("BAD", "OFF"), connection, ("IN",)),
+            timeout_s=3,
+            name="abort",
+        )
+    assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
+    assert failed.value.data["answers"] == {"IN": "21.5"}
+    assert failed.value.sent == ("BAD", "OFF", "IN")
 
 
 async def test_the_answer_to_a_question_that_a_stop_cut_off_does_not_speak_for_the_stop(

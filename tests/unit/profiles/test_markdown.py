@@ -1,10 +1,23 @@
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import pytest
 
+from edged.profiles.authoring.checking import checking_section
 from edged.profiles.authoring.markdown import profile_markdown
+from edged.profiles.model import (
+    ForStep,
+    ImageAnswer,
+    PollStep,
+    Profile,
+    QueryStep,
+    Step,
+    WaveformAnswer,
+)
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.shipped import shipped_library
+from tests.promises import promise
 
 LIBRARY = shipped_library()
 
@@ -20,6 +33,66 @@ def test_a_page_names_every_command_sequence_and_argument_in_few_kilobytes(key: 
     assert len(page) < 24_000
     assert page.count("\n# ") == 0
     assert page.endswith("\n")
+
+
+def lines_of(profile: Profile) -> Iterator[str]:
+    """Every line that a profile makes the daemon send, as it is written there."""
+    connection = profile.connection
+    yield from (*connection.on_connect, *(connection.on_connect_serial or ()))
+    yield from (*connection.on_release, *profile.abort_lines)
+    yield from filter(None, (connection.errors.query, connection.errors.detail))
+    yield from (part.query for part in (connection.probe,) if part is not None)
+    yield from (part.ask for part in (connection.identify, profile.acquisition) if part is not None)
+    yield from (setting.get for setting in profile.settings.values())
+    timer = profile.watchdog
+    if timer is not None:
+        yield from (*timer.delay, *timer.enable, *timer.disable, *timer.clear, *timer.feeds)
+        yield timer.tripped.ask
+    for command in profile.commands.values():
+        yield from command.scpi
+        match command.returns:
+            case WaveformAnswer(setup=setup, preamble_queries=preamble, data=data):
+                yield from (*setup, *preamble, data)
+            case ImageAnswer(data=data):
+                yield data
+        yield from (
+            part.query
+            for part in (command.precondition, command.verify, command.complete, command.errors)
+            if part is not None and part.query
+        )
+        if command.sweep is not None:
+            yield from (command.sweep.setpoint, *(step.send for step in command.sweep.abort))
+    for sequence in profile.sequences.values():
+        yield from asked_by(sequence.steps)
+        yield from asked_by(sequence.finally_steps)
+
+
+def asked_by(steps: Iterable[Step]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case QueryStep(query=line) | PollStep(poll=line, is_command=False):
+                yield line
+            case ForStep(steps=inner):
+                yield from asked_by(inner)
+
+
+@promise("profile.page")
+@pytest.mark.parametrize("key", sorted(LIBRARY.profiles))
+def test_every_line_that_is_sent_stands_where_it_is_held_against_the_manual(key: str) -> None:
+    profile = LIBRARY.profiles[key]
+    page = checking_section(profile)
+    told = page.replace("\\|", "|")
+    assert [line for line in lines_of(profile) if f"`{line}`" not in told] == []
+
+
+@promise("profile.page")
+def test_who_has_no_name_is_told_by_its_own_question_and_its_acknowledgements() -> None:
+    page = checking_section(LIBRARY.profiles["lauda_integral"])
+    assert "| ☐ | recognized by | `TYPE`, answered by" in page
+    assert "| ☐ | acknowledges with | `^OK" in page
+    assert "real answers" not in page
+    meter = checking_section(LIBRARY.profiles["oxford_itc503"])
+    assert "`0` → none, `1` → heater" in meter, "what a digit of its status means"
 
 
 def test_limits_units_choices_and_danger_are_said() -> None:

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edged.profiles.authoring.drafting import draft_profile, key_of
 from edged.profiles.authoring.meeting import UNKNOWN_COMMAND, meet
+from edged.profiles.loading import parse_profile
 from edged.profiles.model import Connection
 from tests.bench.talking_unit import Answer, TalkingUnit
 from tests.promises import promise
@@ -90,7 +92,45 @@ def test_what_answers_cls_twice_alike_and_the_unknown_otherwise_is_an_acknowledg
 
 
 @promise("profile-new.acknowledge")
-@pytest.mark.parametrize("refusal", ["NACK", "ERROR", "Error 5", "ERR", "NAK", "unknown command"])
+@pytest.mark.parametrize(
+    ("answer", "pattern"),
+    [("\x06", r"^\x06$"), (" OK ", "^OK$"), ("#" * 100, "^" + "#" * 60)],
+)
+def test_an_acknowledgement_is_drafted_as_it_is_compared_later(answer: str, pattern: str) -> None:
+    met = unit_with({"*CLS": answer}, "\x15").hold(meet(Connection()))
+    assert met.acknowledge == pattern
+    drafted = parse_profile(draft_profile(met, "acme"))
+    assert drafted.connection.acknowledge == pattern
+
+
+@pytest.mark.parametrize("times", [1, 2, 10])
+def test_what_it_sends_by_itself_is_told_unless_it_is_a_greeting(times: int) -> None:
+    unit = TalkingUnit({"*IDN?": NAME}, unasked=(b"+12.3 g\r\n",) * times)
+    met = unit.hold(meet(Connection()))
+    assert ("without being asked" in " ".join(met.unknown)) is (times > 2)
+
+
+@pytest.mark.parametrize("took_ms", [5.0, 1800.0])
+def test_a_slow_instrument_is_given_more_time(took_ms: float) -> None:
+    unit = unit_with({})
+    unit.took_ms = took_ms
+    met = unit.hold(meet(Connection()))
+    assert met.connection.timeout_ms == (2000 if took_ms < 500 else 7500)
+
+
+def test_what_frames_an_answer_is_no_part_of_its_name() -> None:
+    unit = TalkingUnit({"VER": "\x02THERMO 3 SN 12\x03"})
+    met = unit.hold(meet(Connection(), "VER"))
+    drafted = parse_profile(draft_profile(met, key_of(met.name)))
+    assert drafted.model == "3"
+    assert drafted.connection.identify is not None
+    assert drafted.connection.identify.expect == "THERMO [0-9]+ SN [0-9]+"
+
+
+@promise("profile-new.acknowledge")
+@pytest.mark.parametrize(
+    "refusal", ["NACK", "\x15", "ERROR", "Error 5", "ERR", "NAK", "unknown command"]
+)
 @pytest.mark.parametrize("unknown", [None, "NACK", "ERROR"])
 def test_a_refusal_is_no_acknowledgement(refusal: str, unknown: str | None) -> None:
     met = unit_with({"*CLS": refusal}, unknown).hold(meet(Connection()))

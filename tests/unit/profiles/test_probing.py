@@ -65,6 +65,23 @@ def test_what_answers_reliably_at_no_pause_is_told_as_a_doubt() -> None:
     assert "does not answer *IDN? reliably" in found.doubts[0]
 
 
+def test_a_line_end_that_its_owner_gives_is_held_to() -> None:
+    """Some have neither CR nor LF."""
+    given = Connection(read_termination=";", write_termination=";")
+    unit = TalkingUnit({"ID": "ID020"}, takes=";", ends=";")
+    found = unit.hold(find_settings("ID", given, is_serial=False))
+    assert not found.doubts
+    assert found.answer == "ID020"
+    wire = found.connection
+    assert (wire.read_termination, wire.write_termination) == (";", ";")
+
+
+def test_what_sends_by_itself_is_told_as_a_doubt() -> None:
+    unit = TalkingUnit({"*IDN?": NAME}, unasked=(b"+12.3 g\r\n",) * 10)
+    found = unit.hold(find_settings("*IDN?", Connection(), is_serial=False))
+    assert "without being asked" in found.doubts[0]
+
+
 def test_an_answer_without_a_line_end_is_told_as_a_doubt() -> None:
     unit = TalkingUnit({"*IDN?": NAME}, ends="")
     found = unit.hold(find_settings("*IDN?", Connection(), is_serial=False))

@@ -4,6 +4,7 @@ import pytest
 
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.match import find_profile
+from edged.profiles.model import CommandStep, ImageAnswer, WaveformAnswer
 from edged.profiles.raw import asks
 from edged.sim.models import model_names
 from tests.bench.shipped import shipped_library
@@ -161,6 +162,28 @@ def test_a_shipped_profile_has_a_simulation_and_says_where_it_comes_from(key: st
 def test_a_shipped_profile_says_what_nobody_tried_on_hardware(key: str) -> None:
     profile = LIBRARY.profiles[key]
     assert set(profile.unverified) == {*profile.commands, *profile.sequences}
+
+
+SOURCES = {"calibrator", "electrometer", "power_supply", "smu"}
+CAPTURING = {"network_analyzer", "oscilloscope", "spectrum_analyzer"}
+NO_CURVE = {"ami_430"}
+"""A magnet's current is ramped, never stepped."""
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_source_has_its_curve_and_what_captures_a_sequence_for_that(key: str) -> None:
+    profile = LIBRARY.profiles[key]
+    assert profile.sequences
+    if profile.instrument_class in SOURCES:
+        assert ("iv_curve" in profile.sequences) is (key not in NO_CURVE)
+    if profile.instrument_class in CAPTURING:
+        captures = {
+            name
+            for name, command in profile.commands.items()
+            if isinstance(command.returns, WaveformAnswer | ImageAnswer)
+        }
+        steps = [step for one in profile.sequences.values() for step in one.steps]
+        assert captures & {step.command for step in steps if isinstance(step, CommandStep)}
 
 
 def test_no_command_of_the_2400_asks_what_switches_the_output_on() -> None:

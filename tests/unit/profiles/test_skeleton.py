@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of, read_headers
+from edged.patterns import found_in
+from edged.profiles.authoring.drafting import (
+    MetInstrument,
+    draft_profile,
+    key_of,
+    literal,
+    read_headers,
+)
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.loading import ProfileLibrary, parse_profile
 from edged.profiles.match import find_profile
+from edged.profiles.model import Connection
 
 ADDRESS = "TCPIP::192.168.1.20::5025::SOCKET"
 LISTED = """\
@@ -68,9 +78,37 @@ def test_the_draft_loads_is_clean_and_takes_who_it_was_drafted_from() -> None:
     assert "# set_output_state: {description: \"\", scpi: ':OUTP:STAT'" in text
 
 
+@pytest.mark.parametrize(
+    ("own", "is_needed"),
+    [
+        ({}, False),
+        ({"read_termination": "\r\n", "timeout_ms": 9000, "min_gap_ms": 50}, False),
+        ({"baud_rate": 9600, "data_bits": 8, "parity": "none", "stop_bits": 1}, False),
+        ({"baud_rate": 19200}, True),
+        ({"write_termination": "\r"}, True),
+        ({"read_termination": "\r"}, True),
+    ],
+)
+def test_one_that_answers_only_to_its_own_settings_must_be_named(
+    own: dict[str, Any], is_needed: bool
+) -> None:
+    met = MetInstrument(idn="A,B,C,D", address=ADDRESS, connection=Connection(**own))
+    assert met.must_be_named is is_needed
+    assert ("INSTRUMENTS must name this profile" in draft_profile(met, "a_b")) is is_needed
+
+
 def test_what_the_instrument_lists_is_no_command_before_somebody_has_looked_it_up() -> None:
     met = MetInstrument(idn="A,B,C,D", address=ADDRESS, headers=read_headers(LISTED))
     assert list(parse_profile(draft_profile(met, "a_b")).commands) == ["identify"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.text(st.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
+def test_whatever_acknowledges_the_draft_loads_and_takes_it(said: str) -> None:
+    met = MetInstrument(idn="A,B,C,D", address=ADDRESS, acknowledge=f"^{literal(said)}$")
+    connection = parse_profile(draft_profile(met, "a_b")).connection
+    assert found_in(said, connection.acknowledge or "") is not None
+    assert connection.encoding == "ascii" or not said.isascii()
 
 
 @settings(deadline=None, max_examples=40)
