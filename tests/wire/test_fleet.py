@@ -351,6 +351,19 @@ async def test_the_history_of_all_benches_is_one_list_and_no_edge_speaks_for_ano
     times = [row["time_ms"] for row in told["rows"]]
     assert times == sorted(times, reverse=True)
     assert one.endpoint.tools.calls[-1].arguments == {"since_s": 60}
+    # An edge that is not here is told of as well: what it did is not in the list.
+    some = bench.client(edges_allow=["edge-1", "edge-9"])
+    edges = (await structured(some, "fleet__history"))["edges"]
+    assert [(edge["edge_id"], edge["is_answered"]) for edge in edges] == [
+        ("edge-1", True),
+        ("edge-9", False),
+    ]
+    assert "away" in edges[1]["error"]
+    few = await structured(some, "fleet__history", limit=1, edge_ids=["edge-1"])
+    assert (len(few["rows"]), few["more"]) == (1, False)
+    both = await structured(bench.client(), "fleet__history", limit=1)
+    assert (len(both["rows"]), both["more"]) == (1, True)
+    assert both["rows"][0]["time_ms"] == max(times)
     named = await structured(bench.client(), "fleet__history", edge_ids=["edge-2"])
     assert [edge["edge_id"] for edge in named["edges"]] == ["edge-2"]
     other = await error_of(bench.client(), "fleet__history", edge_ids=["edge-2", "edge-9"])
@@ -409,6 +422,63 @@ async def test_an_edge_that_did_not_confirm_or_refused_is_not_confirmed(bench: B
     assert "RELAY_FLEET" in second["error"]
     few = bench.client(token=bench.token("fleet__stop_everywhere"))
     assert (await structured(few, "fleet__stop_everywhere"))["is_confirmed"] is False
+
+
+def result_of(structured: str) -> bytes:
+    return f'{{"jsonrpc":"2.0","id":1,"result":{{"structuredContent":{structured}}}}}'.encode()
+
+
+GARBAGE = {
+    "no-bytes": b"",
+    "no-json": b"\xff\xfe",
+    "sse": b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n',
+    "not-a-number": result_of('{"is_confirmed":false,"volts":NaN}'),
+    "no-float": result_of('{"is_confirmed":false,"volts":1e999}'),
+    "half-a-pair": result_of('{"is_confirmed":false,"volts":"\\ud800"}'),
+    "twice": result_of('{"is_confirmed":false,"is_confirmed":true}'),
+    "deep": result_of('{"a":' * 900 + "1" + "}" * 900),
+    "deeper": b'{"result":' + b"[" * 100_000,
+    "long-number": result_of('{"is_confirmed":false,"volts":' + "9" * 5_000 + "}"),
+    "long": result_of('{"is_confirmed":true,"x":"' + "x" * (3 << 20) + '"}'),
+    "true-as-text": result_of('{"is_confirmed":"true"}'),
+    "a-list": result_of('[{"is_confirmed":true}]'),
+}
+
+
+@promise("fleet.stop-everywhere")
+async def test_an_edge_that_answers_garbage_spoils_no_stop_of_the_others(bench: Bench) -> None:
+    await bench.front()
+    await bench.edge("edge-1")
+    for name, body in GARBAGE.items():
+        await bench.hostile_edge(name, body)
+    client = bench.client(edges_allow=["edge-1", *GARBAGE])
+    told = await structured(client, "fleet__stop_everywhere")
+    confirmed = {row["edge_id"] for row in told["edges"] if row["is_confirmed"]}
+    assert (told["is_confirmed"], confirmed) == (False, {"edge-1"})
+    assert len(told["edges"]) == 1 + len(GARBAGE)
+    history = await structured(client, "fleet__history", edge_ids=["edge-1", *GARBAGE])
+    answered = {edge["edge_id"] for edge in history["edges"] if edge["is_answered"]}
+    assert answered == {"edge-1"}
+    for name in ("not-a-number", "no-float", "half-a-pair", "deep", "deeper", "long-number"):
+        called = await client.call("fleet__call", {"edge_id": name, "tool": "echo"})
+        assert "not as an edge does" in called["content"][0]["text"], name
+
+
+@promise("fleet.stop-everywhere")
+async def test_reports_that_one_answer_cannot_hold_are_left_out_and_no_verdict_is(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    report = result_of('{"is_confirmed":false,"unproved":"' + "psu " * 7_500 + '"}')
+    names = [f"edge-{number}" for number in range(5)]
+    for name in names:
+        await bench.hostile_edge(name, report)
+    client = bench.client(edges_allow=names)
+    told = await structured(client, "fleet__stop_everywhere")
+    assert [row["edge_id"] for row in told["edges"]] == names
+    assert ["report" in row for row in told["edges"]] == [True, True, False, False, False]
+    assert all("could not confirm" in row["error"] for row in told["edges"])
+    assert "too long" in told["edges"][-1]["error"]
 
 
 @promise("fleet.stop-everywhere")
