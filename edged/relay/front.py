@@ -30,10 +30,10 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
-from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS
+from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS, Head
 from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
 from edged.relay.link import NatsLink
-from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, plain_challenge
+from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
 
 __all__ = ["RelayFront", "bearer_of"]
 
@@ -185,9 +185,15 @@ class RelayFront:
         )
 
     def _challenge(self, edge_id: str, *, has_token: bool) -> str:
-        if self._login is None:
-            return plain_challenge(has_token=has_token)
-        return self._login.challenge(f"/mcp/{edge_id}", has_token=has_token)
+        return challenge_of(self._login, f"/mcp/{edge_id}", has_token=has_token)
+
+    def _told(self, edge_id: str, head: Head) -> dict[str, str]:
+        """The headers of an edge's answer; where tokens are given is this front's to say."""
+        headers = dict(head.headers)
+        headers.pop("www-authenticate", None)
+        if head.status == 401:
+            headers["www-authenticate"] = self._challenge(edge_id, has_token=True)
+        return headers
 
     def _edge_id(self, request: web.BaseRequest) -> str:
         self._judge_names(request)
@@ -290,7 +296,8 @@ class RelayFront:
         try:
             async with self.exchanges.opened(edge_id, asked, is_here=is_here) as exchange:
                 head = await exchange.head()
-                response = web.StreamResponse(status=head.status, headers=dict(head.headers))
+                headers = self._told(edge_id, head)
+                response = web.StreamResponse(status=head.status, headers=headers)
                 await response.prepare(request)
                 async for data in exchange.pieces():
                     await response.write(data)

@@ -37,6 +37,7 @@ from edged.relay.envelope import (
 )
 from edged.relay.front import RelayFront
 from edged.relay.link import LinkSettings, NatsLink, RelayMessage
+from edged.relay.login import LoginMetadata
 from edged.supervisor.peer_header import PEER_HEADER, relayed_reader, relayed_value
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import carried_head
@@ -141,10 +142,13 @@ class FleetBench:
         *,
         takes_all: bool = False,
         keep: Callable[[NatsLink, EdgeTable], Keep] | None = None,
+        login: LoginMetadata | None = None,
     ) -> Front:
         link, table = await self.link("front"), EdgeTable()
         names = Guard.of(host_name="", allowed_hosts=("relay.example",))
-        relay = RelayFront(link, verifier=self.verifier(), guard=names, clock=self.clock)
+        relay = RelayFront(
+            link, verifier=self.verifier(), guard=names, clock=self.clock, login=login
+        )
         fleet = Fleet(
             link,
             relay.exchanges,
@@ -153,6 +157,7 @@ class FleetBench:
             names=names,
             table=table,
             keep=keep(link, table) if keep is not None else forget,
+            login=login,
             clock=self.clock,
         )
         await relay.start()

@@ -15,6 +15,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import Refused
 from edged.fleet import desk
+from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
 from tests.bench.mcp_client import Answer, McpClient, modern
@@ -150,6 +151,43 @@ async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) ->
     client = McpClient(front.port, path="/mcp/edge-1")
     client.headers["Authorization"] = f"Bearer {bench.token()}"
     assert (await client.post(client.tool_call("echo"))).status == 401
+
+
+@promise("login.told")
+async def test_a_refusal_names_this_front_s_metadata_and_never_what_an_edge_says(
+    bench: Bench,
+) -> None:
+    login = LoginMetadata.of("https://relay.example", "https://issuer.example")
+    front = await bench.front(login=login)
+    evil = 'Bearer resource_metadata="https://evil.example/x"'
+    refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-33001,"message":"no"}}'
+    for edge, status in (("edge-1", 401), ("edge-2", 200)):
+        await bench.hostile_edge(
+            edge, refusal, status=status, headers=(("www-authenticate", evil),)
+        )
+    place = "https://relay.example/.well-known/oauth-protected-resource"
+
+    async def told(path: str, token: str) -> str:
+        client = McpClient(front.port, path=path)
+        if token:
+            client.headers["Authorization"] = f"Bearer {token}"
+        answer = await client.post(client.tool_call("echo"))
+        assert answer.status == 401
+        return answer.headers["www-authenticate"]
+
+    one = bench.issuer.mint()
+    assert await told("/mcp/edge-1", one) == (
+        f'Bearer error="invalid_token", resource_metadata="{place}/mcp/edge-1"'
+    )
+    for path in ("/mcp", "/mcp/edge-1"):
+        assert await told(path, "") == f'Bearer resource_metadata="{place}{path}"'
+        assert await told(path, "x.y.z") == (
+            f'Bearer error="invalid_token", resource_metadata="{place}{path}"'
+        )
+    client = McpClient(front.port, path="/mcp/edge-2")
+    second = bench.issuer.mint(aud="edge:edge-2", edge_id="edge-2")
+    client.headers["Authorization"] = f"Bearer {second}"
+    assert "www-authenticate" not in (await client.post(client.tool_call("echo"))).headers
 
 
 @promise("fleet.every-edge")
