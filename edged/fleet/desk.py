@@ -98,9 +98,9 @@ class FleetDesk:
         Raises:
             EdgedError: it is not begun.
         """
-        caller, arguments = call.caller, call.arguments
+        caller = call.caller
         self._permissions.authorize_tool(caller, call.name, None)
-        self._tools.find(call.name).check(arguments)
+        arguments = self._tools.arguments_of(call)
         match call.name:
             case name if name == LIST:
                 return self._list(caller, arguments)

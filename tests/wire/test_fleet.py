@@ -287,6 +287,28 @@ async def test_a_free_instrument_is_found_first(bench: Bench) -> None:
     assert wrong["isError"] is True
 
 
+async def test_an_optional_argument_that_is_null_was_left_out(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    client = bench.client(edges_allow=["edge-1"])
+    nulls: dict[str, dict[str, Any]] = {
+        "fleet__list_edges": {"state": None, "after": None, "limit": None},
+        "fleet__find_instrument": {"model": None, "class": None, "free": None, "limit": None},
+        "fleet__history": {"edge_ids": None, "since_s": None, "outcome": None, "limit": None},
+        "fleet__call": {"edge_id": "edge-1", "tool": "echo", "arguments": None},
+    }
+    for name, arguments in nulls.items():
+        assert (await client.call(name, arguments)).get("isError") is not True, name
+    assert edge.endpoint.tools.calls[-1].arguments == {}
+    assert edge.endpoint.tools.calls[-2].arguments == {}
+    whole = client.message("tools/call", {"name": "fleet__stop_everywhere", "arguments": None})
+    assert (await client.post(whole)).json()["result"]["structuredContent"]["is_confirmed"]
+    needed = await client.call("fleet__call", {"edge_id": None, "tool": "echo"})
+    assert "edge_id is null" in needed["content"][0]["text"]
+
+
 @promise("fleet.call")
 async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench) -> None:
     await bench.front()
