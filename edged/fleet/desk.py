@@ -28,6 +28,8 @@ __all__ = ["FleetDesk", "allowed_edges"]
 
 STOP_WITHIN_S: Final = 2.7
 """With what is left of the promised three seconds for the answer's own way."""
+STOP_REACHES_WITHIN_S: Final = 15.0
+"""A stop that a slow link brings late stops all the same: it is not taken back before."""
 HISTORY_WITHIN_S: Final = 8.0
 MOST_AT_ONCE: Final = 64
 """Edges whose history is asked for at one time; a stop asks all."""
@@ -194,7 +196,12 @@ class FleetDesk:
 
         async def one(edge_id: str) -> tuple[EdgeAnswer, float]:
             answer = await self._reach.call(
-                edge_id, caller, "bench__stop_all", {}, most_bytes=MOST_TOLD_BYTES
+                edge_id,
+                caller,
+                "bench__stop_all",
+                {},
+                most_bytes=MOST_TOLD_BYTES,
+                taken_within_s=STOP_REACHES_WITHIN_S,
             )
             return answer, self._clock.monotonic() - began_s
 

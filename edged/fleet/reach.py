@@ -17,7 +17,7 @@ from edged.actions.outcome import Picture
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import BadJsonError, RpcCode, decode, encode
-from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
+from edged.relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
 
 __all__ = ["EdgeAnswer", "EdgeReach"]
 
@@ -64,11 +64,13 @@ class EdgeReach:
         arguments: Mapping[str, Any],
         *,
         most_bytes: int = MAX_ANSWER_BYTES,
+        taken_within_s: float = OFFLINE_S,
     ) -> EdgeAnswer:
         """What came of a call; whoever waits bounds it.
 
         Args:
             most_bytes: of its answer.
+            taken_within_s: see ``EdgeExchange.head``.
 
         Raises:
             Refused: the edge does not let this caller do that.
@@ -85,7 +87,7 @@ class EdgeReach:
         try:
             async with self._exchanges.opened(edge_id, asked) as exchange:
                 try:
-                    head = await exchange.head()
+                    head = await exchange.head(taken_within_s)
                 finally:
                     was_taken = exchange.was_taken
                 answer = bytearray()

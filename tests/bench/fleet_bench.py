@@ -27,6 +27,7 @@ from edged.relay.envelope import (
     CHUNK_BYTES,
     Data,
     End,
+    Envelope,
     Head,
     Headers,
     Open,
@@ -217,6 +218,18 @@ class FleetBench:
         await link.subscribe(down_subject(edge_id), answer)
         await link.publish(here_subject(edge_id), json.dumps(WORD).encode())
         await link.flush()
+
+    async def silent_edge(self, edge_id: str) -> list[Envelope]:
+        """An edge that hears and says nothing; gives what it hears."""
+        link = await self.link(edge_id)
+        heard: list[Envelope] = []
+
+        async def hear(message: RelayMessage) -> None:
+            heard.append(decode(message.data))
+
+        await link.subscribe(down_subject(edge_id), hear)
+        await link.flush()
+        return heard
 
     def token(self, *tools: str, **claims: Any) -> str:
         return self.issuer.mint(**fleet_claims(tools_allow=list(tools or ALL_TOOLS), **claims))

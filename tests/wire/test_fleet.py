@@ -15,6 +15,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import Refused
 from edged.fleet import desk
+from edged.relay.envelope import Cancel, Open
 from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
@@ -539,6 +540,23 @@ async def test_reports_that_one_answer_cannot_hold_are_left_out_and_no_verdict_i
     assert ["report" in row for row in told["edges"]] == [True, True, False, False, False]
     assert all("could not confirm" in row["error"] for row in told["edges"])
     assert "too long" in told["edges"][-1]["error"]
+
+
+@promise("fleet.stop-everywhere")
+async def test_a_stop_that_an_edge_may_get_late_is_not_taken_back(bench: Bench) -> None:
+    await bench.front()
+    heard = await bench.silent_edge("edge-1")
+    client = bench.client(edges_allow=["edge-1"])
+    told = await structured(client, "fleet__stop_everywhere")
+    assert "has not answered" in told["edges"][0]["error"]
+    assert "Nothing was passed on" not in told["edges"][0]["error"]
+    assert any(isinstance(envelope, Open) for envelope in heard)
+    assert not any(isinstance(envelope, Cancel) for envelope in heard)
+    # Any other call is, so that nothing is switched on behind the back of who asked for it.
+    await client.call("fleet__call", {"edge_id": "edge-1", "tool": "echo"})
+    async with asyncio.timeout(5):
+        while not any(isinstance(envelope, Cancel) for envelope in heard):
+            await asyncio.sleep(0.01)
 
 
 @promise("fleet.stop-everywhere")
