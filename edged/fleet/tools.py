@@ -74,6 +74,8 @@ def _tool(
     schema: dict[str, Any],
     output: dict[str, Any],
     annotations: ToolAnnotations,
+    *,
+    cancels_on_disconnect: bool = False,
 ) -> Tool:
     return Tool(
         name=name,
@@ -85,6 +87,7 @@ def _tool(
         check=compile_schema(name, schema),
         make=_only_asking,
         is_essential=True,
+        cancels_on_disconnect=cancels_on_disconnect,
     )
 
 
@@ -166,6 +169,8 @@ TOOLS: Final = (
             "required": ["edge_id", "tool"],
         },
         WORK,
+        # The edge is told, and judges by its own rule what that ends, as at its own endpoint.
+        cancels_on_disconnect=True,
     ),
 )
 

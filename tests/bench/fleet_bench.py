@@ -25,6 +25,7 @@ from edged.relay.announcement import here_subject
 from edged.relay.carrier import Carrier, EngineAddress
 from edged.relay.envelope import (
     CHUNK_BYTES,
+    Alive,
     Data,
     End,
     Envelope,
@@ -219,13 +220,18 @@ class FleetBench:
         await link.publish(here_subject(edge_id), json.dumps(WORD).encode())
         await link.flush()
 
-    async def silent_edge(self, edge_id: str) -> list[Envelope]:
-        """An edge that hears and says nothing; gives what it hears."""
+    async def silent_edge(self, edge_id: str, *, takes: bool = False) -> list[Envelope]:
+        """An edge that answers nothing, and says at most that it has it; gives what it hears."""
         link = await self.link(edge_id)
         heard: list[Envelope] = []
 
         async def hear(message: RelayMessage) -> None:
-            heard.append(decode(message.data))
+            envelope = decode(message.data)
+            heard.append(envelope)
+            if takes and isinstance(envelope, Open):
+                alive = Alive(exchange=envelope.exchange, front=envelope.front)
+                subject = up_subject(edge_id, envelope.front, envelope.exchange)
+                await link.publish(subject, encode(alive))
 
         await link.subscribe(down_subject(edge_id), hear)
         await link.flush()

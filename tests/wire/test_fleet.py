@@ -344,6 +344,24 @@ async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench
     assert "Nothing was passed on" in away["content"][0]["text"]
 
 
+@promise("fleet.call")
+async def test_an_edge_hears_of_a_client_that_goes_away_and_judges_by_itself_what_that_ends(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    heard = await bench.silent_edge("edge-1", takes=True)
+    client = bench.client()
+    arguments = {"edge_id": "edge-1", "tool": "start_stream"}
+    call = client.message("tools/call", {"name": "fleet__call", "arguments": arguments})
+    connection = await client.open_post(call)
+    async with asyncio.timeout(5):
+        while not any(isinstance(envelope, Open) for envelope in heard):
+            await asyncio.sleep(0.01)
+        connection.abort()
+        while not any(isinstance(envelope, Cancel) for envelope in heard):
+            await asyncio.sleep(0.01)
+
+
 @promise("fleet.token-at-edge")
 async def test_an_edge_without_relay_fleet_and_an_http_connection_take_no_fleet_token(
     bench: Bench,
