@@ -191,6 +191,47 @@ async def test_a_refusal_names_this_front_s_metadata_and_never_what_an_edge_says
     assert "www-authenticate" not in (await client.post(client.tool_call("echo"))).headers
 
 
+LENGTHS: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {
+    "too-long": (200, (("content-length", "5"),)),
+    "too-short": (200, (("content-length", "9999"),)),
+    "negative": (200, (("content-length", "-1"),)),
+    "no-number": (200, (("content-length", "abc"),)),
+    "two": (200, (("content-length", "5"), ("content-length", "6"))),
+    "no-content": (204, ()),
+    "not-modified": (304, (("content-length", "5"),)),
+}
+
+
+@promise("relay.isolation")
+@pytest.mark.parametrize("name", LENGTHS)
+async def test_an_edge_cannot_answer_the_next_request_of_a_connection_that_a_proxy_shares(
+    bench: Bench, name: str
+) -> None:
+    front = await bench.front()
+    status, headers = LENGTHS[name]
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+    await bench.hostile_edge("edge-1", forged, status=status, headers=headers)
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    head = (
+        "POST /mcp/edge-1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {bench.issuer.mint()}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    other = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+    try:
+        writer.write(head.encode() + body + other)
+        async with asyncio.timeout(10):
+            try:
+                told = await reader.read(-1)
+            except ConnectionResetError:
+                told = b""
+    finally:
+        writer.close()
+    # Half an answer is followed by nothing, an answer of the front itself by its next one.
+    assert b"forged" not in told or name == "too-short"
+    assert told.endswith(b"ok") is told.startswith(b"HTTP/1.1 503")
+
+
 @promise("fleet.every-edge")
 async def test_a_token_for_every_edge_counts_where_the_front_s_owner_says_so(
     bench: Bench,
