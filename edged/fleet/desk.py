@@ -28,10 +28,14 @@ __all__ = ["FleetDesk", "allowed_edges"]
 
 STOP_WITHIN_S: Final = 2.7
 """With what is left of the promised three seconds for the answer's own way."""
+STOP_REACHES_WITHIN_S: Final = 15.0
+"""A stop that a slow link brings late stops all the same: it is not taken back before."""
 HISTORY_WITHIN_S: Final = 8.0
 MOST_AT_ONCE: Final = 64
 """Edges whose history is asked for at one time; a stop asks all."""
 ANSWER_BYTES: Final = 64 * 1024
+MOST_TOLD_BYTES: Final = 2 * 1024 * 1024
+"""Of one edge's answer where many edges are asked: twice what an honest one says at the most."""
 
 Work = Coroutine[Any, Any, Done]
 T = TypeVar("T")
@@ -96,16 +100,16 @@ class FleetDesk:
         Raises:
             EdgedError: it is not begun.
         """
-        caller, arguments = call.caller, call.arguments
+        caller = call.caller
         self._permissions.authorize_tool(caller, call.name, None)
-        self._tools.find(call.name).check(arguments)
+        arguments = self._tools.arguments_of(call)
         match call.name:
             case name if name == LIST:
                 return self._list(caller, arguments)
             case name if name == FIND:
                 return self._find(caller, arguments)
             case name if name == HISTORY:
-                return self._history(caller, arguments, self._named(caller, arguments))
+                return self._history(caller, arguments, *self._named(caller, arguments))
             case name if name == STOP:
                 return self._stop_everywhere(caller)
             case name if name == CALL:
@@ -158,39 +162,54 @@ class FleetDesk:
         return Done(data=data, pictures=answer.pictures)
 
     async def _history(
-        self, caller: Caller, arguments: Mapping[str, Any], edges: Sequence[str]
+        self,
+        caller: Caller,
+        arguments: Mapping[str, Any],
+        edges: Sequence[str],
+        away: Sequence[str],
     ) -> Done:
         asked = {name: value for name, value in arguments.items() if name != "edge_ids"}
+        newest = _Newest(int(arguments.get("limit") or 50))
         gate = asyncio.Semaphore(MOST_AT_ONCE)
 
-        async def one(edge_id: str) -> EdgeAnswer:
+        async def one(edge_id: str) -> dict[str, Any]:
             async with gate:
-                return await self._reach.call(edge_id, caller, "bench__history", asked)
+                answer = await self._reach.call(
+                    edge_id, caller, "bench__history", asked, most_bytes=MOST_TOLD_BYTES
+                )
+            return newest.take(edge_id, answer)
 
         answers = await self._all(edges, one, HISTORY_WITHIN_S)
-        found = {edge_id: _history_of(edge_id, answer) for edge_id, answer in answers.items()}
-        rows = [row for told, _ in found.values() for row in told]
-        edges_told = [edge for _, edge in found.values()]
-        rows.sort(key=_time_of, reverse=True)
-        shown, cut = _fitting(rows, int(arguments.get("limit") or 50))
-        more = cut or any(edge["more"] for edge in edges_told)
+        edges_told = [
+            _unanswered(edge_id, answer) if isinstance(answer, Exception) else answer
+            for edge_id, answer in answers.items()
+        ] + [_unanswered(edge_id, "It is away, and was not asked.") for edge_id in away]
+        shown, cut = _fitting(newest.rows, newest.limit)
+        more = cut or newest.is_cut or any(edge["more"] for edge in edges_told)
         return Done(data={"rows": shown, "more": more, "edges": edges_told})
 
     async def _stop_everywhere(self, caller: Caller) -> Done:
         """All edges at once. Once begun it goes on, whoever asked for it and goes away."""
         began_s = self._clock.monotonic()
         allowed = allowed_edges(caller)
-        # Those of the token are told whether they were ever heard or not.
-        edges = {edge.edge_id for edge in self._table.listed(allowed)} | (allowed - {EVERY_EDGE})
+        edges = self._every(allowed)
 
         async def one(edge_id: str) -> tuple[EdgeAnswer, float]:
-            answer = await self._reach.call(edge_id, caller, "bench__stop_all", {})
+            answer = await self._reach.call(
+                edge_id,
+                caller,
+                "bench__stop_all",
+                {},
+                most_bytes=MOST_TOLD_BYTES,
+                taken_within_s=STOP_REACHES_WITHIN_S,
+            )
             return answer, self._clock.monotonic() - began_s
 
         answers = await asyncio.shield(
             self._keep(self._all(sorted(edges), one, STOP_WITHIN_S, is_kept=True))
         )
         rows = [_stopped(edge_id, answer) for edge_id, answer in answers.items()]
+        _leave_out_reports(rows)
         is_complete = EVERY_EDGE not in allowed or self._is_complete()
         return Done(
             data={
@@ -254,16 +273,23 @@ class FleetDesk:
             remedy="Ask whoever issued the access for it.",
         )
 
-    def _named(self, caller: Caller, arguments: Mapping[str, Any]) -> list[str]:
-        """The edges that a call names, else those that are here."""
+    def _every(self, allowed: frozenset[str]) -> set[str]:
+        """The edges of a token: those that it lists are told whether they were heard or not."""
+        return {edge.edge_id for edge in self._table.listed(allowed)} | (allowed - {EVERY_EDGE})
+
+    def _named(
+        self, caller: Caller, arguments: Mapping[str, Any]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """The edges that a call names, else those that are here; and those that are not asked."""
         named = arguments.get("edge_ids")
         if named is None:
-            now = self.now()
-            known = self._table.listed(allowed_edges(caller))
-            return [edge.edge_id for edge in known if edge.state(now) is EdgeState.HERE]
+            now, allowed = self.now(), allowed_edges(caller)
+            known = self._table.listed(allowed)
+            here = [edge.edge_id for edge in known if edge.state(now) is EdgeState.HERE]
+            return here, sorted(self._every(allowed) - set(here))
         for edge_id in named:
             self._may_reach(caller, edge_id)
-        return list(dict.fromkeys(named))
+        return list(dict.fromkeys(named)), ()
 
 
 class _Running(Underway):
@@ -333,17 +359,33 @@ def _fitting(rows: Any, limit: int) -> tuple[list[Any], bool]:
     return found, False
 
 
-def _history_of(
-    edge_id: str, answer: EdgeAnswer | Exception
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The rows of one edge, which can name no other; and whether it answered."""
-    match answer.data if isinstance(answer, EdgeAnswer) and not answer.is_error else None:
-        case {"rows": list(found), "more": more}:
-            rows = [{**row, "edge_id": edge_id} for row in found if isinstance(row, dict)]
-            told = {"edge_id": edge_id, "is_answered": True, "more": more is True, "error": None}
-            return rows, told
-    why = str(answer) if isinstance(answer, Exception) else "It answered in another form."
-    return [], {"edge_id": edge_id, "is_answered": False, "more": False, "error": why}
+class _Newest:
+    """The newest rows of all edges: no more of them are kept than are told.
+
+    Attributes:
+        is_cut: there were more.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.rows: list[dict[str, Any]] = []
+        self.is_cut = False
+
+    def take(self, edge_id: str, answer: EdgeAnswer) -> dict[str, Any]:
+        """The rows of one edge, which can name no other; gives whether it answered."""
+        match answer.data if not answer.is_error else None:
+            case {"rows": list(found), "more": more}:
+                rows = [{**row, "edge_id": edge_id} for row in found if isinstance(row, dict)]
+            case _:
+                return _unanswered(edge_id, "It answered in another form.")
+        self.rows = sorted(self.rows + rows, key=_time_of, reverse=True)
+        self.is_cut = self.is_cut or len(self.rows) > self.limit
+        del self.rows[self.limit :]
+        return {"edge_id": edge_id, "is_answered": True, "more": more is True, "error": None}
+
+
+def _unanswered(edge_id: str, why: object) -> dict[str, Any]:
+    return {"edge_id": edge_id, "is_answered": False, "more": False, "error": str(why)}
 
 
 def _time_of(row: Mapping[str, Any]) -> float:
@@ -382,3 +424,15 @@ def _stopped(edge_id: str, answer: tuple[EdgeAnswer, float] | Exception) -> dict
         row["error"] = "The edge could not confirm that all of it is off."
         row["report"] = told.data
     return row
+
+
+def _leave_out_reports(rows: Sequence[dict[str, Any]]) -> None:
+    """Those that one answer has no room for: whether each edge is safe is told in any case."""
+    room = ANSWER_BYTES
+    for row in rows:
+        size = len(str(row.get("report", "")))
+        if size <= room:
+            room -= size
+        else:
+            del row["report"]
+            row["error"] += " Its report is too long to be told here."

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import re
 from typing import Final, Protocol
 
 import structlog
@@ -24,6 +24,8 @@ BUCKET: Final = "edged_fleet"
 KEPT_S: Final = 30 * 24 * 3_600.0
 """An edge that nobody has heard for a month is forgotten."""
 HEAD_BYTES: Final = 64
+TIME_MS: Final = re.compile(rb"[0-9]{1,16}")
+"""When it was heard; what is no such time must not keep the others from being recalled."""
 MOST_KEPT_BYTES: Final = MAX_ANNOUNCED_BYTES + HEAD_BYTES
 REPEAT_S: Final = 60.0
 AGAIN_S: Final = 5.0
@@ -102,9 +104,11 @@ class Inventory:
         kept = await self._store.read_all()
         now_s, now_ms = self._clock.monotonic(), self._clock.wall_ms()
         for edge_id, value in kept.items():
-            with contextlib.suppress(BadAnnouncementError, TypeError, ValueError):
+            with contextlib.suppress(BadAnnouncementError):
                 head, _, data = value.partition(b"\n")
-                heard_ms = min(int(json.loads(head)), now_ms)
+                if not TIME_MS.fullmatch(head):
+                    continue
+                heard_ms = min(int(head), now_ms)
                 heard = Moment(now_s - (now_ms - heard_ms) / 1_000, heard_ms)
                 self._table.recall(edge_id, data, heard)
         self.is_recalled = True

@@ -14,7 +14,6 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
-from edged.fleet.door import MCP_PATH
 from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
 from edged.fleet.service import Fleet, forget
 from edged.fleet.table import EdgeTable
@@ -56,7 +55,7 @@ async def _main(config: Config, host: str, port: int) -> int:
         names=guard,
         table=table,
         keep=inventory or forget,
-        challenge=login.challenge(MCP_PATH, has_token=False) if login else "Bearer",
+        login=login,
         clock=clock,
     )
     with stop_requested() as asked:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,8 +16,8 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Picture
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.protocol.http_rules import LEASE_HEADER
-from edged.protocol.jsonrpc import RpcCode, encode
-from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
+from edged.protocol.jsonrpc import BadJsonError, RpcCode, decode, encode
+from edged.relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
 
 __all__ = ["EdgeAnswer", "EdgeReach"]
 
@@ -58,9 +57,20 @@ class EdgeReach:
         self._exchanges = exchanges
 
     async def call(
-        self, edge_id: str, caller: Caller, tool: str, arguments: Mapping[str, Any]
+        self,
+        edge_id: str,
+        caller: Caller,
+        tool: str,
+        arguments: Mapping[str, Any],
+        *,
+        most_bytes: int = MAX_ANSWER_BYTES,
+        taken_within_s: float = OFFLINE_S,
     ) -> EdgeAnswer:
         """What came of a call; whoever waits bounds it.
+
+        Args:
+            most_bytes: of its answer.
+            taken_within_s: see ``EdgeExchange.head``.
 
         Raises:
             Refused: the edge does not let this caller do that.
@@ -77,16 +87,16 @@ class EdgeReach:
         try:
             async with self._exchanges.opened(edge_id, asked) as exchange:
                 try:
-                    head = await exchange.head()
+                    head = await exchange.head(taken_within_s)
                 finally:
                     was_taken = exchange.was_taken
                 answer = bytearray()
                 async for piece in exchange.pieces():
                     answer += piece
-                    if len(answer) > MAX_ANSWER_BYTES:
+                    if len(answer) > most_bytes:
                         raise _failed(
                             edge_id,
-                            f"Its answer is over {MAX_ANSWER_BYTES >> 20} MiB. The call was made.",
+                            f"Its answer is over {most_bytes >> 10} KiB. The call was made.",
                             "Ask at the edge's own endpoint.",
                         )
         except NoRoomError:
@@ -119,8 +129,9 @@ def _failed(edge_id: str, message: str, remedy: str = "") -> Failed:
 
 def _read(edge_id: str, tool: str, status: int, body: bytes) -> EdgeAnswer:
     try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
+        # As strict as with what comes from outside: what cannot be passed on as JSON is no answer.
+        told = decode(body, most_bytes=MAX_ANSWER_BYTES)
+    except BadJsonError:
         told = None
     match told:
         case {"result": dict(result)}:

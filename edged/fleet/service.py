@@ -27,6 +27,7 @@ from edged.relay.announcement import EVERY_S, HERE, BadAnnouncementError
 from edged.relay.carrier import RelayWire
 from edged.relay.exchanges import Exchanges
 from edged.relay.link import RelayMessage
+from edged.relay.login import LoginMetadata, challenge_of
 from edged.surfaces.mcp.caller import RelayGuard, TokenVerifier
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.mcp.surface import McpRoom, McpSettings
@@ -77,7 +78,7 @@ class Fleet:
         names: which Host and Origin may come in.
         table: who is here.
         keep: where it outlives this front.
-        challenge: tells who has no token where there are some (``WWW-Authenticate``).
+        login: how a client finds who gives tokens, if that can be told.
         clock: the time.
     """
 
@@ -91,7 +92,7 @@ class Fleet:
         names: Guard,
         table: EdgeTable,
         keep: Keep = forget,
-        challenge: str = "Bearer",
+        login: LoginMetadata | None = None,
         clock: Clock,
     ) -> None:
         self._wire = wire
@@ -123,7 +124,11 @@ class Fleet:
             registry=tools,
             clock=clock,
             new_action_id=_action_ids(),
-            settings=McpSettings(port=0, path=MCP_PATH, challenge=challenge),
+            settings=McpSettings(
+                port=0,
+                path=MCP_PATH,
+                challenge=lambda has_token: challenge_of(login, MCP_PATH, has_token=has_token),
+            ),
             server=Server(
                 name="edged",
                 version=__version__,

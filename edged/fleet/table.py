@@ -20,7 +20,7 @@ __all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTab
 MAX_TABLED_EDGES: Final = 10_000
 MAX_TABLED_BYTES: Final = 256 * 1024 * 1024
 """Of all announcements as they came; a front holds some four times as much."""
-SPEAKS_AT_ONCE: Final = 10.0
+SPEAKS_AT_ONCE: Final = 30.0
 SPEAKS_A_SECOND: Final = 0.5
 """New words of one edge that are read; who says more than that is not listened to."""
 ANSWERING: Final = "ready"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
 from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.errors import ErrorCode, NotFound
-from edged.profiles.arguments import compile_schema
+from edged.profiles.arguments import compile_given, compile_schema
 
 __all__ = ["CALL", "FIND", "HISTORY", "INSTRUCTIONS", "LIST", "STOP", "FleetTools"]
 
@@ -74,6 +74,8 @@ def _tool(
     schema: dict[str, Any],
     output: dict[str, Any],
     annotations: ToolAnnotations,
+    *,
+    cancels_on_disconnect: bool = False,
 ) -> Tool:
     return Tool(
         name=name,
@@ -85,6 +87,7 @@ def _tool(
         check=compile_schema(name, schema),
         make=_only_asking,
         is_essential=True,
+        cancels_on_disconnect=cancels_on_disconnect,
     )
 
 
@@ -166,6 +169,8 @@ TOOLS: Final = (
             "required": ["edge_id", "tool"],
         },
         WORK,
+        # The edge is told, and judges by its own rule what that ends, as at its own endpoint.
+        cancels_on_disconnect=True,
     ),
 )
 
@@ -177,6 +182,7 @@ class FleetTools:
 
     def __init__(self) -> None:
         self._tools = {tool.name: tool for tool in TOOLS}
+        self._given = {tool.name: compile_given(tool.input_schema) for tool in TOOLS}
 
     def find(self, name: str) -> Tool:
         """See ``ToolSource``."""
@@ -188,6 +194,17 @@ class FleetTools:
                 remedy=f"Tools of an edge are called by {CALL}.",
             )
         return found
+
+    def arguments_of(self, call: ToolCall) -> Mapping[str, Any]:
+        """What a call gives, judged; an optional argument that is null was not given.
+
+        Raises:
+            NotFound, Invalid: there is no such tool, or it cannot be meant so.
+        """
+        tool = self.find(call.name)
+        arguments = self._given[tool.name](call.arguments)
+        tool.check(arguments)
+        return arguments
 
     def tools(self) -> tuple[Tool, ...]:
         """See ``ToolSource``."""

@@ -79,7 +79,7 @@ class BadJsonError(ValueError):
 
     Attributes:
         is_json: JSON they are, but of a kind that is not served.
-        is_too_long: they are more than ``MAX_BODY_BYTES``.
+        is_too_long: they are more than may be read.
     """
 
     def __init__(self, message: str, *, is_json: bool = False, is_too_long: bool = False) -> None:
@@ -97,15 +97,18 @@ class VerbatimText(str):
     __slots__ = ()
 
 
-def decode(body: bytes) -> object:
+def decode(body: bytes, *, most_bytes: int = MAX_BODY_BYTES) -> object:
     """A JSON value.
+
+    Args:
+        most_bytes: more are not read; answers may be longer than what is asked.
 
     Raises:
         BadJsonError: and nothing else, whatever the bytes are.
     """
-    if len(body) > MAX_BODY_BYTES:
+    if len(body) > most_bytes:
         raise BadJsonError(
-            f"The body has {len(body)} bytes; at most {MAX_BODY_BYTES} are read.",
+            f"The body has {len(body)} bytes; at most {most_bytes} are read.",
             is_json=True,
             is_too_long=True,
         )

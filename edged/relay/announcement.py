@@ -3,7 +3,8 @@
 Whose word it is stands in the subject alone, which the NATS server lets only that edge publish on.
 What comes from there is not trusted: an announcement that is too large or of another shape is none,
 and no text of it has a character that cannot be shown. Members that are not known here are those of
-a later version, and are left out.
+a later version, and are left out; those that are not there, or null, are empty, as an earlier
+version has fewer. The version itself and the state of a unit are always said.
 
 Source: docs/promises.md section 20.
 """
@@ -46,6 +47,9 @@ PAGE: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]/_-]{1,190}")
 PLACE: Final = re.compile(
     r"(?:\[[0-9A-Fa-f:.]{2,60}\]|[A-Za-z0-9._-]{1,100}):[0-9]{1,5}/[A-Za-z0-9_-][A-Za-z0-9/_-]{0,79}"
 )
+
+
+Reader = Callable[[Any], Any]
 
 
 class BadAnnouncementError(Exception):
@@ -139,18 +143,25 @@ def read_said(data: bytes) -> Said:
         units=_rows(told, "units"),
         runs=_rows(told, "runs"),
         lockouts=_rows(told, "lockouts"),
-        page=_page(told.get("page", "")),
-        metrics=_place(told.get("metrics", "")),
-        left_out=_count(told.get("left_out", 0)),
+        page=_read(_page, told.get("page")),
+        metrics=_read(_place, told.get("metrics")),
+        left_out=_read(_count, told.get("left_out")),
     )
 
 
 def _rows(told: Mapping[str, Any], name: str) -> tuple[dict[str, Any], ...]:
-    rows = told.get(name, [])
+    rows = told.get(name)
+    if rows is None:
+        return ()
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise BadAnnouncementError(f"Its {name} are not a list of objects.")
     kinds = ROWS[name]
-    return tuple({key: read(row.get(key)) for key, read in kinds.items()} for row in rows)
+    return tuple({key: _read(read, row.get(key)) for key, read in kinds.items()} for row in rows)
+
+
+def _read(read: Reader, value: Any) -> Any:
+    """A member as its reader takes it; what is not there is empty."""
+    return read(value) if value is not None or read is _state else EMPTY[read]
 
 
 def _refuse_constant(name: str) -> Any:
@@ -188,6 +199,11 @@ def _word(value: Any) -> str:
     return sys.intern(value)
 
 
+def _state(value: Any) -> str:
+    """A word that is always said: without it nobody knows whether a unit is free."""
+    return _word(value)
+
+
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_EPOCH_MS:
         raise BadAnnouncementError("It has a number that cannot be.")
@@ -205,10 +221,9 @@ def _lease(value: Any) -> dict[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise BadAnnouncementError("It has a lease that cannot be.")
-    return {key: read(value.get(key)) for key, read in LEASE.items()}
+    return {key: _read(read, value.get(key)) for key, read in LEASE.items()}
 
 
-Reader = Callable[[Any], Any]
 LEASE: Final[Mapping[str, Reader]] = {"who": _text, "purpose": _text, "expires_ms": _count}
 ROWS: Final[Mapping[str, Mapping[str, Reader]]] = {
     "units": {
@@ -218,7 +233,7 @@ ROWS: Final[Mapping[str, Mapping[str, Reader]]] = {
         "model": _text,
         "instrument_class": _text,
         "serial": _text,
-        "state": _word,
+        "state": _state,
         "used_by": _text_or_none,
         "lease": _lease,
         "is_in_use": _flag,
@@ -255,7 +270,7 @@ def _fitting(read: Reader, value: Any) -> Any:
     try:
         return read(value)
     except BadAnnouncementError:
-        return EMPTY[read]
+        return EMPTY.get(read, "")
 
 
 EMPTY: Final[Mapping[Reader, Any]] = {

@@ -39,7 +39,7 @@ from edged.relay.envelope import (
 )
 from edged.relay.link import RelayMessage
 
-__all__ = ["Asked", "BrokenError", "EdgeExchange", "Exchanges", "NoRoomError"]
+__all__ = ["OFFLINE_S", "Asked", "BrokenError", "EdgeExchange", "Exchanges", "NoRoomError"]
 
 OFFLINE_S: Final = 1.5
 """How long an edge may take to say that it has a request."""
@@ -90,14 +90,18 @@ class EdgeExchange:
         self.was_taken = False
         self._owner = owner
 
-    async def head(self) -> Head:
+    async def head(self, taken_within_s: float = OFFLINE_S) -> Head:
         """The head of the answer.
+
+        Args:
+            taken_within_s: how long the edge may take to say that it has the request; then the
+                request is taken back, and who asked may do something else.
 
         Raises:
             BrokenError: the edge has not got the request, or has fallen silent.
             ConnectionError: nobody waits for it any more.
         """
-        envelope = await self._next(OFFLINE_S)
+        envelope = await self._next(taken_within_s)
         while isinstance(envelope, Alive):
             self.was_taken = True
             envelope = await self._next(SILENT_S)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -30,10 +31,10 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
-from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS
-from edged.relay.exchanges import Asked, BrokenError, Exchanges, NoRoomError
+from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS, Head
+from edged.relay.exchanges import Asked, BrokenError, EdgeExchange, Exchanges, NoRoomError
 from edged.relay.link import NatsLink
-from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, plain_challenge
+from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
 
 __all__ = ["RelayFront", "bearer_of"]
 
@@ -44,6 +45,9 @@ CLOSE_WITHIN_S: Final = 2.0
 SMALL_BODY_BYTES: Final = 64 * 1024
 SMALL_BODY_S: Final = 2.0
 MAX_BODIES: Final = 256 * 1024 * 1024
+LENGTH: Final = re.compile(r"[0-9]{1,15}")
+BODILESS: Final = frozenset({204, 304})
+"""Statuses of which an answer has no body, whatever its headers say."""
 
 
 class _RefusedError(Exception):
@@ -185,9 +189,17 @@ class RelayFront:
         )
 
     def _challenge(self, edge_id: str, *, has_token: bool) -> str:
-        if self._login is None:
-            return plain_challenge(has_token=has_token)
-        return self._login.challenge(f"/mcp/{edge_id}", has_token=has_token)
+        return challenge_of(self._login, f"/mcp/{edge_id}", has_token=has_token)
+
+    def _told(self, edge_id: str, head: Head) -> dict[str, str]:
+        """The headers of an edge's answer; where tokens are given is this front's to say."""
+        headers = dict(head.headers)
+        headers.pop("www-authenticate", None)
+        if head.status in BODILESS:
+            headers.pop("content-length", None)
+        if head.status == 401:
+            headers["www-authenticate"] = self._challenge(edge_id, has_token=True)
+        return headers
 
     def _edge_id(self, request: web.BaseRequest) -> str:
         self._judge_names(request)
@@ -290,9 +302,11 @@ class RelayFront:
         try:
             async with self.exchanges.opened(edge_id, asked, is_here=is_here) as exchange:
                 head = await exchange.head()
-                response = web.StreamResponse(status=head.status, headers=dict(head.headers))
+                length = _length_of(head, request.method)
+                headers = self._told(edge_id, head)
+                response = web.StreamResponse(status=head.status, headers=headers)
                 await response.prepare(request)
-                async for data in exchange.pieces():
+                async for data in _pieces_of(exchange, length):
                     await response.write(data)
                 await response.write_eof()
                 return response
@@ -305,6 +319,40 @@ class RelayFront:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
+
+
+def _length_of(head: Head, verb: str) -> int | None:
+    """How long the body of an edge's answer has to be; ``None`` where its end is marked otherwise.
+
+    An answer of another length would make its end the beginning of the next one's, on a connection
+    that a proxy shares among clients: an edge would answer for others.
+
+    Raises:
+        BrokenError: it says it in no way that everybody understands alike.
+    """
+    told = [value for name, value in head.headers if name == "content-length"]
+    if len(told) > 1 or not all(LENGTH.fullmatch(value) for value in told):
+        raise BrokenError
+    if verb == "HEAD" or head.status in BODILESS:
+        return 0
+    return int(told[0]) if told else None
+
+
+async def _pieces_of(exchange: EdgeExchange, length: int | None) -> AsyncIterator[bytes]:
+    """The body of an answer, of exactly that length.
+
+    Raises:
+        BrokenError: it is longer, or ends before.
+    """
+    left = length
+    async for data in exchange.pieces():
+        if left is not None:
+            left -= len(data)
+            if left < 0:
+                raise BrokenError
+        yield data
+    if left:
+        raise BrokenError
 
 
 FULL: Final = rejection(503, "This relay has too many requests under way.")

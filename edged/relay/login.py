@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from edged.auth.claims import is_edge_id
 from edged.protocol.http_rules import HeaderList
 
-__all__ = ["METADATA_HEADERS", "WELL_KNOWN", "LoginMetadata", "plain_challenge"]
+__all__ = ["METADATA_HEADERS", "WELL_KNOWN", "LoginMetadata", "challenge_of"]
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 MCP_PATH: Final = "/mcp"
@@ -30,11 +30,6 @@ METADATA_HEADERS: Final[HeaderList] = (
     ("Cache-Control", "public, max-age=3600"),
     ("X-Content-Type-Options", "nosniff"),
 )
-
-
-def plain_challenge(*, has_token: bool) -> str:
-    """``WWW-Authenticate`` where it is not known who gives tokens."""
-    return 'Bearer error="invalid_token"' if has_token else "Bearer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +77,13 @@ class LoginMetadata:
             "bearer_methods_supported": ["header"],
         }
         return json.dumps(told, separators=(",", ":")).encode("ascii")
+
+
+def challenge_of(login: LoginMetadata | None, resource_path: str, *, has_token: bool) -> str:
+    """``WWW-Authenticate``, also where it is not known who gives tokens."""
+    if login is not None:
+        return login.challenge(resource_path, has_token=has_token)
+    return 'Bearer error="invalid_token"' if has_token else "Bearer"
 
 
 def _is_resource(path: str) -> bool:

@@ -23,8 +23,23 @@ from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Guard
 from edged.relay.announcement import here_subject
 from edged.relay.carrier import Carrier, EngineAddress
+from edged.relay.envelope import (
+    CHUNK_BYTES,
+    Alive,
+    Data,
+    End,
+    Envelope,
+    Head,
+    Headers,
+    Open,
+    decode,
+    down_subject,
+    encode,
+    up_subject,
+)
 from edged.relay.front import RelayFront
-from edged.relay.link import LinkSettings, NatsLink
+from edged.relay.link import LinkSettings, NatsLink, RelayMessage
+from edged.relay.login import LoginMetadata
 from edged.supervisor.peer_header import PEER_HEADER, relayed_reader, relayed_value
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import carried_head
@@ -129,10 +144,13 @@ class FleetBench:
         *,
         takes_all: bool = False,
         keep: Callable[[NatsLink, EdgeTable], Keep] | None = None,
+        login: LoginMetadata | None = None,
     ) -> Front:
         link, table = await self.link("front"), EdgeTable()
         names = Guard.of(host_name="", allowed_hosts=("relay.example",))
-        relay = RelayFront(link, verifier=self.verifier(), guard=names, clock=self.clock)
+        relay = RelayFront(
+            link, verifier=self.verifier(), guard=names, clock=self.clock, login=login
+        )
         fleet = Fleet(
             link,
             relay.exchanges,
@@ -141,6 +159,7 @@ class FleetBench:
             names=names,
             table=table,
             keep=keep(link, table) if keep is not None else forget,
+            login=login,
             clock=self.clock,
         )
         await relay.start()
@@ -177,6 +196,46 @@ class FleetBench:
         self.stack.push_async_callback(carrier.stop)
         await link.flush()
         return EdgeEnd(edge_id, endpoint, link)
+
+    async def hostile_edge(
+        self, edge_id: str, body: bytes, *, status: int = 200, headers: Headers = ()
+    ) -> None:
+        """An edge that announces itself, and answers every request with these bytes."""
+        link = await self.link(edge_id)
+
+        async def answer(message: RelayMessage) -> None:
+            opened = decode(message.data)
+            if not isinstance(opened, Open):
+                return
+            pieces = [body[at : at + CHUNK_BYTES] for at in range(0, len(body), CHUNK_BYTES)]
+            subject, one = up_subject(edge_id, opened.front, opened.exchange), opened.exchange
+            for envelope in (
+                Head(exchange=one, status=status, headers=headers),
+                *(Data(exchange=one, number=at, data=data) for at, data in enumerate(pieces)),
+                End(exchange=one, number=len(pieces), is_whole=True),
+            ):
+                await link.publish(subject, encode(envelope))
+
+        await link.subscribe(down_subject(edge_id), answer)
+        await link.publish(here_subject(edge_id), json.dumps(WORD).encode())
+        await link.flush()
+
+    async def silent_edge(self, edge_id: str, *, takes: bool = False) -> list[Envelope]:
+        """An edge that answers nothing, and says at most that it has it; gives what it hears."""
+        link = await self.link(edge_id)
+        heard: list[Envelope] = []
+
+        async def hear(message: RelayMessage) -> None:
+            envelope = decode(message.data)
+            heard.append(envelope)
+            if takes and isinstance(envelope, Open):
+                alive = Alive(exchange=envelope.exchange, front=envelope.front)
+                subject = up_subject(edge_id, envelope.front, envelope.exchange)
+                await link.publish(subject, encode(alive))
+
+        await link.subscribe(down_subject(edge_id), hear)
+        await link.flush()
+        return heard
 
     def token(self, *tools: str, **claims: Any) -> str:
         return self.issuer.mint(**fleet_claims(tools_allow=list(tools or ALL_TOOLS), **claims))

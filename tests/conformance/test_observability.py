@@ -9,9 +9,11 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,49 @@ def test_the_real_prometheus_answers_every_query_and_fires(
         until(lambda: "EdgedDown" in pending(ask))
 
 
+@promise("fleet.http-sd")
+def test_the_real_prometheus_finds_benches_by_the_configuration_of_the_guide(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    page = (REPOSITORY / "docs" / "fleet.md").read_text()
+    [shown] = re.findall(r"```yaml\n(scrape_configs:.*?)```", page, re.DOTALL)
+    token = tmp_path / "edged.token"
+    token.write_text("a.b.c")
+    asked: list[str | None] = []
+    place = {
+        "targets": [f"127.0.0.1:{engine.ports['mcp_port']}"],
+        "labels": {"__metrics_path__": "/metrics", "edge_id": "edge-1"},
+    }
+
+    class Front(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers["Authorization"])
+            body = json.dumps([place]).encode()
+            self.send_response(200 if asked[-1] == "Bearer a.b.c" else 401)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Front) as front:
+        serving = threading.Thread(target=front.serve_forever)
+        serving.start()
+        try:
+            used = shown.replace(
+                "https://relay.example.org", f"http://127.0.0.1:{front.server_port}"
+            )
+            used = used.replace("/etc/prometheus/edged.token", str(token))
+            with prometheus(tmp_path, "global: {scrape_interval: 1s}\n" + used) as ask:
+                until(lambda: values(ask, 'up{job="edged",edge_id="edge-1"}') == [1.0])
+        finally:
+            front.shutdown()
+            serving.join()
+    assert set(asked) == {"Bearer a.b.c"}
+
+
 def pending(ask: Callable[..., Any]) -> set[str]:
     return {alert["labels"]["alertname"] for alert in ask("alerts")["data"]["alerts"]}
 
@@ -129,25 +174,29 @@ def until(is_so: Callable[[], bool]) -> None:
 @contextlib.contextmanager
 def scraping(engine: EngineProcess, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """The real Prometheus over the engine's metrics, with the shipped rules; gives its API."""
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(RULES)],
+        "scrape_configs": [
+            {
+                "job_name": "edged",
+                "static_configs": [{"targets": [f"127.0.0.1:{engine.ports['rpc_port']}"]}],
+            }
+        ],
+    }
+    with prometheus(tmp_path, json.dumps(config)) as ask:
+        yield ask
+
+
+@contextlib.contextmanager
+def prometheus(tmp_path: Path, written: str) -> Iterator[Callable[..., Any]]:
+    """The real Prometheus with that configuration; gives its API."""
     program = shutil.which("prometheus")
     assert program, "Debian's package prometheus is needed: apt install prometheus"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     config = tmp_path / "prometheus.yml"
-    config.write_text(
-        json.dumps(
-            {
-                "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
-                "rule_files": [str(RULES)],
-                "scrape_configs": [
-                    {
-                        "job_name": "edged",
-                        "static_configs": [{"targets": [f"127.0.0.1:{engine.ports['rpc_port']}"]}],
-                    }
-                ],
-            }
-        )
-    )
+    config.write_text(written)
     log = tmp_path / "prometheus.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.bench.otlp_collector import CollectedSpan, Collector, collecting
 from tests.promises import promise
@@ -74,6 +75,20 @@ async def test_a_call_is_told_as_a_part_of_its_clients_trace_down_to_each_exchan
         assert all(path.begin_ns <= span.begin_ns for span in below)
         assert collector.resource["service.name"] == "edged"
         assert collector.resource["service.version"] == version
+
+
+@promise("telemetry.spans")
+def test_the_call_that_the_guide_shows_becomes_a_trace(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "telemetry.md").read_text(encoding="utf-8")
+    [call] = re.findall(r"^curl -s http://127.0.0.1:8767/mcp .*?'$", page, re.DOTALL | re.MULTILINE)
+    with (
+        collecting() as collector,
+        running_engine(tmp_path, environment=collector.environment()) as engine,
+    ):
+        here = call.replace(":8767/", f":{engine.ports['mcp_port']}/")
+        done = subprocess.run(here, shell=True, capture_output=True, check=True, timeout=30)
+        assert json.loads(done.stdout)["result"]["isError"] is False
+        assert collector.until(1, f"tools/call {SETTER}")[0].status == 0
 
 
 @promise("telemetry.spans")

@@ -15,6 +15,8 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import Refused
 from edged.fleet import desk
+from edged.relay.envelope import Cancel, Open
+from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
 from tests.bench.mcp_client import Answer, McpClient, modern
@@ -152,6 +154,84 @@ async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) ->
     assert (await client.post(client.tool_call("echo"))).status == 401
 
 
+@promise("login.told")
+async def test_a_refusal_names_this_front_s_metadata_and_never_what_an_edge_says(
+    bench: Bench,
+) -> None:
+    login = LoginMetadata.of("https://relay.example", "https://issuer.example")
+    front = await bench.front(login=login)
+    evil = 'Bearer resource_metadata="https://evil.example/x"'
+    refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-33001,"message":"no"}}'
+    for edge, status in (("edge-1", 401), ("edge-2", 200)):
+        await bench.hostile_edge(
+            edge, refusal, status=status, headers=(("www-authenticate", evil),)
+        )
+    place = "https://relay.example/.well-known/oauth-protected-resource"
+
+    async def told(path: str, token: str) -> str:
+        client = McpClient(front.port, path=path)
+        if token:
+            client.headers["Authorization"] = f"Bearer {token}"
+        answer = await client.post(client.tool_call("echo"))
+        assert answer.status == 401
+        return answer.headers["www-authenticate"]
+
+    one = bench.issuer.mint()
+    assert await told("/mcp/edge-1", one) == (
+        f'Bearer error="invalid_token", resource_metadata="{place}/mcp/edge-1"'
+    )
+    for path in ("/mcp", "/mcp/edge-1"):
+        assert await told(path, "") == f'Bearer resource_metadata="{place}{path}"'
+        assert await told(path, "x.y.z") == (
+            f'Bearer error="invalid_token", resource_metadata="{place}{path}"'
+        )
+    client = McpClient(front.port, path="/mcp/edge-2")
+    second = bench.issuer.mint(aud="edge:edge-2", edge_id="edge-2")
+    client.headers["Authorization"] = f"Bearer {second}"
+    assert "www-authenticate" not in (await client.post(client.tool_call("echo"))).headers
+
+
+LENGTHS: dict[str, tuple[int, tuple[tuple[str, str], ...]]] = {
+    "too-long": (200, (("content-length", "5"),)),
+    "too-short": (200, (("content-length", "9999"),)),
+    "negative": (200, (("content-length", "-1"),)),
+    "no-number": (200, (("content-length", "abc"),)),
+    "two": (200, (("content-length", "5"), ("content-length", "6"))),
+    "no-content": (204, ()),
+    "not-modified": (304, (("content-length", "5"),)),
+}
+
+
+@promise("relay.isolation")
+@pytest.mark.parametrize("name", LENGTHS)
+async def test_an_edge_cannot_answer_the_next_request_of_a_connection_that_a_proxy_shares(
+    bench: Bench, name: str
+) -> None:
+    front = await bench.front()
+    status, headers = LENGTHS[name]
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+    await bench.hostile_edge("edge-1", forged, status=status, headers=headers)
+    body = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+    head = (
+        "POST /mcp/edge-1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {bench.issuer.mint()}\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    other = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+    try:
+        writer.write(head.encode() + body + other)
+        async with asyncio.timeout(10):
+            try:
+                told = await reader.read(-1)
+            except ConnectionResetError:
+                told = b""
+    finally:
+        writer.close()
+    # Half an answer is followed by nothing, an answer of the front itself by its next one.
+    assert b"forged" not in told or name == "too-short"
+    assert told.endswith(b"ok") is told.startswith(b"HTTP/1.1 503")
+
+
 @promise("fleet.every-edge")
 async def test_a_token_for_every_edge_counts_where_the_front_s_owner_says_so(
     bench: Bench,
@@ -249,6 +329,28 @@ async def test_a_free_instrument_is_found_first(bench: Bench) -> None:
     assert wrong["isError"] is True
 
 
+async def test_an_optional_argument_that_is_null_was_left_out(bench: Bench) -> None:
+    await bench.front()
+    edge = await bench.edge()
+    await edge.say()
+    await bench.known("edge-1")
+    client = bench.client(edges_allow=["edge-1"])
+    nulls: dict[str, dict[str, Any]] = {
+        "fleet__list_edges": {"state": None, "after": None, "limit": None},
+        "fleet__find_instrument": {"model": None, "class": None, "free": None, "limit": None},
+        "fleet__history": {"edge_ids": None, "since_s": None, "outcome": None, "limit": None},
+        "fleet__call": {"edge_id": "edge-1", "tool": "echo", "arguments": None},
+    }
+    for name, arguments in nulls.items():
+        assert (await client.call(name, arguments)).get("isError") is not True, name
+    assert edge.endpoint.tools.calls[-1].arguments == {}
+    assert edge.endpoint.tools.calls[-2].arguments == {}
+    whole = client.message("tools/call", {"name": "fleet__stop_everywhere", "arguments": None})
+    assert (await client.post(whole)).json()["result"]["structuredContent"]["is_confirmed"]
+    needed = await client.call("fleet__call", {"edge_id": None, "tool": "echo"})
+    assert "edge_id is null" in needed["content"][0]["text"]
+
+
 @promise("fleet.call")
 async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench) -> None:
     await bench.front()
@@ -281,6 +383,24 @@ async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench
     away = await client.call("fleet__call", {"edge_id": "edge-2", "tool": "echo"})
     assert away["isError"] is True
     assert "Nothing was passed on" in away["content"][0]["text"]
+
+
+@promise("fleet.call")
+async def test_an_edge_hears_of_a_client_that_goes_away_and_judges_by_itself_what_that_ends(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    heard = await bench.silent_edge("edge-1", takes=True)
+    client = bench.client()
+    arguments = {"edge_id": "edge-1", "tool": "start_stream"}
+    call = client.message("tools/call", {"name": "fleet__call", "arguments": arguments})
+    connection = await client.open_post(call)
+    async with asyncio.timeout(5):
+        while not any(isinstance(envelope, Open) for envelope in heard):
+            await asyncio.sleep(0.01)
+        connection.abort()
+        while not any(isinstance(envelope, Cancel) for envelope in heard):
+            await asyncio.sleep(0.01)
 
 
 @promise("fleet.token-at-edge")
@@ -351,6 +471,19 @@ async def test_the_history_of_all_benches_is_one_list_and_no_edge_speaks_for_ano
     times = [row["time_ms"] for row in told["rows"]]
     assert times == sorted(times, reverse=True)
     assert one.endpoint.tools.calls[-1].arguments == {"since_s": 60}
+    # An edge that is not here is told of as well: what it did is not in the list.
+    some = bench.client(edges_allow=["edge-1", "edge-9"])
+    edges = (await structured(some, "fleet__history"))["edges"]
+    assert [(edge["edge_id"], edge["is_answered"]) for edge in edges] == [
+        ("edge-1", True),
+        ("edge-9", False),
+    ]
+    assert "away" in edges[1]["error"]
+    few = await structured(some, "fleet__history", limit=1, edge_ids=["edge-1"])
+    assert (len(few["rows"]), few["more"]) == (1, False)
+    both = await structured(bench.client(), "fleet__history", limit=1)
+    assert (len(both["rows"]), both["more"]) == (1, True)
+    assert both["rows"][0]["time_ms"] == max(times)
     named = await structured(bench.client(), "fleet__history", edge_ids=["edge-2"])
     assert [edge["edge_id"] for edge in named["edges"]] == ["edge-2"]
     other = await error_of(bench.client(), "fleet__history", edge_ids=["edge-2", "edge-9"])
@@ -409,6 +542,80 @@ async def test_an_edge_that_did_not_confirm_or_refused_is_not_confirmed(bench: B
     assert "RELAY_FLEET" in second["error"]
     few = bench.client(token=bench.token("fleet__stop_everywhere"))
     assert (await structured(few, "fleet__stop_everywhere"))["is_confirmed"] is False
+
+
+def result_of(structured: str) -> bytes:
+    return f'{{"jsonrpc":"2.0","id":1,"result":{{"structuredContent":{structured}}}}}'.encode()
+
+
+GARBAGE = {
+    "no-bytes": b"",
+    "no-json": b"\xff\xfe",
+    "sse": b'data: {"jsonrpc":"2.0","id":1,"result":{}}\n\n',
+    "not-a-number": result_of('{"is_confirmed":false,"volts":NaN}'),
+    "no-float": result_of('{"is_confirmed":false,"volts":1e999}'),
+    "half-a-pair": result_of('{"is_confirmed":false,"volts":"\\ud800"}'),
+    "twice": result_of('{"is_confirmed":false,"is_confirmed":true}'),
+    "deep": result_of('{"a":' * 900 + "1" + "}" * 900),
+    "deeper": b'{"result":' + b"[" * 100_000,
+    "long-number": result_of('{"is_confirmed":false,"volts":' + "9" * 5_000 + "}"),
+    "long": result_of('{"is_confirmed":true,"x":"' + "x" * (3 << 20) + '"}'),
+    "true-as-text": result_of('{"is_confirmed":"true"}'),
+    "a-list": result_of('[{"is_confirmed":true}]'),
+}
+
+
+@promise("fleet.stop-everywhere")
+async def test_an_edge_that_answers_garbage_spoils_no_stop_of_the_others(bench: Bench) -> None:
+    await bench.front()
+    await bench.edge("edge-1")
+    for name, body in GARBAGE.items():
+        await bench.hostile_edge(name, body)
+    client = bench.client(edges_allow=["edge-1", *GARBAGE])
+    told = await structured(client, "fleet__stop_everywhere")
+    confirmed = {row["edge_id"] for row in told["edges"] if row["is_confirmed"]}
+    assert (told["is_confirmed"], confirmed) == (False, {"edge-1"})
+    assert len(told["edges"]) == 1 + len(GARBAGE)
+    history = await structured(client, "fleet__history", edge_ids=["edge-1", *GARBAGE])
+    answered = {edge["edge_id"] for edge in history["edges"] if edge["is_answered"]}
+    assert answered == {"edge-1"}
+    for name in ("not-a-number", "no-float", "half-a-pair", "deep", "deeper", "long-number"):
+        called = await client.call("fleet__call", {"edge_id": name, "tool": "echo"})
+        assert "not as an edge does" in called["content"][0]["text"], name
+
+
+@promise("fleet.stop-everywhere")
+async def test_reports_that_one_answer_cannot_hold_are_left_out_and_no_verdict_is(
+    bench: Bench,
+) -> None:
+    await bench.front()
+    report = result_of('{"is_confirmed":false,"unproved":"' + "psu " * 7_500 + '"}')
+    names = [f"edge-{number}" for number in range(5)]
+    for name in names:
+        await bench.hostile_edge(name, report)
+    client = bench.client(edges_allow=names)
+    told = await structured(client, "fleet__stop_everywhere")
+    assert [row["edge_id"] for row in told["edges"]] == names
+    assert ["report" in row for row in told["edges"]] == [True, True, False, False, False]
+    assert all("could not confirm" in row["error"] for row in told["edges"])
+    assert "too long" in told["edges"][-1]["error"]
+
+
+@promise("fleet.stop-everywhere")
+async def test_a_stop_that_an_edge_may_get_late_is_not_taken_back(bench: Bench) -> None:
+    await bench.front()
+    heard = await bench.silent_edge("edge-1")
+    client = bench.client(edges_allow=["edge-1"])
+    told = await structured(client, "fleet__stop_everywhere")
+    assert "has not answered" in told["edges"][0]["error"]
+    assert "Nothing was passed on" not in told["edges"][0]["error"]
+    assert any(isinstance(envelope, Open) for envelope in heard)
+    assert not any(isinstance(envelope, Cancel) for envelope in heard)
+    # Any other call is, so that nothing is switched on behind the back of who asked for it.
+    await client.call("fleet__call", {"edge_id": "edge-1", "tool": "echo"})
+    async with asyncio.timeout(5):
+        while not any(isinstance(envelope, Cancel) for envelope in heard):
+            await asyncio.sleep(0.01)
 
 
 @promise("fleet.stop-everywhere")

@@ -146,9 +146,14 @@ async def test_the_same_word_is_kept_once_a_minute_and_a_store_that_is_away_is_t
     await inventory.stop()
     # What is spoiled there is passed over.
     kept.kept |= {"b": b"x\n{}", "e": b"[]\n{}", "c": b"1\n{", "d.e": b'1\n{"version":"1"}'}
+    for name, when in {"f": b"1e999", "g": b"Infinity", "h": b"-" + b"9" * 400, "i": b""}.items():
+        kept.kept[name] = when + b'\n{"version":"1"}'
+    kept.kept["j"] = kept.kept.pop("a")
+    kept.kept["a"] = kept.kept["j"]
     other = EdgeTable()
     again = Inventory(kept, other, clock=driven_clock)
     again.start()
     await settle()
-    assert [edge.edge_id for edge in other.listed({"*"})] == ["a"]
+    assert [edge.edge_id for edge in other.listed({"*"})] == ["a", "j"]
+    assert again.is_recalled
     await again.stop()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -93,7 +93,8 @@ class Endpoint:
         card: tells what this endpoint is to who has not connected yet.
         neighbour: what else is served on this port, if anything.
         keeps_sessions: false: there is nothing to GET or DELETE.
-        challenge: tells who is not authenticated where tokens are given (WWW-Authenticate).
+        challenge: tells who is not authenticated where tokens are given (WWW-Authenticate), by
+            whether one came.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class Endpoint:
         card: ServerCard,
         neighbour: Neighbour | None = None,
         keeps_sessions: bool = True,
-        challenge: str = "Bearer",
+        challenge: Callable[[bool], str] = lambda _has_token: "Bearer",
     ) -> None:
         self._keeps_sessions = keeps_sessions
         self._challenge = challenge
@@ -417,7 +418,7 @@ class Endpoint:
             return await self._guard.guard(head)
         except EdgedError as refused:
             request_id = peek.request_id if peek is not None else None
-            return unguarded(refused, request_id, self._challenge)
+            return unguarded(refused, request_id, self._challenge(any(head.tokens)))
 
     def _wire(self, connection: HttpConnection) -> Wire:
         more = self._cors(connection) if self._door.guard.origins else ()

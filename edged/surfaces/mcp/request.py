@@ -156,7 +156,7 @@ def unguarded(
     """What is said of a request that the guard refuses.
 
     Args:
-        challenge: see ``Endpoint``.
+        challenge: ``WWW-Authenticate`` of one that is not authenticated.
     """
     reply = error_reply(refused, request_id)
     status: int = 403

@@ -57,7 +57,7 @@ class McpSettings:
         listing: TOOLS.
         slow_sender_s: how long a request may take to arrive, head and body each.
         keep_alive_s: no open stream is silent for longer.
-        challenge: tells who is not authenticated where tokens are given.
+        challenge: see ``Endpoint``.
         idle_connection_s: a connection without a request is closed after this, at the next look;
             clients' own pools give up much sooner.
     """
@@ -77,7 +77,7 @@ class McpSettings:
     slow_sender_s: float = 30.0
     keep_alive_s: float = 15.0
     idle_connection_s: float = 75.0
-    challenge: str = "Bearer"
+    challenge: Callable[[bool], str] = lambda _has_token: "Bearer"
 
 
 class McpRoom:

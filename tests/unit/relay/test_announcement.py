@@ -55,6 +55,32 @@ def test_members_of_a_later_version_are_left_out() -> None:
     assert read_said(json.dumps(later).encode()) == read_said(json.dumps(GOOD).encode())
 
 
+def test_members_that_are_not_there_are_empty_and_null_is_as_good_as_none() -> None:
+    few = {"version": "1", "units": [{"alias": "psu", "model": "DP832", "state": "ready"}]}
+    nulls = {
+        **few,
+        "units": [{**few["units"][0], "serial": None, "lease": None, "is_in_use": None}],
+        "runs": None,
+        "page": None,
+        "metrics": None,
+        "left_out": None,
+    }
+    for told in (few, nulls):
+        said = read_said(json.dumps(told).encode())
+        assert said.units[0] == {
+            **UNIT,
+            "id": "",
+            "manufacturer": "",
+            "instrument_class": "",
+            "serial": "",
+            "lease": None,
+        }
+        assert (said.runs, said.lockouts, said.page, said.metrics) == ((), (), "", "")
+    run = {"version": "1", "runs": [{"kind": "sweep"}], "lockouts": [{"alias": "psu"}]}
+    said = read_said(json.dumps(run).encode())
+    assert (said.runs[0]["started_ms"], said.lockouts[0]["reason"]) == (0, "")
+
+
 HOSTILE: dict[str, bytes] = {
     "nothing": b"",
     "no JSON": b"{",
@@ -64,6 +90,9 @@ HOSTILE: dict[str, bytes] = {
     "deep": b'{"version":"1","units":' + b"[" * 30_000 + b"]" * 30_000 + b"}",
     "not a number": b'{"version":"1","left_out":NaN}',
     "no version": b"{}",
+    "a version that is null": b'{"version":null}',
+    "a unit that says no state": b'{"version":"1","units":[{"alias":"psu"}]}',
+    "half of a character": b'{"version":"\\ud800"}',
     "one byte too much": json.dumps({**GOOD, "version": ""})
     .encode()
     .ljust(MAX_ANNOUNCED_BYTES + 1),

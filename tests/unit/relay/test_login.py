@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from edged.relay.login import WELL_KNOWN, LoginMetadata, plain_challenge
+from edged.relay.login import WELL_KNOWN, LoginMetadata, challenge_of
 from tests.promises import promise
 
 FRONT = LoginMetadata.of("https://relay.example/", "https://issuer.example")
@@ -59,7 +59,8 @@ def test_where_a_client_could_follow_nothing_nothing_is_told(
     relay_url: str | None, issuer: str
 ) -> None:
     assert LoginMetadata.of(relay_url, issuer) is None
-    assert plain_challenge(has_token=False) == "Bearer"
+    assert challenge_of(None, "/mcp", has_token=False) == "Bearer"
+    assert challenge_of(None, "/mcp", has_token=True) == 'Bearer error="invalid_token"'
 
 
 def test_this_very_machine_will_do_for_a_trial() -> None:
