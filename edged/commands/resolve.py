@@ -337,6 +337,14 @@ def _check_text(line: str) -> None:
             data={"parameter": "scpi_command", "value": bad.group()},
             remedy="Send one line, without a line end: the daemon adds it.",
         )
+    count = sum(1 for _ in messages(line))
+    if count > MAX_MESSAGES:
+        # What is not judged whole may be anything that the owner forbids.
+        raise Invalid(
+            f"scpi_command holds {count} commands; {MAX_MESSAGES} are allowed in a line.",
+            code=ErrorCode.BAD_SCPI,
+            remedy="Send it in several lines.",
+        )
 
 
 def _only_reads_or_makes_safe(line: str, parts: tuple[RawPart, ...]) -> bool:

@@ -139,6 +139,11 @@ def test_a_raw_line_that_no_profile_knows_may_be_what_is_guarded(tmp_path: Path)
         for line in ("*RCL 1", "*TRG", ":OUTP:TRACK CH1,ON", ":TIM CH1,ON", "*CLS;:RECALL 1"):
             answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
             assert answer["error"]["code"] == "interlock", (line, answer)
+        # One that has more commands than are judged might hold it behind them.
+        for filling in ("*CLS;", ":SOUR1:VOLT?;"):
+            line = filling * 64 + ":OUTP CH1,ON"
+            answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
+            assert answer["error"]["code"] == "bad_scpi", (line, answer)
         assert written(engine) == before
         for line in ("*CLS", ":SOUR1:VOLT 1", ":OUTP CH1,OFF"):
             answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
