@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -87,6 +88,14 @@ def sequences(engine: EngineProcess) -> list[dict[str, Any]]:
 
 def lockouts(engine: EngineProcess) -> list[dict[str, Any]]:
     return list(engine.tool("get_status")["result"]["lockouts"])
+
+
+def tripped_by_metrics(engine: EngineProcess) -> float:
+    page = f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics"
+    with urllib.request.urlopen(page, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    (found,) = [one for one in lines if one.startswith("edged_interlocks_tripped ")]
+    return float(found.split()[1])
 
 
 @promise("interlock.trip")
@@ -231,6 +240,8 @@ def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: P
         off_after_s(sim)
         wait_for(lambda: interlocks(engine)["rail"]["state"] == "idle")
         assert "must be" in interlocks(engine)["rail"]["reason"]
+        # What an alert goes by is asked each half minute, say.
+        assert tripped_by_metrics(engine) == 1
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         sim.tell("psu1", ":SOUR1:VOLT 1")
@@ -238,6 +249,7 @@ def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: P
             assert "must be" in interlocks(again)["rail"]["reason"]
             wait_for(lambda: not call(again, "set_voltage", voltage=1)["is_error"])
             assert interlocks(again)["rail"]["reason"] is None
+            assert tripped_by_metrics(again) == 0
             again.process.send_signal(signal.SIGKILL)
             again.process.wait()
         with engine_on(tmp_path, sim, None) as last:
