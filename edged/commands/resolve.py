@@ -87,6 +87,8 @@ class Resolver:
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
         command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
+        # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
+        is_marked = command.is_dangerous and action.purpose is not Purpose.INTERLOCK
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -100,7 +102,7 @@ class Resolver:
             check=check,
             is_dangerous=command.is_dangerous,
             is_safe=command.is_safe,
-            is_write=command.is_dangerous or not command.is_query,
+            is_write=is_marked or not command.is_query,
         )
 
     def _command(

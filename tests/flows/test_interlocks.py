@@ -240,6 +240,22 @@ def test_a_meter_in_other_hands_is_read_all_the_same(tmp_path: Path) -> None:
         assert "must be: value < 3" in state(engine)["reason"]
 
 
+@promise("interlock.trip")
+def test_a_meter_whose_owner_lets_few_ask_it_is_read_as_any_other(tmp_path: Path) -> None:
+    text = json.loads(rules(guards=["psu1", "dmm1"]))
+    marked = {**text, "dmm1": {"is_dangerous": ["measure_dc_voltage"]}}
+    (tmp_path / "bench.yaml").write_text(json.dumps(marked))
+    with running_engine(tmp_path) as engine:
+        engine.rpc("lockout.set", instrument_id="dmm1", reason="being wired", by="anna")
+        done(engine, "set_voltage", voltage=2)
+        done(engine, "output_on")
+        until(lambda: state(engine)["state"] == "watching" and state(engine)["last"])
+        assert not rows(engine, "interlock")
+        call(engine, "set_voltage", voltage=5)
+        until(lambda: not is_on(engine))
+        assert "must be: value < 3" in state(engine)["reason"]
+
+
 @promise("interlock.lockout")
 def test_a_trip_locks_out_until_the_owner_lifts_it(tmp_path: Path) -> None:
     with bench(tmp_path, trip="lockout") as engine:
