@@ -269,7 +269,7 @@ class InterlockControl:
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
-            if may_be_any or not guarded.command or guarded.command in sent
+            if may_be_any or guarded.command in sent or not _is_told_apart(instrument, guarded)
         }
         return tuple(found.values())
 
@@ -476,6 +476,14 @@ class InterlockControl:
 
     # What people are told
 
+    def _unknown_in(self, guarded: Guarded) -> list[str]:
+        """What of it is not on the bench: the unit, or a command that its profile lacks."""
+        units = self._pool.bearers(guarded.unit)
+        if not units:
+            return [guarded.unit]
+        is_known = not guarded.command or all(_is_told_apart(one, guarded) for one in units)
+        return [] if is_known else [guarded.text]
+
     def listed(self) -> list[dict[str, Any]]:
         """All of them, for get_status."""
         if not self.is_any:
@@ -488,7 +496,7 @@ class InterlockControl:
         age_s = watching.age_s(now_s)
         cools_s = watching.cools_until_s() - now_s
         _, tripped_ms = self._rows.trips.get(rule.name, ("", None))
-        missing = [g.unit for g in rule.guards if not self._pool.bearers(g.unit)]
+        missing = [name for guarded in rule.guards for name in self._unknown_in(guarded)]
         if not self._pool.bearers(rule.instrument):
             missing.append(rule.instrument)
         return {
@@ -504,6 +512,12 @@ class InterlockControl:
             "cools_s": round(cools_s, 1) if cools_s > 0 else None,
             "unknown": list(dict.fromkeys(missing)),
         }
+
+
+def _is_told_apart(instrument: Instrument, guarded: Guarded) -> bool:
+    """Whether it is known which writes are the guarded command; else each of them may be it."""
+    profile = instrument.profile
+    return bool(guarded.command) and profile is not None and guarded.command in profile.commands
 
 
 def _is_unknown(part: RawPart) -> bool:

@@ -321,7 +321,7 @@ def check_interlocks(facts: Facts) -> CheckLine:
         if rule["unknown"]:
             return warn(
                 f"{rule['name']} names {', '.join(rule['unknown'])}, and nothing on the bench is "
-                "called so: it guards nothing, or refuses every guarded write.",
+                "called so: it guards nothing or every write, or refuses what it guards.",
                 "list_instruments has the aliases and serial numbers.",
             )
     return passed(f"Interlocks that hold: {len(rules)}.")

@@ -40,9 +40,13 @@ def rule(**more: Any) -> dict[str, Any]:
 
 @contextmanager
 def bench_of(
-    directory: Path, *rules: dict[str, Any], instruments: str = "psu1,dmm1"
+    directory: Path,
+    *rules: dict[str, Any],
+    instruments: str = "psu1,dmm1",
+    told: dict[str, Any] | None = None,
 ) -> Iterator[tuple[EngineProcess, SimBench]]:
-    (directory / "bench.yaml").write_text(json.dumps({"format": 1, "interlocks": list(rules)}))
+    text = told or {"format": 1, "interlocks": list(rules)}
+    (directory / "bench.yaml").write_text(json.dumps(text))
     with (
         running_bench("--instruments", instruments) as sim,
         engine_on(directory, sim, None) as engine,
@@ -270,6 +274,23 @@ def test_a_typed_recall_may_be_what_is_guarded_as_a_raw_one_may(tmp_path: Path) 
         )
         assert answer["error"]["code"] == "interlock", answer
         assert sim.received("psu1", since=begun) == []
+
+
+@promise("interlock.every-road")
+def test_where_the_guarded_command_is_not_known_every_write_may_be_it(tmp_path: Path) -> None:
+    guarding = rule(must="value > 100", guards=["psu1.recall_state", "psu2.output_on"])
+    text = {"format": 1, "interlocks": [guarding], "psu2": {"expose": ["recall_state"]}}
+    models = "psu1,psu2=rigol_dp832,dmm1"
+    with bench_of(tmp_path, instruments=models, told=text) as (engine, sim):
+        # The one has no such command; the other has no profile, for what its owner says of it.
+        assert interlocks(engine)["rail"]["unknown"] == guarding["guards"]
+        begun = sim.mark()
+        assert call(engine, "output_on")["error"]["code"] == "interlock"
+        for unit in ("psu1", "psu2"):
+            line = {"instrument_id": unit, "scpi_command": ":OUTP CH1,ON"}
+            assert engine.tool("send_scpi", **line)["error"]["code"] == "interlock"
+            assert not any("ON" in line for line in sim.received(unit, since=begun))
+        done(call(engine, "output_off"))
 
 
 @promise("interlock.trip")
