@@ -29,6 +29,7 @@ from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
+from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import EdgedError, ErrorCode, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
@@ -43,7 +44,7 @@ from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.scpi.line import messages
 from edged.scpi.words import is_recalling
-from edged.store.interlocks import TripRows
+from edged.store.interlocks import Tripped, TripRows
 
 __all__ = ["InterlockControl", "TripUnits"]
 
@@ -373,12 +374,11 @@ class InterlockControl:
 
     def _take_over(self, name: str) -> None:
         """What a former life knew of its last trip."""
-        reason, tripped_ms = self._rows.trips.get(name, ("", 0))
-        if reason:
-            # A wall clock that was set back makes it one of just now.
-            ago_s = max(0.0, (self._clock.wall_ms() - tripped_ms) / 1000)
+        trip, now = self._rows.trips.get(name), moment(self._clock)
+        if trip is not None:
             watching = self._all[name]
-            watching.reason, watching.tripped_s = reason, self._clock.monotonic() - ago_s
+            watching.reason = trip.reason
+            watching.tripped_s = now.monotonic_s - trip.at.age_s(now)
 
     async def _watch(self, watching: Watching) -> None:
         while True:
@@ -446,7 +446,8 @@ class InterlockControl:
         watching.trip(reason, self._clock.monotonic(), self._on(watching))
         self.changes += 1
         log.warning("interlock_tripped", name=rule.name, reason=reason)
-        self._rows.note({**self._last_trips(), rule.name: (reason, self._clock.wall_ms())})
+        trip = Tripped(reason, moment(self._clock))
+        self._rows.note({**self._last_trips(), rule.name: trip})
         task = asyncio.create_task(
             self._make_safe(rule, units, reason), name=f"interlock {rule.name} tripped"
         )
@@ -462,7 +463,7 @@ class InterlockControl:
             if isinstance(what, BaseException):
                 log.error("interlock_trip_failed", name=rule.name, reason=str(what))
 
-    def _last_trips(self) -> dict[str, tuple[str, int]]:
+    def _last_trips(self) -> dict[str, Tripped]:
         """What is kept of trips: of those that are not over."""
         return {
             name: trip
@@ -495,7 +496,7 @@ class InterlockControl:
         rule, last = watching.rule, watching.last
         age_s = watching.age_s(now_s)
         cools_s = watching.cools_until_s() - now_s
-        _, tripped_ms = self._rows.trips.get(rule.name, ("", None))
+        trip = self._rows.trips.get(rule.name)
         missing = [name for guarded in rule.guards for name in self._unknown_in(guarded)]
         if not self._pool.bearers(rule.instrument):
             missing.append(rule.instrument)
@@ -507,7 +508,7 @@ class InterlockControl:
             "guards": [guarded.text for guarded in rule.guards],
             "last": last.said if last else None,
             "age_s": None if age_s is None else round(age_s, 3),
-            "tripped_ms": tripped_ms if watching.reason else None,
+            "tripped_ms": trip.at.wall_ms if trip is not None and watching.reason else None,
             "reason": watching.reason or None,
             "cools_s": round(cools_s, 1) if cools_s > 0 else None,
             "unknown": list(dict.fromkeys(missing)),
