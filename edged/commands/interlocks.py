@@ -124,6 +124,8 @@ class InterlockControl:
         self._tell = tell
         self._is_first_look_over = is_first_look_over
         self._all: dict[str, Watching] = {}
+        # Those that have tripped in a former life; their abort may not have been obeyed in it.
+        self._left: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What makes safe after a trip goes on, whoever found it out.
         self._tripping: set[asyncio.Task[None]] = set()
@@ -142,6 +144,7 @@ class InterlockControl:
         """Begin to watch; what a former life had on is watched as soon as its unit is met."""
         self._is_started = True
         self._pool.subscribe(self._hear)
+        self._left = set(self._rows.trips)
         for name in self._all:
             self._take_over(name)
             self._begin(name)
@@ -161,6 +164,7 @@ class InterlockControl:
         wanted = {rule.name: rule for rule in rules}
         gone = [name for name, one in self._all.items() if wanted.get(name) != one.rule]
         await self._end(gone)
+        self._left.difference_update(gone)
         for name in gone:
             del self._all[name], self._reading[name]
         for name, rule in wanted.items():
@@ -206,6 +210,7 @@ class InterlockControl:
         over = [watching for watching in about if watching.reason]
         for watching in about:
             watching.let_through()
+            self._left.discard(watching.rule.name)
         self.wake()
         if over:
             self.changes += 1
@@ -402,6 +407,8 @@ class InterlockControl:
             return min(LOOKS_EVERY_S, watching.rule.poll_s) if self._is_marked(watching) else None
         watching.begin(told)
         self._note(watching, before)
+        if not watching.waits() and self._was_not_obeyed(watching):
+            self._trip_again(watching)
         if watching.waits():
             return LOOKS_EVERY_S
         rule, began_s = watching.rule, self._clock.monotonic()
@@ -442,19 +449,44 @@ class InterlockControl:
 
     def _trip(self, watching: Watching, reason: str) -> None:
         """It has tripped: the abort goes out, and nobody waits for that."""
-        rule, units = watching.rule, tuple(self._units(watching.rule.guards))
+        rule = watching.rule
         watching.trip(reason, self._clock.monotonic(), self._on(watching))
-        self.changes += 1
-        log.warning("interlock_tripped", name=rule.name, reason=reason)
+        self._left.discard(rule.name)
         trip = Tripped(reason, moment(self._clock))
         self._rows.note({**self._last_trips(), rule.name: trip})
+        self._begin_abort(watching, f"{rule.name}: {reason}")
+
+    def _was_not_obeyed(self, watching: Watching) -> bool:
+        """Whether something has been on since before it tripped in a former life."""
+        name = watching.rule.name
+        if name not in self._left or name not in self._rows.trips:
+            return False
+        since = (
+            self._told_on.since_ms(unit_of_instrument(unit).key)
+            for unit in self._units(watching.rule.guards)
+        )
+        tripped_ms = self._rows.trips[name].at.wall_ms
+        return any(since_ms is not None and since_ms <= tripped_ms for since_ms in since)
+
+    def _trip_again(self, watching: Watching) -> None:
+        """No restart ends a trip whose abort was not obeyed, whatever is read by now."""
+        reason, tripped_s = watching.reason, watching.tripped_s
+        watching.trip(reason, tripped_s or self._clock.monotonic(), self._on(watching))
+        name = watching.rule.name
+        self._begin_abort(watching, f"{name}: aborted again after a restart: {reason}")
+
+    def _begin_abort(self, watching: Watching, told: str) -> None:
+        rule, reason = watching.rule, watching.reason
+        units = tuple(self._units(rule.guards))
+        self.changes += 1
+        log.warning("interlock_tripped", name=rule.name, reason=reason)
         task = asyncio.create_task(
             self._make_safe(rule, units, reason), name=f"interlock {rule.name} tripped"
         )
         self._tripping.add(task)
         task.add_done_callback(self._tripping.discard)
         for unit in units:
-            self._tell("interlock.tripped", f"{rule.name}: {reason}", unit.id)
+            self._tell("interlock.tripped", told, unit.id)
 
     async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
         for what in await asyncio.gather(

@@ -306,6 +306,61 @@ def test_an_output_that_was_read_to_be_on_is_watched(tmp_path: Path) -> None:
 
 
 @promise("interlock.survives")
+@promise("interlock.until-obeyed")
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_a_trip_that_was_not_obeyed_is_no_less_one_after_a_restart_with_a_good_reading(
+    tmp_path: Path, ending: str
+) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.fault("psu1", "freeze")
+        sim.fault("dmm1", "refuse")
+        wait_for(lambda: interlocks(engine)["rail"]["reason"] is not None)
+        if ending == "stop":
+            engine.stop()
+        else:
+            engine.process.kill()
+            engine.process.wait()
+        assert is_on(sim)
+        sim.clear()
+        with engine_on(tmp_path, sim, None) as again:
+            assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
+            assert "gave no reading" in interlocks(again)["rail"]["reason"]
+            wait_for(lambda: not call(again, "output_on")["is_error"])
+            watches(again)
+            again.process.kill()
+            again.process.wait()
+        # Somebody has seen a good reading since.
+        with engine_on(tmp_path, sim, None) as last:
+            watches(last)
+            assert is_on(sim)
+
+
+@promise("interlock.survives")
+def test_what_a_person_switches_on_after_a_trip_no_restart_switches_off(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule(guards=["psu1.output_on"])) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.tell("psu1", ":SOUR1:VOLT 5")
+        off_after_s(sim)
+        sim.tell("psu1", ":SOUR1:VOLT 1")
+        wait_for(lambda: interlocks(engine)["rail"]["state"] == "idle")
+        sim.tell("psu1", ":OUTP CH1,ON")
+        done(call(engine, "get_output"))
+        watches(engine)
+        # What was read goes to disk with the next write at the latest.
+        done(call(engine, "set_voltage", voltage=1))
+        engine.process.kill()
+        engine.process.wait()
+        with engine_on(tmp_path, sim, None) as again:
+            watches(again)
+            wait_for(lambda: interlocks(again)["rail"]["last"] is not None)
+            assert is_on(sim)
+            assert "must be" in interlocks(again)["rail"]["reason"]
+
+
+@promise("interlock.survives")
 def test_after_kill_9_between_a_trip_and_its_abort_it_is_made_off_and_stays_locked_out(
     tmp_path: Path,
 ) -> None:
