@@ -321,7 +321,10 @@ class InterlockControl:
             async with asyncio.timeout(within_s):
                 reading = await self._asked(rule, asked_s)
         except TimeoutError:
-            said = f"it did not answer within {within_s:.3g} s"
+            said, before = f"it did not answer within {within_s:.3g} s", watching.last
+            if within_s < rule.poll_s and before is not None:
+                # It had no time to: what went wrong was told before.
+                said = before.said if before.verdict is ReadingWorth.MISSING else said
             reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         except EdgedError as error:
             reading = MeterReading(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -12,7 +14,7 @@ from edged.actions.action import Action, RunCommand
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.interlocks import InterlockControl
 from edged.commands.target import SendGuard, Target
-from edged.errors import Refused
+from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import Tripped
@@ -60,6 +62,7 @@ class Bench:
     def __init__(self, clock: DrivenClock) -> None:
         house = SweepHouse(clock, supplies=2)
         self.volts, self.tripped, ids = 1.0, list[str](), itertools.count()
+        self.clock, self.is_away, self.hangs_from_s = clock, False, math.inf
         self.supply, self.told_on = house.supply, house.told_on
         self.control = InterlockControl(
             pool=cast("Any", Pool(*house.supplies)),
@@ -75,6 +78,11 @@ class Bench:
         )
 
     async def read(self, _action: Action) -> Outcome:
+        if self.is_away and self.clock.monotonic() > self.hangs_from_s:
+            await asyncio.Event().wait()
+        if self.is_away:
+            error = Failed("The cable is out.", code=ErrorCode.DISCONNECTED)
+            return Outcome(status=OutcomeStatus.FAILED, error=error)
         data = {"data": self.volts, "unit": "V"}
         return Outcome(status=OutcomeStatus.OK, data=data)
 
@@ -140,5 +148,26 @@ async def test_a_write_that_waited_while_it_tripped_is_not_sent_however_good_the
         await bench.waiting()
         with pytest.raises(Refused, match="it tripped while this waited"):
             guard()
+    finally:
+        await bench.control.stop()
+
+
+@promise("interlock.missing")
+async def test_why_there_was_no_reading_is_told_though_the_last_question_had_no_time(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    await bench.waiting()
+    bench.is_away = True
+    bench.hangs_from_s = driven_clock.monotonic() + POLL_S + MAX_AGE_S - 0.01
+    bench.control.start()
+    try:
+        unit = unit_of_instrument(cast("Any", bench.supply)).key
+        bench.told_on.note(unit, bench.supply.id, {"OUTP CH1"})
+        bench.control.wake()
+        async with asyncio.timeout(10):
+            while not bench.tripped:
+                await driven_clock.advance(0.1)
+                await asyncio.sleep(0.005)
+        assert "gave no reading for 5 s: The cable is out." in bench.tripped[0]
     finally:
         await bench.control.stop()
