@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -200,12 +199,12 @@ def _interlock(rule: Told) -> str:
 
 def _wrong(status: Told, name: Name) -> Iterator[str]:
     for rule in status["interlocks"]:
-        if rule["tripped_ms"] and (rule["state"] == "tripped" or _is_recent(rule["tripped_ms"])):
+        if rule["tripped_ms"]:
             yield f"interlock {rule['name']} tripped {_at(rule['tripped_ms'])}: {rule['reason']}"
         if rule["unknown"]:
             yield (
                 f"interlock {rule['name']}: nothing here is called {', '.join(rule['unknown'])}, "
-                "so it holds guarded writes back, or guards nothing"
+                "so it holds back more than is meant, or guards nothing"
             )
     for line in status["troubled_lines"]:
         yield f"{name(line['instrument_id'])} is {line['state']}: {line['reason']}"
@@ -278,11 +277,6 @@ def _since(since_ms: int) -> str:
 
 def _at(at_ms: int) -> str:
     return f"at {local_time(at_ms)}"
-
-
-def _is_recent(time_ms: int) -> bool:
-    """What tripped in the last day is worth a look still, though nothing is held back by it."""
-    return datetime.now(tz=UTC).timestamp() - time_ms / 1000 < DAY_S
 
 
 SECTIONS: Final[Mapping[str, Callable[[Told, Name], Iterator[str]]]] = MappingProxyType(

@@ -29,6 +29,7 @@ from edged.actions.caller import Caller, Route
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
+from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import EdgedError, ErrorCode, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
@@ -43,7 +44,7 @@ from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.scpi.line import messages
 from edged.scpi.words import is_recalling
-from edged.store.interlocks import TripRows
+from edged.store.interlocks import Tripped, TripRows
 
 __all__ = ["InterlockControl", "TripUnits"]
 
@@ -123,6 +124,8 @@ class InterlockControl:
         self._tell = tell
         self._is_first_look_over = is_first_look_over
         self._all: dict[str, Watching] = {}
+        # Those that have tripped in a former life; their abort may not have been obeyed in it.
+        self._left: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What makes safe after a trip goes on, whoever found it out.
         self._tripping: set[asyncio.Task[None]] = set()
@@ -141,6 +144,7 @@ class InterlockControl:
         """Begin to watch; what a former life had on is watched as soon as its unit is met."""
         self._is_started = True
         self._pool.subscribe(self._hear)
+        self._left = set(self._rows.trips)
         for name in self._all:
             self._take_over(name)
             self._begin(name)
@@ -160,6 +164,7 @@ class InterlockControl:
         wanted = {rule.name: rule for rule in rules}
         gone = [name for name, one in self._all.items() if wanted.get(name) != one.rule]
         await self._end(gone)
+        self._left.difference_update(gone)
         for name in gone:
             del self._all[name], self._reading[name]
         for name, rule in wanted.items():
@@ -205,6 +210,7 @@ class InterlockControl:
         over = [watching for watching in about if watching.reason]
         for watching in about:
             watching.let_through()
+            self._left.discard(watching.rule.name)
         self.wake()
         if over:
             self.changes += 1
@@ -269,7 +275,7 @@ class InterlockControl:
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
-            if may_be_any or not guarded.command or guarded.command in sent
+            if may_be_any or guarded.command in sent or not _is_told_apart(instrument, guarded)
         }
         return tuple(found.values())
 
@@ -315,7 +321,10 @@ class InterlockControl:
             async with asyncio.timeout(within_s):
                 reading = await self._asked(rule, asked_s)
         except TimeoutError:
-            said = f"it did not answer within {within_s:.3g} s"
+            said, before = f"it did not answer within {within_s:.3g} s", watching.last
+            if within_s < rule.poll_s and before is not None:
+                # It had no time to: what went wrong was told before.
+                said = before.said if before.verdict is ReadingWorth.MISSING else said
             reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
         except EdgedError as error:
             reading = MeterReading(
@@ -373,12 +382,11 @@ class InterlockControl:
 
     def _take_over(self, name: str) -> None:
         """What a former life knew of its last trip."""
-        reason, tripped_ms = self._rows.trips.get(name, ("", 0))
-        if reason:
-            # A wall clock that was set back makes it one of just now.
-            ago_s = max(0.0, (self._clock.wall_ms() - tripped_ms) / 1000)
+        trip, now = self._rows.trips.get(name), moment(self._clock)
+        if trip is not None:
             watching = self._all[name]
-            watching.reason, watching.tripped_s = reason, self._clock.monotonic() - ago_s
+            watching.reason = trip.reason
+            watching.tripped_s = now.monotonic_s - trip.at.age_s(now)
 
     async def _watch(self, watching: Watching) -> None:
         while True:
@@ -402,6 +410,8 @@ class InterlockControl:
             return min(LOOKS_EVERY_S, watching.rule.poll_s) if self._is_marked(watching) else None
         watching.begin(told)
         self._note(watching, before)
+        if not watching.waits() and self._was_not_obeyed(watching):
+            self._trip_again(watching)
         if watching.waits():
             return LOOKS_EVERY_S
         rule, began_s = watching.rule, self._clock.monotonic()
@@ -442,18 +452,44 @@ class InterlockControl:
 
     def _trip(self, watching: Watching, reason: str) -> None:
         """It has tripped: the abort goes out, and nobody waits for that."""
-        rule, units = watching.rule, tuple(self._units(watching.rule.guards))
+        rule = watching.rule
         watching.trip(reason, self._clock.monotonic(), self._on(watching))
+        self._left.discard(rule.name)
+        trip = Tripped(reason, moment(self._clock))
+        self._rows.note({**self._last_trips(), rule.name: trip})
+        self._begin_abort(watching, f"{rule.name}: {reason}")
+
+    def _was_not_obeyed(self, watching: Watching) -> bool:
+        """Whether something has been on since before it tripped in a former life."""
+        name = watching.rule.name
+        if name not in self._left or name not in self._rows.trips:
+            return False
+        since = (
+            self._told_on.since_ms(unit_of_instrument(unit).key)
+            for unit in self._units(watching.rule.guards)
+        )
+        tripped_ms = self._rows.trips[name].at.wall_ms
+        return any(since_ms is not None and since_ms <= tripped_ms for since_ms in since)
+
+    def _trip_again(self, watching: Watching) -> None:
+        """No restart ends a trip whose abort was not obeyed, whatever is read by now."""
+        reason, tripped_s = watching.reason, watching.tripped_s
+        watching.trip(reason, tripped_s or self._clock.monotonic(), self._on(watching))
+        name = watching.rule.name
+        self._begin_abort(watching, f"{name}: aborted again after a restart: {reason}")
+
+    def _begin_abort(self, watching: Watching, told: str) -> None:
+        rule, reason = watching.rule, watching.reason
+        units = tuple(self._units(rule.guards))
         self.changes += 1
         log.warning("interlock_tripped", name=rule.name, reason=reason)
-        self._rows.note({**self._last_trips(), rule.name: (reason, self._clock.wall_ms())})
         task = asyncio.create_task(
             self._make_safe(rule, units, reason), name=f"interlock {rule.name} tripped"
         )
         self._tripping.add(task)
         task.add_done_callback(self._tripping.discard)
         for unit in units:
-            self._tell("interlock.tripped", f"{rule.name}: {reason}", unit.id)
+            self._tell("interlock.tripped", told, unit.id)
 
     async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
         for what in await asyncio.gather(
@@ -462,7 +498,7 @@ class InterlockControl:
             if isinstance(what, BaseException):
                 log.error("interlock_trip_failed", name=rule.name, reason=str(what))
 
-    def _last_trips(self) -> dict[str, tuple[str, int]]:
+    def _last_trips(self) -> dict[str, Tripped]:
         """What is kept of trips: of those that are not over."""
         return {
             name: trip
@@ -476,6 +512,14 @@ class InterlockControl:
 
     # What people are told
 
+    def _unknown_in(self, guarded: Guarded) -> list[str]:
+        """What of it is not on the bench: the unit, or a command that its profile lacks."""
+        units = self._pool.bearers(guarded.unit)
+        if not units:
+            return [guarded.unit]
+        is_known = not guarded.command or all(_is_told_apart(one, guarded) for one in units)
+        return [] if is_known else [guarded.text]
+
     def listed(self) -> list[dict[str, Any]]:
         """All of them, for get_status."""
         if not self.is_any:
@@ -487,8 +531,8 @@ class InterlockControl:
         rule, last = watching.rule, watching.last
         age_s = watching.age_s(now_s)
         cools_s = watching.cools_until_s() - now_s
-        _, tripped_ms = self._rows.trips.get(rule.name, ("", None))
-        missing = [g.unit for g in rule.guards if not self._pool.bearers(g.unit)]
+        trip = self._rows.trips.get(rule.name)
+        missing = [name for guarded in rule.guards for name in self._unknown_in(guarded)]
         if not self._pool.bearers(rule.instrument):
             missing.append(rule.instrument)
         return {
@@ -499,11 +543,17 @@ class InterlockControl:
             "guards": [guarded.text for guarded in rule.guards],
             "last": last.said if last else None,
             "age_s": None if age_s is None else round(age_s, 3),
-            "tripped_ms": tripped_ms if watching.reason else None,
+            "tripped_ms": trip.at.wall_ms if trip is not None and watching.reason else None,
             "reason": watching.reason or None,
             "cools_s": round(cools_s, 1) if cools_s > 0 else None,
             "unknown": list(dict.fromkeys(missing)),
         }
+
+
+def _is_told_apart(instrument: Instrument, guarded: Guarded) -> bool:
+    """Whether it is known which writes are the guarded command; else each of them may be it."""
+    profile = instrument.profile
+    return bool(guarded.command) and profile is not None and guarded.command in profile.commands
 
 
 def _is_unknown(part: RawPart) -> bool:

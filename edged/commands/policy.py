@@ -130,7 +130,8 @@ class Policy:
         instrument = target.aimed_instrument()
         rules = instrument.rules
         if rules.dead_man_s is not None or instrument.timer is not None:
-            _check_dead_man(instrument, action.scpi, action.scpi)
+            for line in (action.scpi, *_inside(action)):
+                _check_dead_man(instrument, line, line)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         profile, checks = instrument.profile, target.profile_checks
         is_imported = profile is not None and profile.is_imported
@@ -230,7 +231,7 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        lines = (action.scpi, *(action.inside if isinstance(action, SendProgram) else ()))
+        lines = (action.scpi, *_inside(action))
         parts = tuple(p for line in lines for p in identify(profile, line)) if profile else ()
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
@@ -244,6 +245,11 @@ def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> st
     except (Invalid, Refused) as no:
         return no.message
     return ""
+
+
+def _inside(action: SendScpi) -> tuple[str, ...]:
+    """What would be lines if an instrument knew no block where one stands."""
+    return action.inside if isinstance(action, SendProgram) else ()
 
 
 def _check_approved(action: Action, target: Target) -> None:

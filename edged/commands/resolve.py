@@ -39,6 +39,7 @@ from edged.profiles.raw import (
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
+from edged.scpi.words import is_recalling
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -87,6 +88,8 @@ class Resolver:
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
         command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
+        # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
+        is_marked = command.is_dangerous and action.purpose is not Purpose.INTERLOCK
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -100,7 +103,7 @@ class Resolver:
             check=check,
             is_dangerous=command.is_dangerous,
             is_safe=command.is_safe,
-            is_write=command.is_dangerous or not command.is_query,
+            is_write=is_marked or not command.is_query,
         )
 
     def _command(
@@ -240,15 +243,16 @@ class Resolver:
         checks = self._catalog.of(instrument) if instrument.profile is not None else None
         profile = checks.profile if checks is not None else None
         kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
-        parts = kind.parts
+        inside: tuple[RawPart, ...] = ()
         if profile is not None and action.inside:
             lines = (part for line in action.inside for part in identify(profile, line))
-            parts += tuple(part for part in lines if part.matches and not part.is_query)
+            inside = tuple(part for part in lines if _may_work(part))
+        parts, is_read = (*kind.parts, *inside), kind.is_read and not inside
         return Target(
             instrument=instrument,
-            is_dangerous=kind.is_dangerous,
-            is_write=not kind.is_read,
-            is_let_through=kind.is_read or _only_reads_or_makes_safe(action.scpi, parts),
+            is_dangerous=kind.is_dangerous or any(map(_is_dangerous, inside)),
+            is_write=not is_read,
+            is_let_through=is_read or _only_reads_or_makes_safe(action.scpi, parts),
             is_one_command=kind.is_one_command,
             lines=(action.scpi,),
             parts=parts,
@@ -298,6 +302,11 @@ def _program_kind(profile: Profile | None, text: str, error_query: str) -> _Prog
     )
 
 
+def _may_work(part: RawPart) -> bool:
+    """Whether what stands in a block would do something that is known, if it were no block."""
+    return is_recalling(part.text) or (bool(part.matches) and not part.is_query)
+
+
 def _check_program(text: str, count: int) -> None:
     """Let pass what can be judged whole."""
     bad = _UNPRINTABLE.search(text)
@@ -336,6 +345,14 @@ def _check_text(line: str) -> None:
             code=ErrorCode.BAD_SCPI,
             data={"parameter": "scpi_command", "value": bad.group()},
             remedy="Send one line, without a line end: the daemon adds it.",
+        )
+    count = sum(1 for _ in messages(line))
+    if count > MAX_MESSAGES:
+        # What is not judged whole may be anything that the owner forbids.
+        raise Invalid(
+            f"scpi_command holds {count} commands; {MAX_MESSAGES} are allowed in a line.",
+            code=ErrorCode.BAD_SCPI,
+            remedy="Send it in several lines.",
         )
 
 

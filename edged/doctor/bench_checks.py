@@ -266,7 +266,7 @@ def check_set_aside(facts: Facts) -> CheckLine:
 
 
 def check_attention(facts: Facts) -> CheckLine:
-    """Sweeps whose abort was not confirmed, and dead-men that have switched off."""
+    """Stops and aborts that were not confirmed, and dead-men that have switched off."""
     if not facts.is_answering:
         return skip("No engine answers.")
     dead_men = [one for one in facts.status.get("dead_man", []) if one["state"] == "tripped"]
@@ -276,6 +276,16 @@ def check_attention(facts: Facts) -> CheckLine:
             f"The dead-man of {told} switched the outputs off.",
             "A person has to look at it, and to clear it: "
             f"{'; '.join(dict.fromkeys(one['clear'] for one in dead_men))}.",
+        )
+    stopping = [
+        _called({"instrument_id": one, "alias": _aliases(facts).get(one, "")})
+        for one in facts.status.get("stopping", [])
+    ]
+    if stopping:
+        return warn(
+            f"The stop of {', '.join(stopping)} is not confirmed yet, and is repeated; the output "
+            "may be on.",
+            "Look at the instrument, its power and its cable; make it safe there.",
         )
     # Those of this life of the daemon, and what a former one left in the journal.
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
@@ -287,6 +297,10 @@ def check_attention(facts: Facts) -> CheckLine:
         f"The abort of {told} was not confirmed; the output may be on.",
         "Look at the instrument; make it safe there, or with `edged call bench__stop_all`.",
     )
+
+
+def _aliases(facts: Facts) -> dict[str, str]:
+    return {one["id"]: one["alias"] for one in facts.instruments}
 
 
 def check_lockouts(facts: Facts) -> CheckLine:
@@ -321,7 +335,7 @@ def check_interlocks(facts: Facts) -> CheckLine:
         if rule["unknown"]:
             return warn(
                 f"{rule['name']} names {', '.join(rule['unknown'])}, and nothing on the bench is "
-                "called so: it guards nothing, or refuses every guarded write.",
+                "called so: it guards nothing or every write, or refuses what it guards.",
                 "list_instruments has the aliases and serial numbers.",
             )
     return passed(f"Interlocks that hold: {len(rules)}.")

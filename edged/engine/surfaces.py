@@ -355,7 +355,7 @@ class RpcParts:
             MetricFigure(
                 name="interlocks_tripped",
                 help="Interlocks that have tripped and were not cleared.",
-                read=lambda: sum(one["state"] == "tripped" for one in self.interlocks.listed()),
+                read=lambda: sum(one["reason"] is not None for one in self.interlocks.listed()),
             ),
             MetricFigure(
                 name="units_told_on",

@@ -123,7 +123,7 @@ class Ledger:
     def restore(self, left: Mapping[Key, SpentBudget], now: Moment) -> None:
         """What a former life left: what it had reserved may have gone out until just now."""
         for key, kept in left.items():
-            ages = sorted((_age_s(one, now) for one in kept.spent), reverse=True)
+            ages = sorted((one.age_s(now) for one in kept.spent), reverse=True)
             self._accounts[key] = _Account(spent=_stamps((*ages, *[0.0] * kept.reserved), now))
             self.spent(key, now)
 
@@ -131,19 +131,6 @@ class Ledger:
         account = self._accounts[key]
         if not account.spent and not account.reserved:
             del self._accounts[key]
-
-
-def _age_s(then: Moment, now: Moment) -> float:
-    """How long ago that was at least.
-
-    The monotonic clock counts from the machine's start: while it goes on, it never tells more than
-    has passed, whatever was done to the wall clock. Only where it began anew the wall clock has to
-    be believed; what lies in its future counts as just now.
-    """
-    passed_s = now.monotonic_s - then.monotonic_s
-    if passed_s >= 0:
-        return passed_s
-    return max(0.0, (now.wall_ms - then.wall_ms) / 1000)
 
 
 def _stamps(ages_s: Iterable[float], now: Moment) -> deque[Moment]:

@@ -637,19 +637,20 @@ def _check_aliases(units: Mapping[str, UnitRules]) -> None:
 
 def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
     """Raises what is wrong with the entry for the profile that it was most likely written for."""
-    best: tuple[tuple[int, int, int], list[Invalid], str] | None = None
+    best: tuple[tuple[int, int, int, bool], list[Invalid], str] | None = None
     for profile in profiles:
         problems = misfits(profile, rules)
         if not problems:
             return
         everything = {*profile.commands, *profile.sequences}
         near = sum("Did you mean" in problem.remedy for problem in problems)
-        rank = (len(rules.names - everything), -near, len(problems))
+        lacks_timer = rules.dead_man_s is not None and profile.watchdog is None
+        rank = (len(rules.names - everything), -near, len(problems), lacks_timer)
         if best is None or rank < best[0]:
             best = rank, problems, profile.key
     if best is None:
         return
-    (unknown, near, _), problems, nearest_key = best
+    (unknown, near, *_), problems, nearest_key = best
     if rules.names and unknown == len(rules.names) and not near:
         # To name whichever profile came first would send the reader looking in a wrong place.
         names = one_of(f'"{name}"' for name in sorted(rules.names))

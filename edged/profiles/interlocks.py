@@ -237,9 +237,15 @@ def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
         known = {name for profile in profiles for name in profile.commands}
         message = f'{owner}: no profile has a command "{rule.command}".'
         raise complaint(rule.mark, message, nearest(rule.command, known))
-    whys = [why_no_reading(rule, command) for command in commands]
+    whys = [_why_not_polled(command) or why_no_reading(rule, command) for command in commands]
     if all(whys):
         raise complaint(rule.mark, f"{owner}: {whys[0]}")
+
+
+def _why_not_polled(command: Command) -> str:
+    if command.is_query and command.is_dangerous:
+        return f"{command.name} is dangerous, and would be sent over and over."
+    return ""
 
 
 def why_no_reading(rule: Interlock, command: Command) -> str:

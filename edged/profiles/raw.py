@@ -280,13 +280,14 @@ class KeptByProfile(Generic[S, P, R]):
 def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
     """What a line would do, message by message; never raises.
 
-    A line that is too long to be judged in bounded time is one part that nobody knows.
+    A line that is too long to be judged in bounded time is one part that nobody knows; that it
+    asks something as well would not make it a question.
     """
     if len(line) > MAX_LINE:
-        return (RawPart(text=line[:80], is_query="?" in line),)
+        return (RawPart(text=line, is_query=False),)
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
     if len(found) > MAX_MESSAGES:
-        return (RawPart(text=line[:80], is_query=is_query(line)),)
+        return (RawPart(text=line, is_query=False),)
     return tuple(_part(profile, message) for message in found)
 
 

@@ -128,6 +128,10 @@ class ToldOutputs(Protocol):
         """The same of one unit."""
         ...
 
+    def since_ms(self, unit: str) -> int | None:
+        """Since when the first that is marked of one unit is; ``None``: nothing is."""
+        ...
+
     def instrument_of(self, unit: str) -> str:
         """Under which id the unit was last told something."""
         ...

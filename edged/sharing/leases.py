@@ -60,6 +60,16 @@ class Moment:
     monotonic_s: float
     wall_ms: int
 
+    def age_s(self, now: Moment) -> float:
+        """How long ago this was at least; it may have been in a former life of the daemon.
+
+        The monotonic clock counts from the machine's start: while it goes on, it never tells more
+        than has passed, whatever was done to the wall clock. Only where it began anew the wall
+        clock has to be believed; what lies in its future counts as just now.
+        """
+        passed_s = now.monotonic_s - self.monotonic_s
+        return passed_s if passed_s >= 0 else max(0.0, (now.wall_ms - self.wall_ms) / 1000)
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:

@@ -167,6 +167,9 @@ GUARDS: Final = (
     "payload TEXT NOT NULL) WITHOUT ROWID",
 )
 
+# Version 7: when an interlock has tripped on the machine's own scale too, which nobody sets.
+TRIP_MOMENT: Final = ("ALTER TABLE interlock_trip ADD COLUMN monotonic_s REAL",)
+
 
 def version_of(connection: sqlite3.Connection) -> int:
     """The schema version of a database; 0 for an empty one."""
@@ -227,6 +230,11 @@ def _keep_guards(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _keep_the_moment_of_trips(connection: sqlite3.Connection) -> None:
+    for statement in TRIP_MOMENT:
+        connection.execute(statement)
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
@@ -235,6 +243,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
         CLIENTS_SINCE: _name_clients,
         5: _keep_sharing,
         6: _keep_guards,
+        7: _keep_the_moment_of_trips,
     }
 )
 

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from edged.sharing.leases import Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["TripRows"]
+__all__ = ["TripRows", "Tripped"]
 
-LOAD: Final = "SELECT name, reason, tripped_ms FROM interlock_trip"
+LOAD: Final = "SELECT name, reason, tripped_ms, monotonic_s FROM interlock_trip"
 REMOVE_ALL: Final = "DELETE FROM interlock_trip"
-SAVE: Final = "INSERT INTO interlock_trip (name, reason, tripped_ms) VALUES (?, ?, ?)"
+SAVE: Final = (
+    "INSERT INTO interlock_trip (name, reason, tripped_ms, monotonic_s) VALUES (?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tripped:
+    """The last trip of an interlock."""
+
+    reason: str
+    at: Moment
 
 
 class TripRows:
@@ -23,18 +36,18 @@ class TripRows:
         database: where they are kept; they attach themselves.
 
     Attributes:
-        trips: name → why, and when by the wall's clock; replaced whole.
+        trips: by the interlock's name; replaced whole.
     """
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
-        self.trips: Mapping[str, tuple[str, int]] = {}
+        self.trips: Mapping[str, Tripped] = {}
         self._must_save = False
         self._is_saving = False
         self._is_loaded = False
         database.attach(self)
 
-    def note(self, trips: Mapping[str, tuple[str, int]]) -> None:
+    def note(self, trips: Mapping[str, Tripped]) -> None:
         """These are the last trips from now on. Never raises, never waits."""
         self.trips = dict(trips)
         self._must_save = True
@@ -61,7 +74,11 @@ class TripRows:
             self._must_save = self._must_save or opening.is_fresh
             return
         rows = connection.execute(LOAD).fetchall()
-        self.trips = {str(n): (str(why), ms) for n, why, ms in rows if isinstance(ms, int)}
+        self.trips = {
+            str(name): Tripped(str(why), _moment(wall_ms, monotonic_s))
+            for name, why, wall_ms, monotonic_s in rows
+            if isinstance(wall_ms, int)
+        }
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
@@ -71,10 +88,19 @@ class TripRows:
         # The mark falls first: a trip that comes now sets it again.
         self._must_save, self._is_saving = False, True
         connection.execute(REMOVE_ALL)
-        connection.executemany(SAVE, [(name, *trip) for name, trip in self.trips.items()])
+        rows = [
+            (name, trip.reason, trip.at.wall_ms, trip.at.monotonic_s)
+            for name, trip in self.trips.items()
+        ]
+        connection.executemany(SAVE, rows)
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
         if not is_committed and self._is_saving:
             self._must_save = True
         self._is_saving = False
+
+
+def _moment(wall_ms: int, monotonic_s: object) -> Moment:
+    """One of before the machine's scale was kept is judged by the wall's clock alone."""
+    return Moment(monotonic_s if isinstance(monotonic_s, float) else math.inf, wall_ms)

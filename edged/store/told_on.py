@@ -78,6 +78,10 @@ class ToldOn:
         """What of one unit is marked."""
         return {output: mark.turn for output, mark in self._marks.get(unit, {}).items()}
 
+    def since_ms(self, unit: str) -> int | None:
+        """Since when the first that is marked of one unit is; ``None``: nothing is."""
+        return min((mark.since_ms for mark in self._marks.get(unit, {}).values()), default=None)
+
     def instrument_of(self, unit: str) -> str:
         """Under which id the unit was last told something."""
         return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
@@ -88,7 +92,7 @@ class ToldOn:
             unit: {
                 "instrument_id": self.instrument_of(unit),
                 "outputs": sorted(marks),
-                "since_ms": min(mark.since_ms for mark in marks.values()),
+                "since_ms": self.since_ms(unit),
             }
             for unit, marks in self._marks.items()
         }

@@ -13,8 +13,10 @@ import pytest
 
 from edged.protocol.hislip import MessageType
 from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.guarded_supply import engine_on, is_on, is_running
 from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.relay_chain import wait_for
+from tests.bench.sim_bench import running_bench
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
@@ -150,6 +152,51 @@ def test_a_budget_is_counted_over_all_roads(tmp_path: Path) -> None:
         assert "all that the owner allows" in program.refusal(":OUTP CH1,ON")
         assert error_of(program).startswith("-221,")
         program.set(":OUTP CH1,OFF")
+
+
+def in_a_block(header: str, line: str) -> str:
+    """What is one message by IEEE 488.2, and two to an instrument that knows no block there."""
+    data = f"\n{line}\n"
+    return f"{header} #2{len(data):02}{data}"
+
+
+@promise("hislip.guards")
+@promise("dead-man.untouched")
+@promise("dead-man.armed-first")
+def test_a_line_in_a_block_neither_stops_a_dead_man_nor_switches_on_without_one(
+    tmp_path: Path,
+) -> None:
+    with (
+        running_bench("--instruments", "psu1=keysight_n6700") as sim,
+        engine_on(tmp_path, sim, 30.0, config=SERVING) as engine,
+        HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1") as program,
+    ):
+        program.write(in_a_block("*CLS", "OUTP ON,(@1)"))
+        wait_for(lambda: is_on(sim))
+        assert is_running(sim)
+        for header in ("*CLS", "VOLT 1,(@1)", "VOLT? (@1)"):
+            for line in ("OUTP:PROT:WDOG OFF", "*RST"):
+                assert "dead-man" in program.refusal(in_a_block(header, line))
+        assert is_running(sim)
+
+
+@promise("hislip.guards")
+@pytest.mark.parametrize("header", ["*CLS", ":SOUR1:VOLT?"])
+@pytest.mark.parametrize("line", [":OUTP CH1,ON", "*RCL 1"])
+def test_a_line_in_a_block_is_guarded_as_any_other(tmp_path: Path, header: str, line: str) -> None:
+    rule = {
+        "name": "rail",
+        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+        "must": "value > 100",
+        "max_age_s": 10,
+        "poll_s": 1,
+        "guards": ["psu1.output_on"],
+    }
+    with bench_of(tmp_path, {"interlocks": [rule]}) as (engine, program):
+        assert "rail" in program.refusal(in_a_block(header, line))
+        engine.rpc("lockout.set", instrument_id="psu1", reason="hands", by="anna")
+        assert "locked out" in program.refusal(in_a_block(header, line))
+        assert program.query(":OUTP? CH1") in ("OFF", "0")
 
 
 @promise("hislip.guards")

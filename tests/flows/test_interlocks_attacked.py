@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -39,9 +40,13 @@ def rule(**more: Any) -> dict[str, Any]:
 
 @contextmanager
 def bench_of(
-    directory: Path, *rules: dict[str, Any], instruments: str = "psu1,dmm1"
+    directory: Path,
+    *rules: dict[str, Any],
+    instruments: str = "psu1,dmm1",
+    told: dict[str, Any] | None = None,
 ) -> Iterator[tuple[EngineProcess, SimBench]]:
-    (directory / "bench.yaml").write_text(json.dumps({"format": 1, "interlocks": list(rules)}))
+    text = told or {"format": 1, "interlocks": list(rules)}
+    (directory / "bench.yaml").write_text(json.dumps(text))
     with (
         running_bench("--instruments", instruments) as sim,
         engine_on(directory, sim, None) as engine,
@@ -87,6 +92,14 @@ def sequences(engine: EngineProcess) -> list[dict[str, Any]]:
 
 def lockouts(engine: EngineProcess) -> list[dict[str, Any]]:
     return list(engine.tool("get_status")["result"]["lockouts"])
+
+
+def tripped_by_metrics(engine: EngineProcess) -> float:
+    page = f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics"
+    with urllib.request.urlopen(page, timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    (found,) = [one for one in lines if one.startswith("edged_interlocks_tripped ")]
+    return float(found.split()[1])
 
 
 @promise("interlock.trip")
@@ -231,6 +244,8 @@ def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: P
         off_after_s(sim)
         wait_for(lambda: interlocks(engine)["rail"]["state"] == "idle")
         assert "must be" in interlocks(engine)["rail"]["reason"]
+        # What an alert goes by is asked each half minute, say.
+        assert tripped_by_metrics(engine) == 1
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         sim.tell("psu1", ":SOUR1:VOLT 1")
@@ -238,6 +253,7 @@ def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: P
             assert "must be" in interlocks(again)["rail"]["reason"]
             wait_for(lambda: not call(again, "set_voltage", voltage=1)["is_error"])
             assert interlocks(again)["rail"]["reason"] is None
+            assert tripped_by_metrics(again) == 0
             again.process.send_signal(signal.SIGKILL)
             again.process.wait()
         with engine_on(tmp_path, sim, None) as last:
@@ -260,6 +276,23 @@ def test_a_typed_recall_may_be_what_is_guarded_as_a_raw_one_may(tmp_path: Path) 
         assert sim.received("psu1", since=begun) == []
 
 
+@promise("interlock.every-road")
+def test_where_the_guarded_command_is_not_known_every_write_may_be_it(tmp_path: Path) -> None:
+    guarding = rule(must="value > 100", guards=["psu1.recall_state", "psu2.output_on"])
+    text = {"format": 1, "interlocks": [guarding], "psu2": {"expose": ["recall_state"]}}
+    models = "psu1,psu2=rigol_dp832,dmm1"
+    with bench_of(tmp_path, instruments=models, told=text) as (engine, sim):
+        # The one has no such command; the other has no profile, for what its owner says of it.
+        assert interlocks(engine)["rail"]["unknown"] == guarding["guards"]
+        begun = sim.mark()
+        assert call(engine, "output_on")["error"]["code"] == "interlock"
+        for unit in ("psu1", "psu2"):
+            line = {"instrument_id": unit, "scpi_command": ":OUTP CH1,ON"}
+            assert engine.tool("send_scpi", **line)["error"]["code"] == "interlock"
+            assert not any("ON" in line for line in sim.received(unit, since=begun))
+        done(call(engine, "output_off"))
+
+
 @promise("interlock.trip")
 def test_an_output_that_was_read_to_be_on_is_watched(tmp_path: Path) -> None:
     with bench_of(tmp_path, rule(guards=["psu1.output_on"])) as (engine, sim):
@@ -270,6 +303,61 @@ def test_an_output_that_was_read_to_be_on_is_watched(tmp_path: Path) -> None:
         watches(engine)
         sim.tell("psu1", ":SOUR1:VOLT 5")
         assert off_after_s(sim) <= POLL_S + 1
+
+
+@promise("interlock.survives")
+@promise("interlock.until-obeyed")
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_a_trip_that_was_not_obeyed_is_no_less_one_after_a_restart_with_a_good_reading(
+    tmp_path: Path, ending: str
+) -> None:
+    with bench_of(tmp_path, rule()) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.fault("psu1", "freeze")
+        sim.fault("dmm1", "refuse")
+        wait_for(lambda: interlocks(engine)["rail"]["reason"] is not None)
+        if ending == "stop":
+            engine.stop()
+        else:
+            engine.process.kill()
+            engine.process.wait()
+        assert is_on(sim)
+        sim.clear()
+        with engine_on(tmp_path, sim, None) as again:
+            assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
+            assert "gave no reading" in interlocks(again)["rail"]["reason"]
+            wait_for(lambda: not call(again, "output_on")["is_error"])
+            watches(again)
+            again.process.kill()
+            again.process.wait()
+        # Somebody has seen a good reading since.
+        with engine_on(tmp_path, sim, None) as last:
+            watches(last)
+            assert is_on(sim)
+
+
+@promise("interlock.survives")
+def test_what_a_person_switches_on_after_a_trip_no_restart_switches_off(tmp_path: Path) -> None:
+    with bench_of(tmp_path, rule(guards=["psu1.output_on"])) as (engine, sim):
+        switch_on(engine)
+        watches(engine)
+        sim.tell("psu1", ":SOUR1:VOLT 5")
+        off_after_s(sim)
+        sim.tell("psu1", ":SOUR1:VOLT 1")
+        wait_for(lambda: interlocks(engine)["rail"]["state"] == "idle")
+        sim.tell("psu1", ":OUTP CH1,ON")
+        done(call(engine, "get_output"))
+        watches(engine)
+        # What was read goes to disk with the next write at the latest.
+        done(call(engine, "set_voltage", voltage=1))
+        engine.process.kill()
+        engine.process.wait()
+        with engine_on(tmp_path, sim, None) as again:
+            watches(again)
+            wait_for(lambda: interlocks(again)["rail"]["last"] is not None)
+            assert is_on(sim)
+            assert "must be" in interlocks(again)["rail"]["reason"]
 
 
 @promise("interlock.survives")

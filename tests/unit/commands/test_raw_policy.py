@@ -171,6 +171,21 @@ async def test_the_owners_ramp_binds_every_command_that_sends_the_line(house: Sw
     assert house.supply.log == []
 
 
+@promise("raw.owner-limits-hold")
+@pytest.mark.parametrize("filling", ["*CLS;", "*WAI;", ":VOLT? 1;", ":ANY:THING 1;"])
+async def test_a_line_of_more_commands_than_are_judged_is_not_sent(
+    house: SweepHouse, filling: str
+) -> None:
+    for rules in ({}, {"deny": frozenset({"set_frequency"})}):
+        owner(house, **rules)
+        for count in (64, 300):
+            assert code_of(await house.scpi(filling * count + ":FREQ 10")) is ErrorCode.BAD_SCPI
+    assert house.supply.log == []
+    assert code_of(await house.scpi("*CLS;" * 63 + ":FREQ 10")) is ErrorCode.DENIED_BY_OWNER
+    owner(house)
+    assert (await house.scpi("*CLS;" * 63 + ":FREQ 10")).error is None
+
+
 @promise("raw.refusal-in-its-shape")
 @pytest.mark.parametrize(
     ("line", "code"),

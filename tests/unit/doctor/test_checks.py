@@ -475,6 +475,16 @@ def test_an_instrument_without_a_profile_is_a_warning_with_the_command_that_draf
     assert told(check(facts(tmp_path, engine=False)))[0] == "SKIP"
 
 
+def test_a_stop_that_is_not_confirmed_is_a_warning(tmp_path: Path) -> None:
+    psu = {"id": "TCPIP::1", "alias": "psu"}
+    status = {**STATUS, "stopping": ["TCPIP::1", "TCPIP::2"]}
+    verdict, found = told(
+        bench_checks.check_attention(facts(tmp_path, status=status, instruments=[psu]))
+    )
+    assert verdict == "WARN"
+    assert "The stop of psu (TCPIP::1), TCPIP::2 is not confirmed yet" in found
+
+
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
     left_over = {

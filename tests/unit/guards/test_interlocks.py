@@ -14,6 +14,7 @@ from edged.errors import Invalid
 from edged.guards.interlocks import MeterReading, ReadingWorth, Watching, WatchState, judged
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.interlocks import Interlock, Trip
+from tests.bench.fake_instruments import toy_profile
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
@@ -81,6 +82,27 @@ def test_a_rule_that_could_mean_nothing_is_an_error_with_its_line(
         parsed(ENTRY.replace(old, new))
     assert said in str(refused.value), refused.value
     assert "bench.yaml:" in str(refused.value)
+
+
+@promise("interlock.bench-file")
+def test_a_question_that_may_put_something_out_is_not_asked_over_and_over() -> None:
+    meter = toy_profile("""
+format: 1
+profile_key: toy_meter
+version: 1
+manufacturer: Toy
+model: M1
+instrument_class: dmm
+source: made for tests
+match: {idn: 'toy,m1', examples: ["TOY,M1,0001,1.0"]}
+abort: [":OUTP OFF"]
+commands:
+  source_and_read: {scpi: ":READ?", is_dangerous: true, returns: {type: float}}
+""")
+    library = shipped_library().with_more({meter.key: meter})
+    text = ENTRY.replace("measure_dc_voltage", "source_and_read")
+    with pytest.raises(Invalid, match=r"bench.yaml:4:.*source_and_read is dangerous"):
+        parse_bench(text, "bench.yaml", library)
 
 
 def test_two_of_one_name_are_an_error() -> None:

@@ -175,9 +175,11 @@ def test_commands_with_one_header_are_told_apart_by_their_arguments():
 
 
 def test_a_line_beyond_any_measure_is_one_part_that_nobody_knows():
-    for line in ("*RST;" * 1000, "VOLT " + "5" * MAX_LINE):
+    for line in ("*RST;" * 1000, "*CLS;" * 100 + "*RST;*OPC?", "VOLT " + "5" * MAX_LINE + ";*OPC?"):
         (part,) = identify(SUPPLY, line)
         assert part.command is None
+        assert not part.is_query
+        assert part.text == line
 
 
 LONG = {

@@ -10,6 +10,7 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import InstrumentWatchdog, Precondition, Tripped
 from edged.profiles.owner_rules import UnitRules, combined
+from tests.bench.shipped import shipped_library
 
 HEAD = """\
 format: 1
@@ -160,6 +161,14 @@ def test_a_time_that_the_instrument_does_not_take_is_told_with_its_line(
     with pytest.raises(Invalid, match=told) as raised:
         parse_bench(f"format: 1\npsu1:\n  dead_man_s: {limit}\n", "bench.yaml", library(step="1"))
     assert raised.value.data["line"] == 3
+
+
+def test_a_time_is_held_to_an_instrument_that_has_a_timer_where_nobody_knows_which_one_it_is() -> (
+    None
+):
+    text = "format: 1\npsu1: {dead_man_s: 1e6}\n"
+    with pytest.raises(Invalid, match=r"takes [0-9.]+ to \d+ s, not 1e\+06"):
+        parse_bench(text, "bench.yaml", shipped_library())
 
 
 def test_a_fraction_is_taken_where_the_instrument_takes_it() -> None:

@@ -1,0 +1,173 @@
+"""A guarded write that waits: it goes only while its reading is new enough and nothing tripped."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pytest
+
+from edged.actions.action import Action, RunCommand
+from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.commands.interlocks import InterlockControl
+from edged.commands.target import SendGuard, Target
+from edged.errors import ErrorCode, Failed, Refused
+from edged.profiles.bench_file import parse_bench
+from edged.runs.units import unit_of_instrument
+from edged.store.interlocks import Tripped
+from tests.bench.driven_clock import DrivenClock
+from tests.bench.fake_instruments import FakeInstrument, FakePool
+from tests.bench.shipped import shipped_library
+from tests.bench.sweep_bench import DIRECT, SweepHouse
+from tests.promises import promise
+
+POLL_S, MAX_AGE_S = 1.0, 5.0
+RULE = f"""
+format: 1
+interlocks:
+  - name: rail
+    when: {{instrument: psu2, command: measure_voltage, parameters: {{channel: 1}}}}
+    must: "value < 3"
+    max_age_s: {MAX_AGE_S}
+    poll_s: {POLL_S}
+    guards: [psu1.output_on]
+    trip: abort
+"""
+
+
+class Pool(FakePool):
+    def bearers(self, name: str) -> tuple[FakeInstrument, ...]:
+        return tuple(one for one in self.instruments if one.alias == name)
+
+
+class Rows:
+    """Trips in memory."""
+
+    def __init__(self) -> None:
+        self.trips: Mapping[str, Tripped] = {}
+
+    def note(self, trips: Mapping[str, Tripped]) -> None:
+        self.trips = dict(trips)
+
+    async def keep(self) -> None:
+        return
+
+
+class Bench:
+    """One supply that is guarded, and one whose voltage is read."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        house = SweepHouse(clock, supplies=2)
+        self.volts, self.tripped, ids = 1.0, list[str](), itertools.count()
+        self.clock, self.is_away, self.hangs_from_s = clock, False, math.inf
+        self.supply, self.told_on = house.supply, house.told_on
+        self.control = InterlockControl(
+            pool=cast("Any", Pool(*house.supplies)),
+            told_on=self.told_on,
+            is_off=lambda _instrument, _outputs: False,
+            perform=self.read,
+            new_id=lambda: f"{next(ids)}",
+            clock=clock,
+            rows=cast("Any", Rows()),
+            trip=self.trip,
+            tell=lambda _name, _text, _unit: None,
+            is_first_look_over=lambda: True,
+        )
+
+    async def read(self, _action: Action) -> Outcome:
+        if self.is_away and self.clock.monotonic() > self.hangs_from_s:
+            await asyncio.Event().wait()
+        if self.is_away:
+            error = Failed("The cable is out.", code=ErrorCode.DISCONNECTED)
+            return Outcome(status=OutcomeStatus.FAILED, error=error)
+        data = {"data": self.volts, "unit": "V"}
+        return Outcome(status=OutcomeStatus.OK, data=data)
+
+    async def trip(self, _rule: Any, _units: Any, reason: str) -> None:
+        self.tripped.append(reason)
+
+    async def waiting(self) -> SendGuard:
+        """What is asked as a write goes out that was let through just now."""
+        action = RunCommand(
+            tool="execute_command",
+            caller=DIRECT,
+            action_id="a",
+            instrument_id=self.supply.id,
+            command_name="output_on",
+        )
+        assert self.supply.profile is not None
+        target = Target(
+            instrument=cast("Any", self.supply),
+            command=self.supply.profile.commands["output_on"],
+            lines=(":OUTP CH1,ON",),
+            is_write=True,
+        )
+        await self.control.admit(action, target)
+        guard = self.control.send_guard(action, target)
+        assert guard is not None
+        return guard
+
+
+@pytest.fixture
+async def bench(driven_clock: DrivenClock) -> Bench:
+    bench = Bench(driven_clock)
+    await bench.control.learn(parse_bench(RULE, "bench.yaml", shipped_library()).interlocks)
+    return bench
+
+
+@promise("interlock.every-road")
+async def test_a_write_that_waited_longer_than_its_reading_may_age_is_not_sent(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    guard = await bench.waiting()
+    driven_clock.move(MAX_AGE_S)
+    guard()
+    driven_clock.move(0.1)
+    with pytest.raises(Refused, match="longer ago than max_age_s 5"):
+        guard()
+
+
+@promise("interlock.trip")
+async def test_a_write_that_waited_while_it_tripped_is_not_sent_however_good_the_reading_is_by_now(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    guard = await bench.waiting()
+    bench.control.start()
+    try:
+        # Another output of the unit.
+        unit = unit_of_instrument(cast("Any", bench.supply)).key
+        bench.told_on.note(unit, bench.supply.id, {"OUTP CH2"})
+        bench.control.wake()
+        bench.volts = 5.0
+        await driven_clock.advance(POLL_S + 0.1)
+        assert "must be: value < 3" in bench.tripped[0]
+        bench.volts = 1.0
+        await bench.waiting()
+        with pytest.raises(Refused, match="it tripped while this waited"):
+            guard()
+    finally:
+        await bench.control.stop()
+
+
+@promise("interlock.missing")
+async def test_why_there_was_no_reading_is_told_though_the_last_question_had_no_time(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    await bench.waiting()
+    bench.is_away = True
+    bench.hangs_from_s = driven_clock.monotonic() + POLL_S + MAX_AGE_S - 0.01
+    bench.control.start()
+    try:
+        unit = unit_of_instrument(cast("Any", bench.supply)).key
+        bench.told_on.note(unit, bench.supply.id, {"OUTP CH1"})
+        bench.control.wake()
+        async with asyncio.timeout(10):
+            while not bench.tripped:
+                await driven_clock.advance(0.1)
+                await asyncio.sleep(0.005)
+        assert "gave no reading for 5 s: The cable is out." in bench.tripped[0]
+    finally:
+        await bench.control.stop()
