@@ -39,7 +39,7 @@ from edged.commands.target import Target
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
-from edged.profiles.raw import RawMatch, identify, means_another_unit
+from edged.profiles.raw import RawMatch, RawPart, identify, in_its_unit
 from edged.sharing.approvals import Approvals, Question, Verdict
 from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
@@ -118,11 +118,9 @@ def is_asked_about(action: Action, target: Target) -> bool:
     name = target.command.name if target.command is not None else ""
     if any(rule.name == name and _asks_itself(rule, action, target) for rule in asked):
         return True
-    names = {rule.name for rule in asked}
     return any(
-        rule.name == match.command.name and _asks(rule, match, is_itself=rule.name == name)
-        for match in _matches(target, instrument)
-        if match.command.name in names
+        _asks_of_part(rule, part, is_itself=rule.name == name)
+        for part in _parts(target, instrument)
         for rule in asked
     )
 
@@ -144,18 +142,18 @@ def _matches(target: Target, instrument: Instrument) -> Iterator[RawMatch]:
 
 def matches_of(target: Target, instrument: Instrument) -> Iterator[tuple[RawMatch, ...]]:
     """The same, of each message that goes out."""
+    return (part.matches for part in _parts(target, instrument))
+
+
+def _parts(target: Target, instrument: Instrument) -> Iterator[RawPart]:
+    """Each message that goes out, with the commands that it may be."""
     command = target.command
     if command is None or instrument.profile is None:
-        for part in target.parts:
-            yield part.matches
+        yield from target.parts
         return
     for template, line in zip(command.scpi, target.lines, strict=False):
         for part in identify(instrument.profile, line):
-            yield tuple(
-                match
-                for match in part.matches
-                if not means_another_unit(command, template, match.command)
-            )
+            yield in_its_unit(part, command, template)
 
 
 def _asks_itself(rule: ConfirmRule, action: Action, target: Target) -> bool:
@@ -163,6 +161,19 @@ def _asks_itself(rule: ConfirmRule, action: Action, target: Target) -> bool:
     if isinstance(action, StartSweep) and rule.sign in ("==", "!="):
         return True
     return rule.asks(target.values)
+
+
+def _asks_of_part(rule: ConfirmRule, part: RawPart, *, is_itself: bool) -> bool:
+    """Whether a message is asked about: as what it may be, or for a value that it sets."""
+    named = (match for match in part.matches if match.command.name == rule.name)
+    if any(_asks(rule, match, is_itself=is_itself) for match in named):
+        return True
+    return any(
+        rule.asks(values)
+        for match in part.beside
+        if match.command.name == rule.name and rule.parameter in match.holes
+        for values in (*match.readings, *match.unitless)
+    )
 
 
 def _asks(rule: ConfirmRule, match: RawMatch, *, is_itself: bool) -> bool:

@@ -42,13 +42,13 @@ from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Bound, Command, ParameterType, Scalar
+from edged.profiles.model import Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     RawMatch,
     RawPart,
     identify,
-    means_another_unit,
+    in_its_unit,
     messages_judged,
 )
 from edged.profiles.template import render_lines
@@ -159,7 +159,7 @@ class Policy:
                 raise _restricted(part.text, "only what the profile knows may be sent raw")
             is_known = RawScpi.KNOWN in modes
             road = _Raw(rules, part, checks, is_known=is_known)
-            _check_message(road, part, part.matches)
+            _check_message(road, part)
             if is_held and not part.is_query:
                 _check_held(part, checks)
 
@@ -241,7 +241,7 @@ class Policy:
 def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> str:
     """Why the profile would not let a message pass that no limit is held to; empty: it would."""
     try:
-        _check_message(_Raw(rules, part, checks, is_known=True), part, part.matches)
+        _check_message(_Raw(rules, part, checks, is_known=True), part)
     except (Invalid, Refused) as no:
         return no.message
     return ""
@@ -308,11 +308,13 @@ class _Typed:
         return True
 
     def check_limits(self, match: RawMatch) -> None:
-        other = match.command
-        for name, bound in self.rules.limits.get(other.name, {}).items():
-            unit = other.parameters[name].unit
-            for value in _values(match, name, self.values):
-                _check_value(self.command, f"{other.name}.{name}", bound, value, unit)
+        for name in self.rules.limits.get(match.command.name, {}):
+            self.check_limit(match, name)
+
+    def check_limit(self, match: RawMatch, name: str) -> None:
+        """Every value that one limited parameter may have."""
+        for value in _values(match, name, self.values):
+            _check_value(self.command.name, self.rules, match.command, name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,17 +374,25 @@ class _Raw:
                     remedy="Write the number in the base unit, without a suffix.",
                 ) from error
 
+    def check_limit(self, match: RawMatch, name: str) -> None:
+        """Every value that one limited parameter may have, with its unit and without."""
+        for values in (*match.readings, *match.unitless):
+            _check_value(repr(self.part.text), self.rules, match.command, name, values.get(name))
 
-def _check_message(road: _Typed | _Raw, part: RawPart, matches: tuple[RawMatch, ...]) -> None:
+
+def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
     """Every command that a message may be, with every value it may carry, must be allowed."""
-    for match in matches:
+    for match in part.matches:
         name = match.command.name
         if name in road.rules.deny:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
     if not part.is_query and not road.is_ramped:
-        _check_ramped(road, matches)
-    for match in matches:
+        _check_ramped(road, part.matches)
+    for match in part.matches:
         road.check_limits(match)
+    for match in part.beside:
+        for name in match.holes & road.rules.limits.get(match.command.name, {}).keys():
+            road.check_limit(match, name)
 
 
 def _check_held(part: RawPart, checks: ProfileChecks) -> None:
@@ -464,14 +474,13 @@ def _check_equivalents(target: Target, *, is_ramped: bool) -> None:
         return
     road = _Typed(rules, command, target.values, is_ramped)
     for template, line in zip(command.scpi, target.lines, strict=True):
-        for part in identify(instrument.profile, line):
-            matches = tuple(
-                match
-                for match in part.matches
-                if match.command.name in others
-                and not means_another_unit(command, template, match.command)
+        for sent in identify(instrument.profile, line):
+            part = in_its_unit(sent, command, template)
+            matches, beside = (
+                tuple(match for match in found if match.command.name in others)
+                for found in (part.matches, part.beside)
             )
-            _check_message(road, part, matches)
+            _check_message(road, dataclasses.replace(part, matches=matches, beside=beside))
             is_marked = any(match.command.name in rules.is_dangerous for match in matches)
             target.is_dangerous = target.is_dangerous or is_marked
 
@@ -488,15 +497,16 @@ def _values(match: RawMatch, name: str, known: Mapping[str, Scalar]) -> Iterator
 
 
 def _check_value(
-    command: Command, limited: str, bound: Bound, value: Scalar | None, unit: str
+    called: str, rules: UnitRules, limited: Command, name: str, value: Scalar | None
 ) -> None:
-    words = f"the limits that the owner set for {limited}"
-    data = {"parameter": limited.rpartition(".")[2], "value": value}
+    bound, unit = rules.limits[limited.name][name], limited.parameters[name].unit
+    words = f"the limits that the owner set for {limited.name}.{name}"
+    data = {"parameter": name, "value": value}
     if value is None:
-        raise Invalid(f"What {command.name} sends cannot be judged by {words}.", data=data)
+        raise Invalid(f"What {called} sends cannot be judged by {words}.", data=data)
     if bound.options is not None and value not in bound.options:
         options = ", ".join(bound.options)
-        raise Invalid(f"{command.name}: {value!r} is outside of {words}: {options}.", data=data)
+        raise Invalid(f"{called}: {value!r} is outside of {words}: {options}.", data=data)
     if isinstance(value, str):
         return
     for key, limit, is_outside in (
@@ -505,7 +515,7 @@ def _check_value(
     ):
         if is_outside:
             raise Invalid(
-                f"{command.name}: {value:g} {unit} is outside of {words}: the {key} is "
+                f"{called}: {value:g} {unit} is outside of {words}: the {key} is "
                 f"{limit:g} {unit}.".replace(" .", ".").replace("  ", " "),
                 data={**data, key: limit, "unit": unit},
             )

@@ -153,7 +153,7 @@ def _sends(profile: Profile, command: Command, name: str, limited: str) -> bool:
             continue
         with contextlib.suppress(Invalid):
             for part in identify(profile, render(template, command.parameters, values)):
-                for match in part.matches:
+                for match in (*part.matches, *part.beside):
                     is_it = match.command.name == limited
                     if is_it and not means_another_unit(command, template, match.command):
                         return True

@@ -77,6 +77,7 @@ __all__ = [
     "bare_choices",
     "classify",
     "identify",
+    "in_its_unit",
     "is_always_let_pass",
     "is_query",
     "means_another_unit",
@@ -193,6 +194,7 @@ class RawMatch:
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
         holes: parameters that have their place in this very message of the command.
+        is_fitting: the arguments are the command's, whether or not their values can be read.
     """
 
     command: Command
@@ -201,6 +203,7 @@ class RawMatch:
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
     holes: frozenset[str] = frozenset()
+    is_fitting: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,12 +215,15 @@ class RawPart:
     Attributes:
         is_query: an answer will come.
         is_declared: that stands in the profile, and cannot be seen (it has no ``?``).
+        beside: commands that send such a message, too, and of which this one does not tell all:
+            it is not they, and yet their limits hold for the values that it carries.
     """
 
     text: str
     is_query: bool
     is_declared: bool = False
     matches: tuple[RawMatch, ...] = ()
+    beside: tuple[RawMatch, ...] = ()
 
     @property
     def command(self) -> Command | None:
@@ -293,11 +299,13 @@ def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
 
 def _part(profile: Profile, message: Message) -> RawPart:
     is_declared = not message.is_query and _is_declared(profile, message.text)
+    matches, beside = _commands_of(profile, message)
     return RawPart(
         text=message.text,
         is_query=message.is_query or is_declared,
         is_declared=is_declared,
-        matches=_commands_of(profile, message),
+        matches=matches,
+        beside=beside,
     )
 
 
@@ -439,13 +447,22 @@ class _Spelling:
     holes: tuple[str, ...]
 
 
-def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
-    """The commands that a message may be: certain ones, or where there are none, all."""
+def _commands_of(
+    profile: Profile, message: Message
+) -> tuple[tuple[RawMatch, ...], tuple[RawMatch, ...]]:
+    """The commands that a message may be, certain ones, or where there are none, all.
+
+    Beside certain ones, those that send such a message, too, for the values that it carries.
+    """
     headers = [message.nodes]
     if message.path:
         # Some instruments keep the path of a compound line, some start from the root: judge both.
         headers.insert(0, message.path + message.nodes)
-    found = [match for nodes in headers for match in _nearest(profile, message, nodes)]
+    every = [
+        sorted(_matches(profile, message, nodes), key=lambda ranked: ranked.rank)
+        for nodes in headers
+    ]
+    found = [match for one in every for match in _nearest(one)]
     certain = [match for match in found if match.is_certain]
     by_name: dict[str, RawMatch] = {}
     for match in certain or found:
@@ -459,7 +476,15 @@ def _commands_of(profile: Profile, message: Message) -> tuple[RawMatch, ...]:
                 unknown=known.unknown | match.unknown,
                 holes=known.holes | match.holes,
             )
-    return tuple(by_name.values())
+    beside = tuple(
+        ranked.match
+        for one in every
+        for ranked in one
+        if ranked.match.command.name not in by_name
+        and not ranked.match.is_certain
+        and ranked.match.is_fitting
+    )
+    return tuple(by_name.values()), beside
 
 
 def _joined(
@@ -468,9 +493,8 @@ def _joined(
     return some + tuple(other for other in more if other not in some)
 
 
-def _nearest(profile: Profile, message: Message, nodes: tuple[str, ...]) -> list[RawMatch]:
+def _nearest(found: Collection[_Ranked]) -> list[RawMatch]:
     """The certain matches of a header with the fewest nodes added or dropped; or all matches."""
-    found = sorted(_matches(profile, message, nodes), key=lambda ranked: ranked.rank)
     certain = [ranked for ranked in found if ranked.match.is_certain]
     return [ranked.match for ranked in certain if ranked.rank == certain[0].rank] or [
         ranked.match for ranked in found
@@ -510,6 +534,7 @@ def _judged(command: Command, spelling: _Spelling, message: Message, header: Cap
             unknown=names,
             is_certain=False,
             holes=frozenset(spelling.holes),
+            is_fitting=False,
         )
     return _read(command, spelling, captures)
 
@@ -615,6 +640,15 @@ def means_another_unit(command: Command, template: str, other: Command) -> bool:
                 if all(units) and units[0] != units[1]:
                     return True
     return False
+
+
+def in_its_unit(part: RawPart, command: Command, template: str) -> RawPart:
+    """A message of a command without what means another unit by it."""
+    matches, beside = (
+        tuple(one for one in found if not means_another_unit(command, template, one.command))
+        for found in (part.matches, part.beside)
+    )
+    return replace(part, matches=matches, beside=beside)
 
 
 def _is_alike(one: Part, other: Part) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.errors import EdgedError, ErrorCode
+from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import UnitRules, tightened
 from tests.bench.driven_clock import DrivenClock
@@ -118,3 +119,38 @@ async def test_what_the_owner_calls_dangerous_is_so_under_every_name(
         outcome = await house.command("set_both", voltage=1, current=1)
         assert code_of(outcome) is code
         assert len(house.supply.writes()) == (0 if code else 1)
+
+
+@promise("raw.owner-limits-hold")
+async def test_a_limit_of_a_command_of_several_lines_holds_for_each_line_that_carries_a_value(
+    house: SweepHouse,
+) -> None:
+    owner(house, limits={"set_both": {"voltage": Bound(max=12)}})
+    refused = await house.command("set_voltage", voltage=13)
+    assert str(refused.error) == (
+        "set_voltage: 13 is outside of the limits that the owner set for set_both.voltage: "
+        "the maximum is 12."
+    )
+    for line in (":SOUR1:VOLT 13", "*CLS;sour1:voltage 13", ":SOUR:VOLT 13", ":SOUR1:VOLT 13mV"):
+        assert code_of(await house.scpi(line)) is ErrorCode.BAD_ARGUMENTS, line
+    assert house.supply.writes() == []
+    # Neither is anything held to what does not stand in its line.
+    owner(house, limits={"set_both": {"voltage": Bound(max=12), "current": Bound(max=0.5)}})
+    assert code_of(await house.command("set_voltage", voltage=12)) is None
+    assert code_of(await house.scpi(":SOUR1:VOLT 12")) is None
+    owner(house, deny=frozenset({"set_both"}))
+    assert code_of(await house.command("set_voltage", voltage=12)) is None
+
+
+@promise("approval.every-road")
+async def test_a_value_that_is_asked_about_is_so_in_each_line_that_carries_it(
+    house: SweepHouse,
+) -> None:
+    rule = parse_confirm("set_both.voltage > 12")
+    assert rule is not None
+    owner(house, confirm=(rule,))
+    assert code_of(await house.command("set_voltage", voltage=13)) is ErrorCode.NEEDS_APPROVAL
+    assert code_of(await house.scpi(":SOUR1:VOLT 13")) is ErrorCode.NEEDS_APPROVAL
+    assert house.supply.writes() == []
+    assert code_of(await house.command("set_voltage", voltage=12)) is None
+    assert code_of(await house.scpi(":SOUR1:VOLT 12")) is None

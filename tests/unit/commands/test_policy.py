@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -111,6 +113,34 @@ def test_no_road_passes_what_the_owner_forbids(key: str) -> None:
         return judged
 
     assert asyncio.run(judge_all()) > 4
+
+
+@promise("raw.owner-limits-hold")
+@pytest.mark.parametrize("key", SHIPPED)
+def test_no_line_of_several_passes_the_limit_of_the_value_that_it_carries(key: str) -> None:
+    async def judge_all() -> None:
+        house = SweepHouse(DrivenClock())
+        supply, profile = house.supply, SHIPPED[key]
+        for command in profile.commands.values():
+            if command.is_query or command.is_safe or len(command.scpi) == 1:
+                continue
+            values = highest(command)
+            with contextlib.suppress(EdgedError):
+                values = ProfileChecks(profile).command(command.name)[1].validate(values)
+                lines = zip(command.scpi, render_lines(command, values), strict=True)
+                for (template, line), (rules, codes) in itertools.product(lines, rules_of(command)):
+                    limited = rules.limits.get(command.name, {})
+                    if not any(f"{{{name}" in template for name in limited):
+                        continue
+                    action = SendScpi(tool="send_scpi", scpi=line, instrument_id="", **ASKED)
+                    supply.rules, supply.profile = EMPTY_RULES, profile
+                    if _code(house, action) is not None:
+                        continue
+                    supply.rules, supply.profile = rules, tightened(profile, rules)
+                    assert _code(house, action) in codes, (command.name, line, rules)
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge_all())
 
 
 @promise("raw.owner-limits-hold")

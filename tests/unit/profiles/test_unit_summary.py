@@ -34,13 +34,13 @@ def test_limits_stand_beside_what_the_profile_allows() -> None:
 
 
 def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
-    text = "format: 1\nSMU:\n  limits: {source_voltage: {voltage: {max: 12}}}\n"
-    rules = parse_bench(text, "bench.yaml", LIBRARY).units["SMU"]
-    profile = LIBRARY.profiles["keithley_2450"]
+    text = "format: 1\nBATH:\n  limits: {set_setpoint: {temperature: {max: 60}}}\n"
+    rules = parse_bench(text, "bench.yaml", LIBRARY).units["BATH"]
+    profile = LIBRARY.profiles["lauda_integral"]
     told = unit_summary(rules, profile, "all")["unlimited"]
-    assert told == ["set_voltage.voltage", "set_high_voltage.voltage"]
-    more = text.replace("}}}", "}}, set_voltage: {voltage: {max: 12}}}\n  deny: [set_high_voltage]")
-    rules = parse_bench(more, "bench.yaml", LIBRARY).units["SMU"]
+    assert told == ["set_upper_limit.temperature", "set_lower_limit.temperature"]
+    more = text.replace("}}}", "}}, set_upper_limit: {temperature: {max: 60}}}")
+    rules = parse_bench(f"{more}  deny: [set_lower_limit]\n", "bench.yaml", LIBRARY).units["BATH"]
     assert unit_summary(rules, profile, "all")["unlimited"] == []
 
 
@@ -49,6 +49,10 @@ def test_what_sends_the_limited_line_itself_is_limited_by_it() -> None:
     rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
     profile = LIBRARY.profiles["rigol_dp832"]
     assert unit_summary(rules, profile, "all")["unlimited"] == []
+    # source_voltage sends set_voltage's line, among others.
+    text = "format: 1\nSMU:\n  limits: {source_voltage: {voltage: {max: 12}}}\n"
+    rules = parse_bench(text, "bench.yaml", LIBRARY).units["SMU"]
+    assert unit_summary(rules, LIBRARY.profiles["keithley_2450"], "all")["unlimited"] == []
 
 
 def test_without_a_profile_the_entry_is_told_as_it_stands() -> None:
