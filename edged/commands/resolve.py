@@ -245,8 +245,13 @@ class Resolver:
         kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
         inside: tuple[RawPart, ...] = ()
         if profile is not None and action.inside:
-            lines = (part for line in action.inside for part in identify(profile, line))
+            lines = [part for line in action.inside for part in identify(profile, line)]
             inside = tuple(part for part in lines if _may_work(part))
+            has_unknown = len(inside) < len(lines)
+        else:
+            has_unknown = bool(action.inside)
+        if kind.is_read and has_unknown:
+            raise _no_question(action.scpi)
         parts, is_read = (*kind.parts, *inside), kind.is_read and not inside
         return Target(
             instrument=instrument,
@@ -304,7 +309,19 @@ def _program_kind(profile: Profile | None, text: str, error_query: str) -> _Prog
 
 def _may_work(part: RawPart) -> bool:
     """Whether what stands in a block would do something that is known, if it were no block."""
-    return is_recalling(part.text) or (bool(part.matches) and not part.is_query)
+    if part.is_query:
+        return _is_dangerous(part)
+    return is_recalling(part.text) or bool(part.matches)
+
+
+def _no_question(text: str) -> Invalid:
+    """Data that is sent may hold anything; a question carries none, and nothing guards reads."""
+    return Invalid(
+        f"{text[:80]!r} was not sent: it only asks, and the block in it holds lines that an "
+        "instrument may carry out.",
+        code=ErrorCode.BAD_SCPI,
+        remedy="Ask without a block, and send such lines by themselves.",
+    )
 
 
 def _check_program(text: str, count: int) -> None:

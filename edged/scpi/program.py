@@ -43,6 +43,11 @@ class ProgramMessage:
     text: str
     inside: tuple[str, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """There is no block in it: its text is all of it."""
+        return len(self.data) == len(self.text) and self.data == self.text.encode("latin-1")
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:

@@ -52,8 +52,7 @@ def asks(message: ProgramMessage, profile: Profile | None) -> bool:
     if "?" in message.text and any(one.is_query for one in messages(message.text)):
         return True
     # A block is in it; such a message sets something.
-    is_plain = len(message.data) == len(message.text)
-    return is_plain and is_question(profile, message.text)
+    return message.is_plain and is_question(profile, message.text)
 
 
 def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
@@ -62,7 +61,7 @@ def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
     Args:
         error_query: by which this instrument's errors are asked for.
     """
-    if len(message.data) != len(message.text):
+    if not message.is_plain:
         # A block is in it; such a message sets something.
         return ()
     return _steps(message.text, error_query)

@@ -96,6 +96,44 @@ async def test_a_known_command_is_held_to_the_profiles_bounds_though_raw_scpi_is
     assert "VOLT 3;" in supply.received
 
 
+def in_a_block(header: str, line: str) -> bytes:
+    """What is one message by IEEE 488.2, and two to an instrument that knows no block there."""
+    data = f"\n{line}\n"
+    return f"{header} #2{len(data):02}{data}".encode()
+
+
+@pytest.mark.parametrize("length", range(8, 13))
+async def test_the_data_of_a_block_goes_out_whatever_its_length(
+    bench: VisaBench, supply: LoopbackInstrument, length: int
+) -> None:
+    session = bench.session(supply.address)
+    data = "x" * length
+    await session.write(f"*CLS;DATA #2{length:02}{data}".encode())
+    assert f"*CLS;DATA #2{length:02}{data}" in supply.received
+
+
+@promise("hislip.guards")
+@pytest.mark.parametrize(
+    ("header", "has_profile"),
+    [("VOLT?", True), ("SYST:ERR?", True), ("*IDN?;SYST:ERR?", True), ("SYST:ERR?", False)],
+)
+@pytest.mark.parametrize("line", ["OUTPUT:OPEN 1", "ECHO? 1", "VOLT 1\nOUTPUT:OPEN 1"])
+async def test_a_question_hides_no_line_that_nobody_knows(
+    lab: Lab,
+    bench: VisaBench,
+    supply: LoopbackInstrument,
+    header: str,
+    has_profile: bool,
+    line: str,
+) -> None:
+    if not has_profile:
+        lab.pool.get(supply.address).profile = None
+    session = bench.session(supply.address)
+    with pytest.raises(Invalid, match="only asks"):
+        await session.write(in_a_block(header, line))
+    assert not [text for text in supply.received if "OPEN" in text or "ECHO" in text]
+
+
 @promise("visa.own-queue")
 async def test_a_refusal_stands_in_the_programs_own_queue_in_every_spelling(
     bench: VisaBench, supply: LoopbackInstrument
@@ -278,6 +316,18 @@ async def test_danger_is_that_of_the_known_command_or_all_of_it(
     await query(session, "*IDN?")
     with pytest.raises(Refused, match="dangerous"):
         await session.write(b"ECHO? 1")
+
+
+async def test_a_dangerous_question_in_a_block_is_dangerous(
+    lab: Lab, supply: LoopbackInstrument
+) -> None:
+    (unit,) = lab.pool.all()
+    asked = replace(SUPPLY.commands["get_voltage"], name="read", scpi=("READ?",), is_dangerous=True)
+    unit.profile = replace(SUPPLY, commands={**SUPPLY.commands, "read": asked})
+    calm = Grant(tools=frozenset({"send_scpi"}), danger=False)
+    session = VisaBench(lab, grant=calm).session(supply.address)
+    with pytest.raises(Refused, match="dangerous"):
+        await session.write(in_a_block("VOLT?", "READ?"))
 
 
 async def test_who_may_not_send_scpi_opens_nothing(lab: Lab, supply: LoopbackInstrument) -> None:
