@@ -71,8 +71,10 @@ def moment(clock: Clock) -> Moment:
 class Leased:
     """Leases: what somebody has reserved, others do not write to; reads pass.
 
-    A run's steps count under what it was begun under, and are not asked. Calls are: as a
-    precondition, and once more when they go out, perhaps much later.
+    Calls are asked as a precondition, and once more when they go out, perhaps much later. A run
+    goes on when the lease ends that it was begun under; what it writes is kept out by another's
+    alone. (None is given of a unit that a run sets; it may be of one that a run only asks, by a
+    question that counts as a write.)
     """
 
     def __init__(self, leases: Leases, clock: Clock) -> None:
@@ -89,6 +91,9 @@ class Leased:
         caller = action.caller
         if not (self._leases.is_any or caller.lease) or not _is_held_back(action, target):
             return None
+        if caller.on_behalf_of:
+            self.check_again(action, target, None)
+            return None
         return self._leases.permit(_unit(target), holder_of(caller), moment(self._clock))
 
     def check_again(self, action: Action, target: Target, permit: Permit | None) -> None:
@@ -102,8 +107,7 @@ class Leased:
 def _is_held_back(action: Action, target: Target) -> bool:
     if not target.is_write or target.is_safe or target.is_let_through or not target.is_aimed:
         return False
-    is_of_a_run = bool(action.caller.on_behalf_of)
-    return not is_of_a_run and getattr(action, "purpose", None) not in ENDS_WORK
+    return getattr(action, "purpose", None) not in ENDS_WORK
 
 
 def _unit(target: Target) -> str:
