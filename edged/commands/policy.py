@@ -387,7 +387,7 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
         if name in road.rules.deny:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
     if not part.is_query and not road.is_ramped:
-        _check_ramped(road, part.matches)
+        _check_ramped(road, part)
     for match in part.matches:
         road.check_limits(match)
     for match in part.beside:
@@ -449,11 +449,13 @@ def _amounts(command: Command) -> frozenset[str]:
     )
 
 
-def _check_ramped(road: _Typed | _Raw, matches: tuple[RawMatch, ...]) -> None:
+def _check_ramped(road: _Typed | _Raw, part: RawPart) -> None:
     """The profile's requires_sweep binds its command, the owner's all that send the line."""
-    bound = [match.command.name for match in matches if match.command.requires_sweep]
-    by_owner = [m.command.name for m in matches if m.command.name in road.rules.requires_sweep]
-    if by_owner or (bound and not road.has_a_free_sender(matches)):
+    swept = (m for m in part.beside if m.command.sweep and m.command.sweep.parameter in m.holes)
+    sent = [match.command.name for match in (*part.matches, *swept)]
+    bound = [match.command.name for match in part.matches if match.command.requires_sweep]
+    by_owner = [name for name in sent if name in road.rules.requires_sweep]
+    if by_owner or (bound and not road.has_a_free_sender(part.matches)):
         raise road.only_by_sweep((by_owner or bound)[0])
 
 

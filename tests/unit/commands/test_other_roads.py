@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,3 +155,23 @@ async def test_a_value_that_is_asked_about_is_so_in_each_line_that_carries_it(
     assert house.supply.writes() == []
     assert code_of(await house.command("set_voltage", voltage=12)) is None
     assert code_of(await house.scpi(":SOUR1:VOLT 12")) is None
+
+
+@promise("raw.sweep-as-typed")
+@pytest.mark.parametrize("road", ["typed", "raw"])
+async def test_what_may_only_be_ramped_is_not_set_at_once_by_one_of_its_lines(
+    house: SweepHouse, road: str
+) -> None:
+    supply = house.supply
+    assert supply.profile is not None
+    commands = supply.profile.commands
+    ramped = replace(commands["set_both"], sweep=commands["set_voltage"].sweep)
+    supply.profile = replace(supply.profile, commands={**commands, "set_both": ramped})
+    owner(house, requires_sweep=frozenset({"set_both"}))
+    if road == "typed":
+        refused = await house.command("set_voltage", voltage=5)
+    else:
+        refused = await house.scpi(":SOUR1:VOLT 5")
+    assert code_of(refused) is ErrorCode.REQUIRES_SWEEP
+    assert supply.writes() == []
+    assert code_of(await house.command("output_off", channel=1)) is None
