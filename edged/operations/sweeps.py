@@ -144,7 +144,7 @@ class SweepOperations:
         """
         thing, request, measures = _wanted(action, target)
         check_request(thing, request, measures)
-        fastest = thing.instrument.rules.max_rate_for(thing.command.name)
+        fastest = thing.fastest
         bound = "" if fastest is None else f"{fastest:g} at most"
         rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
         rehearsal.add_lines((thing.setpoint_query,))

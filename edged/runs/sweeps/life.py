@@ -477,7 +477,7 @@ def check_request(
 
 
 def _check_rate(thing: SweptThing, request: SweepRequest) -> None:
-    fastest = thing.instrument.rules.max_rate_for(thing.command.name)
+    fastest = thing.fastest
     if fastest is not None and request.rate_per_s > fastest:
         unit = f"{thing.parameter.unit or 'units'}/s"
         raise Invalid(

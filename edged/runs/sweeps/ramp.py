@@ -350,7 +350,7 @@ class Ramp:
 def _plan(sweep: Sweep) -> RampPlan:
     """As it was begun, or slower where the owner has set a lower rate since."""
     plan = sweep.legs[sweep.leg]
-    fastest = sweep.thing.instrument.rules.max_rate_for(sweep.thing.command.name)
+    fastest = sweep.thing.fastest
     if fastest is None:
         return plan
     return slower(plan, fastest, sweep.thing.plan.interval_ms / 1000)

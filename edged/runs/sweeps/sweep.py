@@ -161,6 +161,21 @@ class SweptThing:
         return (self.instrument.id, self.setpoint_query)
 
     @property
+    def fastest(self) -> float | None:
+        """The owner's highest rate for it, under whichever command's name; ``None``: none."""
+        rules = self.instrument.rules
+        known = self.profile.commands.values() if self.profile and rules.max_rate else ()
+        same = {other.name for other in known if self._is_swept_by(other)}
+        rates = map(rules.max_rate_for, same | {self.command.name})
+        return min((rate for rate in rates if rate is not None), default=None)
+
+    def _is_swept_by(self, other: Command) -> bool:
+        sweep = other.sweep
+        if sweep is None or sweep.setpoint != self.plan.setpoint:
+            return False
+        return other.parameters[sweep.parameter].unit == self.parameter.unit
+
+    @property
     def selectors(self) -> Mapping[str, Scalar]:
         """The parameters that say *which* value is swept: the channel."""
         names = {hole.name for hole in placeholders(self.plan.setpoint)}

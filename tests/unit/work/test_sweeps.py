@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -546,6 +547,23 @@ async def test_the_owners_rate_holds(house: SweepHouse) -> None:
     assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
     assert outcome.error is not None
     assert outcome.error.data["bound"] == 0.5
+    assert (await house.ask_start(rate=0.5)).error is None
+
+
+async def test_the_owners_rate_holds_under_every_name_by_which_the_value_is_swept(
+    house: SweepHouse,
+) -> None:
+    profile = house.supply.profile
+    assert profile is not None
+    again = replace(profile.commands["set_voltage"], name="set_high_voltage")
+    commands = {**profile.commands, "set_high_voltage": again}
+    house.supply.profile = replace(profile, commands=commands)
+    for rates in ({"set_high_voltage": 0.5}, {"set_high_voltage": 0.5, "": 3, "set_voltage": 2}):
+        house.supply.rules = UnitRules(key="x", max_rate=rates)
+        outcome = await house.ask_start(rate=0.6)
+        assert code_of(outcome) is ErrorCode.BAD_ARGUMENTS
+        assert outcome.error is not None
+        assert outcome.error.data["bound"] == 0.5
     assert (await house.ask_start(rate=0.5)).error is None
 
 
