@@ -359,11 +359,12 @@ def program_conversation(
         returns: what a command that is known answers.
     """
     if not asks:
+        if connection.errors.kind is ErrorKind.ESR:
+            connection = replace(connection, errors=ErrorCheck())
         sent = yield from write_lines((line,), connection, data=data)
         if not is_known:
             yield ExpectMore()
-        is_read = connection.errors.kind is ErrorKind.ESR
-        stale = () if is_read else (yield from _check(connection.errors, sent, has_asked=False))
+        stale = yield from _check(connection.errors, sent, has_asked=False)
         return Reply(sent=sent, stale_errors=stale)
     if isinstance(returns, WaveformAnswer | ImageAnswer):
         trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
@@ -585,11 +586,12 @@ def _acknowledge(
     errors = list(folded([error.text for error in noted], has_more=False))
     reports = f' It reports "{"; ".join(errors)}".' if errors else ""
     told = clean_text(escaped(text))
+    data: dict[str, Any] = {"line": line, "answer": told, "expected": pattern}
     raise Failed(
         f'"{line[:200]}" was answered by "{told}", which is not the expected '
         f"answer ({pattern}).{reports}",
         code=ErrorCode.INSTRUMENT_ERROR,
-        data={"line": line, "answer": told, "expected": pattern, "errors": errors},
+        data={**data, "errors": errors} if errors else data,
         remedy=(
             "Either the instrument reports an error by it, or `acknowledge` in its profile "
             "is wrong."
