@@ -48,6 +48,7 @@ from edged.profiles.raw import (
     RawMatch,
     RawPart,
     identify,
+    identify_inside,
     means_another_unit,
     messages_judged,
 )
@@ -231,8 +232,9 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        lines = (action.scpi, *_inside(action))
-        parts = tuple(p for line in lines for p in identify(profile, line)) if profile else ()
+        parts: tuple[RawPart, ...] = ()
+        if profile is not None:
+            parts = (*identify(profile, action.scpi), *identify_inside(profile, _inside(action)))
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))

@@ -34,12 +34,12 @@ from edged.profiles.raw import (
     KeptByProfile,
     RawPart,
     identify,
+    identify_inside,
     is_always_let_pass,
     split_compound,
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
-from edged.scpi.words import is_recalling
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -243,10 +243,7 @@ class Resolver:
         checks = self._catalog.of(instrument) if instrument.profile is not None else None
         profile = checks.profile if checks is not None else None
         kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
-        inside: tuple[RawPart, ...] = ()
-        if profile is not None and action.inside:
-            lines = (part for line in action.inside for part in identify(profile, line))
-            inside = tuple(part for part in lines if _may_work(part))
+        inside = identify_inside(profile, action.inside) if profile is not None else ()
         parts, is_read = (*kind.parts, *inside), kind.is_read and not inside
         return Target(
             instrument=instrument,
@@ -300,11 +297,6 @@ def _program_kind(profile: Profile | None, text: str, error_query: str) -> _Prog
         is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
         is_one_command=len(found) == 1 or not any(message.is_query for message in found),
     )
-
-
-def _may_work(part: RawPart) -> bool:
-    """Whether what stands in a block would do something that is known, if it were no block."""
-    return is_recalling(part.text) or (bool(part.matches) and not part.is_query)
 
 
 def _check_program(text: str, count: int) -> None:
