@@ -17,6 +17,7 @@ from edged.instruments.conversation import (
     Conversation,
     Reply,
     abort_conversation,
+    command_conversation,
     lines_conversation,
     program_conversation,
     raw_conversation,
@@ -25,7 +26,15 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Changed
 from edged.profiles.format.connection_facts import connection_facts, connection_of
 from edged.profiles.match import parse_idn
-from edged.profiles.model import Connection, ErrorCheck, Identify, Match, Probe, Profile
+from edged.profiles.model import (
+    Command,
+    Connection,
+    ErrorCheck,
+    Identify,
+    Match,
+    Probe,
+    Profile,
+)
 from edged.runs.units import unit_of_identity, unit_of_instrument
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.visa import VisaLibrary
@@ -137,9 +146,10 @@ async def test_what_is_answered_by_a_complaint_is_the_instruments_error(bench: B
     assert await bench.ask("IN") == "21.5"
 
 
+@pytest.mark.parametrize("is_urgent", [False, True])
 @pytest.mark.parametrize("bench", [WITH_QUEUE], indirect=True)
 async def test_a_complaint_and_what_the_queue_says_of_it_belong_to_the_same_line(
-    bench: Bench,
+    bench: Bench, is_urgent: bool
 ) -> None:
     queue: list[str] = []
 
@@ -149,8 +159,13 @@ async def test_a_complaint_and_what_the_queue_says_of_it_belong_to_the_same_line
 
     bench.wire.special["BAD"] = refuse
     bench.wire.special["ERR?"] = lambda: f"{queue.pop() if queue else '0,None'}\n".encode()
+    connection, command = bench.instrument.connection, Command(name="bad", scpi=("BAD",))
     with pytest.raises(Failed, match=r"\?BAD.*-113") as failed:
-        await bench.write("BAD")
+        await bench.tell(
+            lambda: command_conversation(
+                lines=("BAD",), command=command, connection=connection, is_urgent=is_urgent
+            )
+        )
     assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
     await bench.write("OUT 1")  # which is not blamed for it
 
