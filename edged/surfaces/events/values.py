@@ -105,7 +105,7 @@ class ValueFeed:
 
     def latest(self) -> list[dict[str, Any]]:
         """The last of each that is known, the newest last."""
-        return _told(self._latest.values())
+        return _told(self._latest.values())[-MOST_KEPT:]
 
     def follow(self, publish: Publish) -> Callable[[], None]:
         """See ``Source``."""
