@@ -124,8 +124,9 @@ class InterlockControl:
         self._tell = tell
         self._is_first_look_over = is_first_look_over
         self._all: dict[str, Watching] = {}
-        # Those that have tripped in a former life; their abort may not have been obeyed in it.
-        self._left: set[str] = set()
+        # Of those that have tripped in a former life, whose abort may not have been obeyed in it:
+        # the units and outputs that were marked as this life began, and were not aborted in it.
+        self._left: dict[str, set[tuple[str, str]]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What makes safe after a trip goes on, whoever found it out.
         self._tripping: set[asyncio.Task[None]] = set()
@@ -144,7 +145,8 @@ class InterlockControl:
         """Begin to watch; what a former life had on is watched as soon as its unit is met."""
         self._is_started = True
         self._pool.subscribe(self._hear)
-        self._left = set(self._rows.trips)
+        marked = {(unit, one) for unit, outputs in self._told_on.turns().items() for one in outputs}
+        self._left = {name: set(marked) for name in self._rows.trips}
         for name in self._all:
             self._take_over(name)
             self._begin(name)
@@ -164,7 +166,6 @@ class InterlockControl:
         wanted = {rule.name: rule for rule in rules}
         gone = [name for name, one in self._all.items() if wanted.get(name) != one.rule]
         await self._end(gone)
-        self._left.difference_update(gone)
         for name in gone:
             del self._all[name], self._reading[name]
         for name, rule in wanted.items():
@@ -210,7 +211,7 @@ class InterlockControl:
         over = [watching for watching in about if watching.reason]
         for watching in about:
             watching.let_through()
-            self._left.discard(watching.rule.name)
+            self._left.pop(watching.rule.name, None)
         self.wake()
         if over:
             self.changes += 1
@@ -410,8 +411,8 @@ class InterlockControl:
             return min(LOOKS_EVERY_S, watching.rule.poll_s) if self._is_marked(watching) else None
         watching.begin(told)
         self._note(watching, before)
-        if not watching.waits() and self._was_not_obeyed(watching):
-            self._trip_again(watching)
+        if not watching.waits() and (left := self._not_obeyed(watching)):
+            self._trip_again(watching, left)
         if watching.waits():
             return LOOKS_EVERY_S
         rule, began_s = watching.rule, self._clock.monotonic()
@@ -454,28 +455,31 @@ class InterlockControl:
         """It has tripped: the abort goes out, and nobody waits for that."""
         rule = watching.rule
         watching.trip(reason, self._clock.monotonic(), self._on(watching))
-        self._left.discard(rule.name)
+        self._left.pop(rule.name, None)
         trip = Tripped(reason, moment(self._clock))
         self._rows.note({**self._last_trips(), rule.name: trip})
         self._begin_abort(watching, f"{rule.name}: {reason}")
 
-    def _was_not_obeyed(self, watching: Watching) -> bool:
-        """Whether something has been on since before it tripped in a former life."""
+    def _not_obeyed(self, watching: Watching) -> set[tuple[str, str]]:
+        """What has been on since before it tripped in a former life, and was not aborted since."""
         name = watching.rule.name
-        if name not in self._left or name not in self._rows.trips:
-            return False
-        since = (
-            self._told_on.since_ms(unit_of_instrument(unit).key)
-            for unit in self._units(watching.rule.guards)
-        )
-        tripped_ms = self._rows.trips[name].at.wall_ms
-        return any(since_ms is not None and since_ms <= tripped_ms for since_ms in since)
+        left, trip = self._left.get(name), self._rows.trips.get(name)
+        found: set[tuple[str, str]] = set()
+        if not left or trip is None:
+            return found
+        for instrument in self._units(watching.rule.guards):
+            unit = unit_of_instrument(instrument).key
+            since_ms = self._told_on.since_ms(unit)
+            if since_ms is not None and since_ms <= trip.at.wall_ms:
+                found |= {(unit, output) for output in self._told_on.of(unit)} & left
+        return found
 
-    def _trip_again(self, watching: Watching) -> None:
+    def _trip_again(self, watching: Watching, left: set[tuple[str, str]]) -> None:
         """No restart ends a trip whose abort was not obeyed, whatever is read by now."""
         reason, tripped_s = watching.reason, watching.tripped_s
         watching.trip(reason, tripped_s or self._clock.monotonic(), self._on(watching))
         name = watching.rule.name
+        self._left[name] -= left
         self._begin_abort(watching, f"{name}: aborted again after a restart: {reason}")
 
     def _begin_abort(self, watching: Watching, told: str) -> None:

@@ -47,7 +47,9 @@ from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     RawMatch,
     RawPart,
+    classify,
     identify,
+    identify_inside,
     in_its_unit,
     messages_judged,
 )
@@ -132,6 +134,8 @@ class Policy:
         if rules.dead_man_s is not None or instrument.timer is not None:
             for line in (action.scpi, *_inside(action)):
                 _check_dead_man(instrument, line, line)
+        if isinstance(action, SendProgram) and _hides_a_line(action, instrument):
+            raise _no_question(action.scpi)
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         profile, checks = instrument.profile, target.profile_checks
         is_imported = profile is not None and profile.is_imported
@@ -231,8 +235,9 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        lines = (action.scpi, *_inside(action))
-        parts = tuple(p for line in lines for p in identify(profile, line)) if profile else ()
+        parts: tuple[RawPart, ...] = ()
+        if profile is not None:
+            parts = (*identify(profile, action.scpi), *identify_inside(profile, _inside(action)))
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
@@ -250,6 +255,24 @@ def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> st
 def _inside(action: SendScpi) -> tuple[str, ...]:
     """What would be lines if an instrument knew no block where one stands."""
     return action.inside if isinstance(action, SendProgram) else ()
+
+
+def _hides_a_line(action: SendProgram, instrument: Instrument) -> bool:
+    """Whether a question has a block with a line of which nobody knows what it would do."""
+    if not action.inside or not classify(action.scpi).is_only_queries:
+        return False
+    profile = instrument.profile
+    return profile is None or len(identify_inside(profile, action.inside)) < len(action.inside)
+
+
+def _no_question(text: str) -> Invalid:
+    """Data that is sent may hold anything; a question carries none, and nothing guards reads."""
+    return Invalid(
+        f"{text[:80]!r} was not sent: it only asks, and the block in it holds lines that an "
+        "instrument may carry out.",
+        code=ErrorCode.BAD_SCPI,
+        remedy="Ask without a block, and send such lines by themselves.",
+    )
 
 
 def _check_approved(action: Action, target: Target) -> None:

@@ -34,12 +34,12 @@ from edged.profiles.raw import (
     KeptByProfile,
     RawPart,
     identify,
+    identify_inside,
     is_always_let_pass,
     split_compound,
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
-from edged.scpi.words import is_recalling
 from edged.sdk.specs import WrapperSpec
 
 __all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
@@ -243,15 +243,7 @@ class Resolver:
         checks = self._catalog.of(instrument) if instrument.profile is not None else None
         profile = checks.profile if checks is not None else None
         kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
-        inside: tuple[RawPart, ...] = ()
-        if profile is not None and action.inside:
-            lines = [part for line in action.inside for part in identify(profile, line)]
-            inside = tuple(part for part in lines if _may_work(part))
-            has_unknown = len(inside) < len(lines)
-        else:
-            has_unknown = bool(action.inside)
-        if kind.is_read and has_unknown:
-            raise _no_question(action.scpi)
+        inside = identify_inside(profile, action.inside) if profile is not None else ()
         parts, is_read = (*kind.parts, *inside), kind.is_read and not inside
         return Target(
             instrument=instrument,
@@ -304,23 +296,6 @@ def _program_kind(profile: Profile | None, text: str, error_query: str) -> _Prog
         is_read=all(part.is_query for part in known) and all(map(_is_known_read, others)),
         is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
         is_one_command=len(found) == 1 or not any(message.is_query for message in found),
-    )
-
-
-def _may_work(part: RawPart) -> bool:
-    """Whether what stands in a block would do something that is known, if it were no block."""
-    if part.is_query:
-        return _is_dangerous(part)
-    return is_recalling(part.text) or bool(part.matches)
-
-
-def _no_question(text: str) -> Invalid:
-    """Data that is sent may hold anything; a question carries none, and nothing guards reads."""
-    return Invalid(
-        f"{text[:80]!r} was not sent: it only asks, and the block in it holds lines that an "
-        "instrument may carry out.",
-        code=ErrorCode.BAD_SCPI,
-        remedy="Ask without a block, and send such lines by themselves.",
     )
 
 

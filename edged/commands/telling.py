@@ -13,7 +13,7 @@ from edged.commands.target import Target
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, told_by, told_raw
-from edged.profiles.raw import identify
+from edged.profiles.raw import identify_inside
 from edged.profiles.template import render_lines
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
@@ -62,8 +62,8 @@ def outputs_told(action: Action, target: Target, instrument: Instrument) -> froz
     match action:
         case SendProgram(inside=inside) if profile is not None and inside:
             # To an instrument that knows no block there these would be lines.
-            known = (line for line in inside if any(p.matches for p in identify(profile, line)))
-            return frozenset().union(*(told_raw(profile, one) for one in (*target.lines, *known)))
+            lines = (*target.lines, *(part.text for part in identify_inside(profile, inside)))
+            return frozenset().union(*(told_raw(profile, line) for line in lines))
         case SendScpi():
             return frozenset().union(*(told_raw(profile, line) for line in target.lines))
         case RunCommand() if target.command is not None and profile is not None:

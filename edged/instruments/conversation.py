@@ -359,11 +359,12 @@ def program_conversation(
         returns: what a command that is known answers.
     """
     if not asks:
+        if connection.errors.kind is ErrorKind.ESR:
+            connection = _unchecked(connection)
         sent = yield from write_lines((line,), connection, data=data)
         if not is_known:
             yield ExpectMore()
-        is_read = connection.errors.kind is ErrorKind.ESR
-        stale = () if is_read else (yield from _check(connection.errors, sent, has_asked=False))
+        stale = yield from _check(connection.errors, sent, has_asked=False)
         return Reply(sent=sent, stale_errors=stale)
     if isinstance(returns, WaveformAnswer | ImageAnswer):
         trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
@@ -378,7 +379,12 @@ def program_conversation(
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
     """Lines and nothing else, for aborts and releases: no check may stand in their way."""
-    return Reply(sent=(yield from write_lines(lines, connection, is_urgent=True)))
+    return Reply(sent=(yield from write_lines(lines, _unchecked(connection), is_urgent=True)))
+
+
+def _unchecked(connection: Connection) -> Connection:
+    """The connection, its errors not asked for."""
+    return replace(connection, errors=ErrorCheck())
 
 
 def _nobody_notes() -> None:
@@ -407,7 +413,8 @@ def abort_conversation(
     complaint: Failed | None = None
     sent = tuple(lines)
     try:
-        yield from write_lines(lines, connection, is_urgent=True)
+        # What it has noted is asked for below, complaint or not.
+        yield from write_lines(lines, _unchecked(connection), is_urgent=True)
     except Failed as refused:
         if refused.code is not ErrorCode.INSTRUMENT_ERROR:
             raise
@@ -539,13 +546,13 @@ def write_lines(
         if connection.after_write_ms:
             yield Pause(connection.after_write_ms / 1000)
     if pattern and is_urgent:
-        yield from _acknowledge_all(pattern, lines)
+        yield from _acknowledge_all(pattern, lines, connection.errors)
         # They went out as lines that nobody answers: what was read may not be all.
         yield ExpectMore()
     return tuple(lines)
 
 
-def _acknowledge_all(pattern: str, lines: Sequence[str]) -> Conversation[None]:
+def _acknowledge_all(pattern: str, lines: Sequence[str], check: ErrorCheck) -> Conversation[None]:
     """Read what acknowledges lines that have all gone out already.
 
     They waited for nothing: the answer to a question that they cut off may come first. What fits
@@ -558,12 +565,10 @@ def _acknowledge_all(pattern: str, lines: Sequence[str]) -> Conversation[None]:
             odd.append(answer)
             answer = None if len(odd) > MOST_OLD_ANSWERS else (yield Listen(SOON_S))
         told = answer if not odd or answer is not None else odd[0]
-        yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told)
+        yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told, check)
 
 
-def _acknowledge(
-    pattern: str, line: str, answer: Answer, check: ErrorCheck | None = None
-) -> Conversation[None]:
+def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> Conversation[None]:
     """Raise where a line was answered by something else than what acknowledges it.
 
     Args:
@@ -581,15 +586,16 @@ def _acknowledge(
             data={"line": line, "expected": pattern},
             remedy="It may have taken effect all the same.",
         )
-    noted = () if check is None else (yield from drain_errors(check))
+    noted = yield from drain_errors(check)
     errors = list(folded([error.text for error in noted], has_more=False))
     reports = f' It reports "{"; ".join(errors)}".' if errors else ""
     told = clean_text(escaped(text))
+    data: dict[str, Any] = {"line": line, "answer": told, "expected": pattern}
     raise Failed(
         f'"{line[:200]}" was answered by "{told}", which is not the expected '
         f"answer ({pattern}).{reports}",
         code=ErrorCode.INSTRUMENT_ERROR,
-        data={"line": line, "answer": told, "expected": pattern, "errors": errors},
+        data={**data, "errors": errors} if errors else data,
         remedy=(
             "Either the instrument reports an error by it, or `acknowledge` in its profile "
             "is wrong."

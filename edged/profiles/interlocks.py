@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edged.errors import Invalid
+from edged.profiles.arguments import compile_parameters
 from edged.profiles.expr import Expression, compile_expression
 from edged.profiles.format.fields import (
     Fields,
@@ -31,6 +32,7 @@ from edged.profiles.model import (
     Scalar,
     WaveformAnswer,
 )
+from edged.profiles.template import optional_names
 from edged.yaml.tree import Node
 
 __all__ = [
@@ -237,7 +239,10 @@ def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
         known = {name for profile in profiles for name in profile.commands}
         message = f'{owner}: no profile has a command "{rule.command}".'
         raise complaint(rule.mark, message, nearest(rule.command, known))
-    whys = [_why_not_polled(command) or why_no_reading(rule, command) for command in commands]
+    whys = [
+        _why_not_polled(command) or why_no_reading(rule, command) or _why_refused(rule, command)
+        for command in commands
+    ]
     if all(whys):
         raise complaint(rule.mark, f"{owner}: {whys[0]}")
 
@@ -245,6 +250,18 @@ def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
 def _why_not_polled(command: Command) -> str:
     if command.is_query and command.is_dangerous:
         return f"{command.name} is dangerous, and would be sent over and over."
+    return ""
+
+
+def _why_refused(rule: Interlock, command: Command) -> str:
+    """Why the command would not take these parameters, so that no guarded write could pass."""
+    check = compile_parameters(
+        command.name, command.parameters, command.checks, optional_names(command.scpi)
+    )
+    try:
+        check.validate(rule.parameters)
+    except Invalid as no:
+        return no.message
     return ""
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
@@ -67,7 +67,7 @@ from edged.scpi.line import (
     split_compound,
 )
 from edged.scpi.numbers import NUMBER, number_with_suffix
-from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
+from edged.scpi.words import FIRST_HOLE, Captures, is_recalling, match_argument, match_header
 
 __all__ = [
     "KeptByProfile",
@@ -77,6 +77,7 @@ __all__ = [
     "bare_choices",
     "classify",
     "identify",
+    "identify_inside",
     "in_its_unit",
     "is_always_let_pass",
     "is_query",
@@ -295,6 +296,18 @@ def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
     if len(found) > MAX_MESSAGES:
         return (RawPart(text=line, is_query=False),)
     return tuple(_part(profile, message) for message in found)
+
+
+def identify_inside(profile: Profile, lines: Iterable[str]) -> tuple[RawPart, ...]:
+    """Of lines in a block what would do something that is known, if it were no block."""
+    parts = (part for line in lines for part in identify(profile, line))
+    return tuple(part for part in parts if _may_work(part))
+
+
+def _may_work(part: RawPart) -> bool:
+    if part.is_query:
+        return any(match.command.is_dangerous for match in part.matches)
+    return is_recalling(part.text) or bool(part.matches)
 
 
 def _part(profile: Profile, message: Message) -> RawPart:

@@ -270,6 +270,19 @@ class NoDatabase:
         return
 
 
+class RunsNoted:
+    """Which runs are said to be under way."""
+
+    def __init__(self) -> None:
+        self.running: set[str] = set()
+
+    def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
+        self.running.add(run_id)
+
+    def run_ended(self, run_id: str) -> None:
+        self.running.discard(run_id)
+
+
 class SweepHouse:
     """Everything between a tool call and the supply."""
 
@@ -298,6 +311,7 @@ class SweepHouse:
         self.send_guards = SendGuards(hold_locked_out, self.policy.check_again)
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
+        self.notes = RunsNoted()
         self.sweeps = SweepRegistry(
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
@@ -306,6 +320,7 @@ class SweepHouse:
             recorder=self.recorder,
             clock=clock,
             abort_within_s=120,
+            notes=self.notes,
         )
         sequences = SequenceRegistry(
             perform=self.perform,

@@ -53,7 +53,7 @@ def stays_on(bench: SimBench, unit: str, seconds: float) -> None:
 @promise("dead-man.restart")
 def test_at_a_start_a_unit_that_hangs_has_no_other_go_off(tmp_path: Path) -> None:
     (tmp_path / "bench.yaml").write_text(
-        "format: 1\npsu1: {dead_man_s: 4}\npsu2: {dead_man_s: 4}\n"
+        "format: 1\npsu1: {dead_man_s: 6}\npsu2: {dead_man_s: 6}\n"
     )
     with running_bench("--instruments", TWO) as bench:
         with engine_on(tmp_path, bench, None) as engine:
@@ -67,7 +67,7 @@ def test_at_a_start_a_unit_that_hangs_has_no_other_go_off(tmp_path: Path) -> Non
         bench.instruments = entries
         try:
             with engine_on(tmp_path, bench, None):
-                stays_on(bench, "psu1", 6)
+                stays_on(bench, "psu1", 8)
         finally:
             bench.instruments = {**entries, **absent}
 

@@ -225,6 +225,8 @@ class SequenceRegistry:
             raise
         finally:
             run.over.set()
+            # Nothing more is sent: its last words keep nobody else from the unit.
+            self._let_go(run)
             try:
                 await self._settle(run, result)
             finally:
@@ -240,6 +242,9 @@ class SequenceRegistry:
 
     def _forget(self, run: SequenceRun) -> None:
         del self._running[run.run_id]
+        self._let_go(run)
+
+    def _let_go(self, run: SequenceRun) -> None:
         if self._notes is not None:
             self._notes.run_ended(run.run_id)
 

@@ -130,6 +130,7 @@ class SweepLife:
 
     Attributes:
         publish: tells that a sweep is in another state.
+        let_go: tells that nothing more is sent for a sweep; told more than once.
         abort_within_s: how long an abort that an instrument did not take is tried again.
     """
 
@@ -139,6 +140,7 @@ class SweepLife:
     new_id: NewId
     clock: Clock
     publish: Callable[[Sweep], None]
+    let_go: Callable[[Sweep], None]
     abort_within_s: float
 
     async def live(self, sweep: Sweep) -> None:
@@ -151,7 +153,7 @@ class SweepLife:
             await self._end(sweep, ending)
         finally:
             sweep.parked.set()
-            sweep.ended.set()
+            self._be_over(sweep)
 
     async def _until(self, sweep: Sweep) -> Ending:
         """Let the ramp run until it ends or somebody wishes it to."""
@@ -235,11 +237,17 @@ class SweepLife:
             self._move(sweep, ending, abort_error=error)
         elif error:
             sweep.error = f"{sweep.error} Its abort failed too: {error}"
-        sweep.ended.set()
+        self._be_over(sweep)
         if error:
             await self.journal.owe(sweep)
             await self._abort_later(sweep)
         await self._settle(sweep)
+
+    def _be_over(self, sweep: Sweep) -> None:
+        """In one breath with its state: who reads that it has ended may take its unit."""
+        sweep.ended.set()
+        if not sweep.is_active:
+            self.let_go(sweep)
 
     async def _abort(self, sweep: Sweep) -> str:
         """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
@@ -275,7 +283,7 @@ class SweepLife:
     async def _settle(self, sweep: Sweep) -> None:
         """Its last words: journal and recording."""
         sweep.parked.set()
-        sweep.ended.set()
+        self._be_over(sweep)
         if sweep.abort.state in {"done", "not_needed"}:
             await self.journal.finish(sweep)
         if sweep.sink is not None:

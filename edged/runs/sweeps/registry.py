@@ -105,6 +105,7 @@ class SweepRegistry:
             new_id=new_id,
             clock=clock,
             publish=self._publish,
+            let_go=self._let_go,
             abort_within_s=abort_within_s,
         )
         # By id in the order of their start; those that are over go out at the front.
@@ -339,10 +340,13 @@ class SweepRegistry:
         try:
             await self._life.live(sweep)
         finally:
-            self.claims.drop(sweep.thing, sweep.sweep_id)
-            if self._notes is not None:
-                self._notes.run_ended(sweep.sweep_id)
+            self._let_go(sweep)
             del self._tasks[sweep.sweep_id]
+
+    def _let_go(self, sweep: Sweep) -> None:
+        self.claims.drop(sweep.thing, sweep.sweep_id)
+        if self._notes is not None:
+            self._notes.run_ended(sweep.sweep_id)
 
     def _find(self, sweep_id: str) -> Sweep:
         sweep = self._sweeps.get(sweep_id)

@@ -7,9 +7,11 @@ second is told at once.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +19,7 @@ from edged.actions.action import Action, RunCommand
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.target import Target
-from edged.profiles.model import FieldsAnswer, ImageAnswer, WaveformAnswer
+from edged.profiles.model import FieldsAnswer, ImageAnswer, Returns, WaveformAnswer
 from edged.surfaces.events.hub import Publish
 
 __all__ = ["ValueFeed"]
@@ -29,14 +31,42 @@ MOST_GATHERED: Final = 1_000
 MOST_FIELDS: Final = 16
 """Of one answer."""
 MOST_TEXT: Final = 200
+MOST_KEY: Final = 1_000
+SCALARS: Final = (float, int, str, type(None))
+Values = tuple[tuple[str, Any, str], ...]
 SIZES: Final[Mapping[type, tuple[str, str]]] = MappingProxyType(
     {WaveformAnswer: ("y_length", "samples"), ImageAnswer: ("length", "bytes")}
 )
 """Of a trace and of a picture: what of the result says how large it is, and in what."""
 
 
+@dataclass(slots=True)
+class Measured:
+    """An answer as it came; what is told of it is made when somebody wants it."""
+
+    instrument_id: str
+    command: str
+    parameters: Mapping[str, Any]
+    time_ms: int
+    values: Values
+    """Column (empty: the whole is one value), value and unit of each."""
+
+    def told(self) -> Iterator[dict[str, Any]]:
+        """As the topic has it, value by value."""
+        about: dict[str, Any] = {"instrument_id": self.instrument_id, "command": self.command}
+        if self.parameters:
+            about["parameters"] = {name: _shown(one) for name, one in self.parameters.items()}
+        for column, value, unit in self.values:
+            named = {"column": column} if column else {}
+            time = {"time_ms": self.time_ms}
+            yield {**about, **time, **named, "value": _shown(value), "unit": unit}
+
+
 class ValueFeed:
     """Hears of every action that ended; ``Source`` of its topic.
+
+    Costs every query something whether anybody looks or not, so it does no more than to keep what
+    came.
 
     Args:
         clock: for when a value was measured.
@@ -44,8 +74,8 @@ class ValueFeed:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._latest: OrderedDict[tuple[str, str, str, str], dict[str, Any]] = OrderedDict()
-        self._gathered: deque[dict[str, Any]] = deque(maxlen=MOST_GATHERED)
+        self._latest: OrderedDict[tuple[str, str, str], Measured] = OrderedDict()
+        self._gathered: deque[Measured] = deque(maxlen=MOST_GATHERED)
         self._publish: Publish | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -55,21 +85,27 @@ class ValueFeed:
             return
         if target is None or target.command is None or not target.command.is_query:
             return
-        for told in self._told(action, target, outcome):
-            column, parameters = str(told.get("column", "")), repr(told.get("parameters"))
-            key = told["instrument_id"], told["command"], column, parameters
-            self._latest[key] = told
-            self._latest.move_to_end(key)
-            if len(self._latest) > MOST_KEPT:
-                self._latest.popitem(last=False)
-            if self._publish is not None:
-                self._gathered.append(told)
-        if self._gathered and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._tell)
+        values = _values(outcome.data, target.command.returns)
+        if not values:
+            return
+        # Its lines tell one set of parameters from another.
+        lines, parameters = "\n".join(target.lines), action.parameters
+        if len(lines) > MOST_KEY:
+            parameters = {name: _short(one) for name, one in parameters.items()}
+        key = target.instrument_id, target.command_name, lines[:MOST_KEY]
+        measured = Measured(key[0], key[1], parameters, self._clock.wall_ms(), values)
+        self._latest[key] = measured
+        self._latest.move_to_end(key)
+        if len(self._latest) > MOST_KEPT:
+            self._latest.popitem(last=False)
+        if self._publish is not None:
+            self._gathered.append(measured)
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._tell)
 
     def latest(self) -> list[dict[str, Any]]:
         """The last of each that is known, the newest last."""
-        return list(self._latest.values())
+        return _told(self._latest.values())[-MOST_KEPT:]
 
     def follow(self, publish: Publish) -> Callable[[], None]:
         """See ``Source``."""
@@ -85,51 +121,43 @@ class ValueFeed:
 
     def _tell(self) -> None:
         self._timer = None
-        told, publish = list(self._gathered), self._publish
+        told, publish = _told(self._gathered), self._publish
         self._gathered.clear()
         if told and publish is not None:
             publish("values", told)
 
-    def _told(
-        self, action: RunCommand, target: Target, outcome: Outcome
-    ) -> Iterator[dict[str, Any]]:
-        about = {
-            "instrument_id": target.instrument_id,
-            "command": target.command_name,
-            "unit": str(outcome.data.get("unit") or ""),
-            "time_ms": self._clock.wall_ms(),
-        }
-        if action.parameters:
-            about["parameters"] = {
-                str(name)[:MOST_TEXT]: _bounded(value)
-                for name, value in list(action.parameters.items())[:MOST_FIELDS]
-            }
-        data, returns = outcome.data.get("data"), target.command and target.command.returns
-        if not isinstance(data, Mapping):
-            if _is_scalar(data):
-                yield {**about, "value": _bounded(data)}
-            return
-        if isinstance(returns, WaveformAnswer | ImageAnswer):
-            # What is told of it are its bytes and their form; nobody reads these as measured.
-            size, unit = SIZES[type(returns)]
-            yield {**about, "value": data.get(size), "unit": unit}
-            return
-        # The unit of the whole is that of its primary field alone.
-        fields = returns.fields if isinstance(returns, FieldsAnswer) else ()
-        units = {field.name: field.unit for field in fields}
-        for column, value in list(data.items())[:MOST_FIELDS]:
-            if _is_scalar(value):
-                name = str(column)
-                told = {"column": name, "value": _bounded(value), "unit": units.get(name, "")}
-                yield {**about, **told}
+
+def _told(measured: Iterable[Measured]) -> list[dict[str, Any]]:
+    return [told for one in measured for told in one.told()]
 
 
-def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, int | float | str)
+def _values(result: Mapping[str, Any], returns: Returns | None) -> Values:
+    """Column, value and unit of each value in a command's result."""
+    data = result.get("data")
+    if isinstance(data, SCALARS):
+        return (("", _short(data), result.get("unit") or ""),)
+    if not isinstance(data, Mapping):
+        return ()
+    if isinstance(returns, WaveformAnswer | ImageAnswer):
+        # What is told of it are its bytes and their form; nobody reads these as measured.
+        size, unit = SIZES[type(returns)]
+        return (("", data.get(size), unit),)
+    # The unit of the whole is that of its primary field alone.
+    fields = returns.fields if isinstance(returns, FieldsAnswer) else ()
+    units = {field.name: field.unit for field in fields}
+    return tuple(
+        (str(column), _short(value), units.get(column, ""))
+        for column, value in itertools.islice(data.items(), MOST_FIELDS)
+        if isinstance(value, SCALARS)
+    )
 
 
-def _bounded(value: Any) -> Any:
-    """As JSON can have it, and no longer than a page shows it."""
+def _short(value: Any) -> Any:
+    return value[:MOST_TEXT] if isinstance(value, str) else value
+
+
+def _shown(value: Any) -> Any:
+    """As JSON can have it."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, int) else str(value)[:MOST_TEXT]
+    return value if isinstance(value, SCALARS) else str(value)[:MOST_TEXT]

@@ -13,6 +13,7 @@ import pytest
 from edged.actions.action import Action, RunCommand
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.interlocks import InterlockControl
+from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
@@ -64,14 +65,15 @@ class Bench:
         self.volts, self.tripped, ids = 1.0, list[str](), itertools.count()
         self.clock, self.is_away, self.hangs_from_s = clock, False, math.inf
         self.supply, self.told_on = house.supply, house.told_on
+        self.pool, self.rows = Pool(*house.supplies), Rows()
         self.control = InterlockControl(
-            pool=cast("Any", Pool(*house.supplies)),
+            pool=cast("Any", self.pool),
             told_on=self.told_on,
             is_off=lambda _instrument, _outputs: False,
             perform=self.read,
             new_id=lambda: f"{next(ids)}",
             clock=clock,
-            rows=cast("Any", Rows()),
+            rows=cast("Any", self.rows),
             trip=self.trip,
             tell=lambda _name, _text, _unit: None,
             is_first_look_over=lambda: True,
@@ -88,6 +90,12 @@ class Bench:
 
     async def trip(self, _rule: Any, _units: Any, reason: str) -> None:
         self.tripped.append(reason)
+
+    def tell(self, output: str) -> None:
+        """Something of the supply is told to put something out."""
+        unit = unit_of_instrument(cast("Any", self.supply)).key
+        self.told_on.note(unit, self.supply.id, {output})
+        self.control.wake()
 
     async def waiting(self) -> SendGuard:
         """What is asked as a write goes out that was let through just now."""
@@ -138,9 +146,7 @@ async def test_a_write_that_waited_while_it_tripped_is_not_sent_however_good_the
     bench.control.start()
     try:
         # Another output of the unit.
-        unit = unit_of_instrument(cast("Any", bench.supply)).key
-        bench.told_on.note(unit, bench.supply.id, {"OUTP CH2"})
-        bench.control.wake()
+        bench.tell("OUTP CH2")
         bench.volts = 5.0
         await driven_clock.advance(POLL_S + 0.1)
         assert "must be: value < 3" in bench.tripped[0]
@@ -161,13 +167,53 @@ async def test_why_there_was_no_reading_is_told_though_the_last_question_had_no_
     bench.hangs_from_s = driven_clock.monotonic() + POLL_S + MAX_AGE_S - 0.01
     bench.control.start()
     try:
-        unit = unit_of_instrument(cast("Any", bench.supply)).key
-        bench.told_on.note(unit, bench.supply.id, {"OUTP CH1"})
-        bench.control.wake()
+        bench.tell("OUTP CH1")
         async with asyncio.timeout(10):
             while not bench.tripped:
                 await driven_clock.advance(0.1)
                 await asyncio.sleep(0.005)
         assert "gave no reading for 5 s: The cable is out." in bench.tripped[0]
+    finally:
+        await bench.control.stop()
+
+
+@promise("interlock.until-obeyed")
+async def test_what_is_told_after_the_abort_of_a_restart_is_watched_and_not_aborted_again(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    # Nobody can ask this unit whether it is off, so what it was told stays marked.
+    for output in ("OUTP CH1", "OUTP CH2"):
+        bench.tell(output)
+    bench.rows.trips = {"rail": Tripped("it was hot", moment(driven_clock))}
+    bench.control.start()
+    try:
+        # Before anybody has looked: it was on all the same.
+        bench.tell("OUTP CH2")
+        await driven_clock.advance(POLL_S)
+        assert bench.tripped == ["it was hot"]
+        # A write that is not guarded: set_voltage comes before output_on.
+        bench.tell("OUTP CH1")
+        await driven_clock.advance(2 * POLL_S)
+        assert bench.tripped == ["it was hot"]
+    finally:
+        await bench.control.stop()
+
+
+@promise("interlock.until-obeyed")
+async def test_a_rule_that_is_changed_before_its_unit_is_met_forgets_no_trip_of_before_the_restart(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    bench.tell("OUTP CH1")
+    bench.rows.trips = {"rail": Tripped("it was hot", moment(driven_clock))}
+    met = tuple(bench.pool.instruments)
+    bench.pool.change(*(one for one in met if one is not bench.supply))
+    bench.control.start()
+    try:
+        await driven_clock.advance(POLL_S)
+        changed = RULE.replace(f"poll_s: {POLL_S}", "poll_s: 2")
+        await bench.control.learn(parse_bench(changed, "bench.yaml", shipped_library()).interlocks)
+        bench.pool.change(*met)
+        await driven_clock.advance(POLL_S)
+        assert bench.tripped == ["it was hot"]
     finally:
         await bench.control.stop()

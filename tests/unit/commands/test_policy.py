@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Action, RunCommand, SendScpi
+from edged.actions.action import Action, RunCommand, SendProgram, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
@@ -157,6 +157,26 @@ def test_new_rules_hold_although_the_profile_is_still_the_old_one() -> None:
             before = house.path.judge(replace(action, instrument_id=supply.id))
             supply.rules = UnitRules(key="k", requires_sweep=frozenset({name}))
             assert _code_again(house, action, before) in RAMPED, action
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge())
+
+
+def test_a_question_in_a_programs_block_is_judged_alike_when_it_comes_and_when_it_goes() -> None:
+    async def judge() -> None:
+        house = SweepHouse(DrivenClock())
+        question = ":MEAS:VOLT? CH1"
+        action = SendProgram(
+            tool="send_scpi",
+            **ASKED,
+            instrument_id=house.supply.id,
+            scpi="*CLS",
+            data=f"*CLS #215{question}".encode(),
+            inside=(question,),
+        )
+        house.supply.rules = UnitRules(key="k", deny=frozenset({"measure_voltage"}))
+        before = house.path.judge(action)
+        assert _code_again(house, action, before) is None
         await house.sweeps.close(0.1)
 
     asyncio.run(judge())

@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from edged.actions.action import SendProgram
 from edged.commands.record import LogRecord
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.profile_matrix import SIMULATED
 from tests.bench.simulated_unit import SimulatedUnit
-from tests.bench.sweep_bench import SweepHouse
+from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
 
@@ -70,6 +71,36 @@ async def test_a_raw_line_marks_what_it_may_tell(
     house: SweepHouse, line: str, outputs: set[str]
 ) -> None:
     await house.scpi(line)
+    assert told(house) == outputs
+
+
+@promise("stop-all.truth")
+@pytest.mark.parametrize(
+    ("line", "outputs"),
+    [
+        (":OUTP CH1,ON", {"OUTP CH1"}),
+        (":OUTP? CH1", set()),
+        (":FOO:BAR 1", set()),
+        ("*RCL 1", {"*"}),
+    ],
+)
+async def test_a_line_in_a_programs_block_marks_what_is_known_to_tell_something(
+    house: SweepHouse, line: str, outputs: set[str]
+) -> None:
+    unit = SimulatedUnit(SIMULATED["rigol_dp832"])
+    unit.alias = "psu1"
+    house.pool.instruments[:] = [unit]
+    await house.perform(
+        SendProgram(
+            tool="send_scpi",
+            caller=DIRECT,
+            action_id="a",
+            instrument_id="psu1",
+            scpi="*CLS <12 bytes>",
+            data=f"*CLS #212\n{line}\n".encode(),
+            inside=(line,),
+        )
+    )
     assert told(house) == outputs
 
 

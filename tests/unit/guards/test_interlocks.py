@@ -66,6 +66,8 @@ def test_a_rule_is_read_with_its_defaults() -> None:
         ("measure_dc_voltage", "output_on", "not a query"),
         ("measure_dc_voltage}", "measure_dc_voltage, column: volts}", "answers no volts"),
         ("measure_dc_voltage}", "measure_dc_voltage, parameters: {x: 1}}", "no parameter x"),
+        ("measure_dc_voltage}", "measure_analog_output}", "needs output"),
+        ("measure_dc_voltage}", "measure_vpp, parameters: {channel: 99}}", "channel"),
         ("psu2.output_on", "psu2.outputs_on", "to guard"),
         ("psu2.output_on", "psu2.output_off", "makes safe"),
         ("[psu1, psu2.output_on]", "[]", "guard nothing"),

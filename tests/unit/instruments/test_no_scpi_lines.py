@@ -17,14 +17,24 @@ from edged.instruments.conversation import (
     Conversation,
     Reply,
     abort_conversation,
+    command_conversation,
     lines_conversation,
+    program_conversation,
     raw_conversation,
 )
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Changed
 from edged.profiles.format.connection_facts import connection_facts, connection_of
 from edged.profiles.match import parse_idn
-from edged.profiles.model import Connection, ErrorCheck, Identify, Match, Probe, Profile
+from edged.profiles.model import (
+    Command,
+    Connection,
+    ErrorCheck,
+    Identify,
+    Match,
+    Probe,
+    Profile,
+)
 from edged.runs.units import unit_of_identity, unit_of_instrument
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.visa import VisaLibrary
@@ -47,10 +57,14 @@ OLD: Profile = replace(
     ),
 )
 
-WITH_QUEUE = replace(
-    OLD,
-    connection=replace(OLD.connection, errors=ErrorCheck(kind=ErrorKind.QUEUE, query="ERR?")),
-)
+
+def reporting(kind: ErrorKind, query: str) -> Profile:
+    check = ErrorCheck(kind=kind, query=query)
+    return replace(OLD, connection=replace(OLD.connection, errors=check))
+
+
+WITH_QUEUE = reporting(ErrorKind.QUEUE, "ERR?")
+WITH_REGISTER = reporting(ErrorKind.ESR, "*ESR?")
 
 
 def answers(wire: LoopbackInstrument, serial: str = "12") -> None:
@@ -62,6 +76,7 @@ def answers(wire: LoopbackInstrument, serial: str = "12") -> None:
         "OFF": lambda: b"\n",
         "BAD": lambda: b"?BAD\n",
         "ERR?": lambda: b"0,None\n",
+        "*ESR?": lambda: b"0\n",
     }
 
 
@@ -131,9 +146,10 @@ async def test_what_is_answered_by_a_complaint_is_the_instruments_error(bench: B
     assert await bench.ask("IN") == "21.5"
 
 
+@pytest.mark.parametrize("is_urgent", [False, True])
 @pytest.mark.parametrize("bench", [WITH_QUEUE], indirect=True)
 async def test_a_complaint_and_what_the_queue_says_of_it_belong_to_the_same_line(
-    bench: Bench,
+    bench: Bench, is_urgent: bool
 ) -> None:
     queue: list[str] = []
 
@@ -143,10 +159,42 @@ async def test_a_complaint_and_what_the_queue_says_of_it_belong_to_the_same_line
 
     bench.wire.special["BAD"] = refuse
     bench.wire.special["ERR?"] = lambda: f"{queue.pop() if queue else '0,None'}\n".encode()
+    connection, command = bench.instrument.connection, Command(name="bad", scpi=("BAD",))
     with pytest.raises(Failed, match=r"\?BAD.*-113") as failed:
-        await bench.write("BAD")
+        await bench.tell(
+            lambda: command_conversation(
+                lines=("BAD",), command=command, connection=connection, is_urgent=is_urgent
+            )
+        )
     assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
     await bench.write("OUT 1")  # which is not blamed for it
+
+
+@pytest.mark.parametrize("bench", [OLD, WITH_QUEUE], indirect=True)
+async def test_a_complaint_that_no_queue_tells_of_is_said_in_its_own_words(bench: Bench) -> None:
+    with pytest.raises(Failed) as failed:
+        await bench.write("BAD")
+    # Who shows what the queue tells, else the message, must not show nothing.
+    assert "errors" not in failed.value.data
+
+
+@pytest.mark.parametrize("bench", [WITH_REGISTER], indirect=True)
+async def test_the_register_that_a_program_reads_itself_is_not_read_after_a_complaint(
+    bench: Bench,
+) -> None:
+    connection, at_first = bench.instrument.connection, bench.wire.received.count("*ESR?")
+    with pytest.raises(Failed, match=r"\?BAD"):
+        await bench.tell(
+            lambda: program_conversation(
+                line="BAD",
+                data=b"BAD",
+                asks=False,
+                connection=connection,
+                timeout_s=1,
+                is_known=True,
+            )
+        )
+    assert bench.wire.received.count("*ESR?") == at_first
 
 
 async def test_a_write_that_is_not_acknowledged_has_failed(bench: Bench) -> None:

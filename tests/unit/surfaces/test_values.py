@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,22 +22,27 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.surfaces.events.values import EVERY_S, MOST_KEPT, ValueFeed
+from edged.surfaces.events.values import EVERY_S, MOST_KEPT, MOST_TEXT, ValueFeed
 from tests.promises import promise
 
 VOLTS = ScalarAnswer(type=AnswerType.FLOAT, unit="V")
 
 
 def measured(
-    feed: ValueFeed, value: Any, command: str = "measure_voltage", returns: Returns = VOLTS
+    feed: ValueFeed,
+    value: Any,
+    command: str = "measure_voltage",
+    returns: Returns = VOLTS,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     target = SimpleNamespace(
         command=SimpleNamespace(is_query=True, returns=returns),
         instrument_id="psu1",
         command_name=command,
+        lines=(f"MEAS:VOLT? {parameters}",),
     )
     action = RunCommand.__new__(RunCommand)
-    object.__setattr__(action, "parameters", {})
+    object.__setattr__(action, "parameters", parameters)
     outcome = SimpleNamespace(status=OutcomeStatus.OK, data={"data": value, "unit": "V"})
     feed.hear(action, cast("Target", target), cast("Outcome", outcome))
 
@@ -73,6 +79,19 @@ async def test_what_is_no_number_of_json_is_none_and_last_values_are_bounded() -
     for number in range(MOST_KEPT + 10):
         measured(feed, 1.0, f"measure_{number}")
     assert len(feed.latest()) == MOST_KEPT
+
+
+def test_measurements_with_other_parameters_are_others_and_long_ones_are_not_kept_whole() -> None:
+    feed = ValueFeed(SystemClock())
+    for channel in (1, 2, 1):
+        measured(feed, float(channel), parameters={"channel": channel})
+    assert [(one["parameters"], one["value"]) for one in feed.latest()] == [
+        ({"channel": 2}, 2.0),
+        ({"channel": 1}, 1.0),
+    ]
+    measured(feed, "x" * 5_000, "read_text", parameters={"name": "y" * 5_000})
+    told = feed.latest()[-1]
+    assert (len(told["value"]), len(told["parameters"]["name"])) == (MOST_TEXT, MOST_TEXT)
 
 
 @promise("page.values")

@@ -460,8 +460,11 @@ async def test_what_is_over_holds_nothing_though_its_last_words_are_not_written(
     house.journal.may_finish.clear()
     first = await house.start()
     await driven_clock.advance(0.25)
+    assert house.notes.running == {first}
     assert (await house.stop(first))["status"] == "stopped"
     assert (await house.command("set_voltage", voltage=3)).error is None
+    # Nor is its unit one that nobody else may reserve.
+    assert not house.notes.running
     second = await house.start()
     house.journal.may_finish.set()
     await driven_clock.advance(0.1)
