@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 from typing import Protocol
@@ -23,7 +25,11 @@ class Reader(Protocol):
 
 
 class Later:
-    """One thread, which sleeps while nobody reads."""
+    """One thread, which sleeps while nobody reads.
+
+    It is woken by a queue that is written in C: Ctrl+C in the middle of an ``Event`` leaves its
+    lock taken, and the program would wait for that at its next question for ever.
+    """
 
     def __init__(self) -> None:
         self._begin()
@@ -31,8 +37,8 @@ class Later:
 
     def _begin(self) -> None:
         self._due: dict[Reader, None] = {}
-        self._wake = threading.Event()
-        self._over = threading.Event()
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._is_awake = self._is_over = False
         self._thread: threading.Thread | None = None
 
     def forked(self) -> None:
@@ -42,25 +48,30 @@ class Later:
     def note(self, reader: Reader) -> None:
         """It has read an answer just now."""
         self._due[reader] = None
-        if not self._wake.is_set():
+        if not self._is_awake:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="edged", daemon=True)
-                self._thread.start()
-            self._wake.set()
+                thread = threading.Thread(target=self._run, name="edged", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._wakes.put(None)
 
     def close(self) -> None:
         """End it; what is due is of no use any more."""
-        self._over.set()
-        self._wake.set()
+        self._is_over = True
+        self._wakes.put(None)
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            self._wake.wait()
-            while self._due and not self._over.wait(MOMENT_S):
+        while not self._is_over:
+            self._wakes.get()
+            self._is_awake = True
+            while self._due and not self._is_over:
+                with contextlib.suppress(queue.Empty):
+                    self._wakes.get(timeout=MOMENT_S)
                 before_s = time.monotonic() - MOMENT_S
                 for reader in list(self._due):
                     if reader.tell_taken(before_s):
                         self._due.pop(reader, None)
-            self._wake.clear()
+            self._is_awake = False
             if self._due:
-                self._wake.set()
+                # It was noted while this was still awake.
+                self._wakes.put(None)

@@ -7,6 +7,7 @@ with n, and prints one line of JSON about what it met.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import itertools
 import json
 import os
@@ -28,6 +29,7 @@ EACH: Final = 100
 OPENS: Final = 1_000
 MANAGERS: Final = 100
 BREAKS: Final = 300
+HANGS_S: Final = 90.0
 UNITS: Final = 60
 
 
@@ -256,4 +258,6 @@ HOWS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 if __name__ == "__main__":
+    # One that hangs says where, before whoever waits for it gives up.
+    faulthandler.dump_traceback_later(HANGS_S, exit=True)
     raise SystemExit(main(sys.argv[1], sys.argv[2]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import pickle
 import re
 import sys
+import threading
 import tomllib
 from pathlib import Path
 from typing import cast
@@ -193,3 +195,49 @@ def test_the_end_of_a_files_line_is_no_part_of_a_token(monkeypatch: pytest.Monke
     monkeypatch.setenv("EDGED_TOKEN", "t\n")
     monkeypatch.setenv("EDGED_LEASE", "lease-1\r\n")
     assert bench_at("http://bench:1/mcp")[1:3] == ("t", "lease-1")
+
+
+class Told:
+    """A reader that is told once."""
+
+    def __init__(self) -> None:
+        self.is_told = threading.Event()
+
+    def tell_taken(self, before_s: float) -> bool:
+        self.is_told.set()
+        return True
+
+
+class CtrlC:
+    """A trace function that breaks off at a moment: where a line begins or a function ends."""
+
+    def __init__(self, moment: int) -> None:
+        self.left = moment
+
+    def __call__(self, _frame: object, _event: str, _argument: object) -> CtrlC:
+        self.left -= 1
+        if self.left < 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return self
+
+
+@promise("visa.not-crossed")
+def test_ctrl_c_at_any_moment_of_a_note_keeps_no_later_one_waiting() -> None:
+    for moment in range(1_000):
+        later, first, second, break_off = Later(), Told(), Told(), CtrlC(moment)
+        later.note(first)
+        assert first.is_told.wait(10)
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(break_off)  # type: ignore[arg-type]
+            try:
+                later.note(first)
+            finally:
+                sys.settrace(None)
+        noting = threading.Thread(target=later.note, args=(second,), daemon=True)
+        noting.start()
+        assert second.is_told.wait(10), f"it waits for ever after one at moment {moment}"
+        later.close()
+        if break_off.left >= 0:
+            break
+    assert moment > 3
