@@ -73,6 +73,7 @@ __all__ = [
     "KeptByProfile",
     "RawMatch",
     "RawPart",
+    "asked_in",
     "asks",
     "bare_choices",
     "classify",
@@ -383,7 +384,7 @@ def _templates_that_ask(profile: Profile) -> Iterator[str]:
         yield from _asked_by(command)
     yield from (setting.get for setting in profile.settings.values())
     for sequence in profile.sequences.values():
-        yield from _asked_in((*sequence.steps, *sequence.finally_steps))
+        yield from asked_in((*sequence.steps, *sequence.finally_steps))
 
 
 def _checked(errors: ErrorCheck | None) -> Iterator[str]:
@@ -407,13 +408,14 @@ def _asked_by(command: Command) -> Iterator[str]:
         yield from (step.ask for step in command.sweep.abort if step.ask)
 
 
-def _asked_in(steps: Collection[Step]) -> Iterator[str]:
+def asked_in(steps: Collection[Step]) -> Iterator[str]:
+    """The lines that steps ask by themselves; what commands ask is in the commands."""
     for step in steps:
         match step:
             case QueryStep(query=query) | PollStep(poll=query, is_command=False):
                 yield query
             case ForStep(steps=inner):
-                yield from _asked_in(inner)
+                yield from asked_in(inner)
             case _:
                 pass
 

@@ -160,8 +160,8 @@ def _rows(told: Mapping[str, Any], name: str) -> tuple[dict[str, Any], ...]:
 
 
 def _read(read: Reader, value: Any) -> Any:
-    """A member as its reader takes it; what is not there is empty."""
-    return read(value) if value is not None or read is _state else EMPTY[read]
+    """A member as its reader takes it; what is not there is empty, if it may be."""
+    return EMPTY[read] if value is None and read in EMPTY else read(value)
 
 
 def _refuse_constant(name: str) -> Any:

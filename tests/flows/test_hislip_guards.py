@@ -21,6 +21,15 @@ from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
 CONFLICT = "-221,"
+RAIL = {
+    "name": "rail",
+    "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
+    "must": "value > 100",
+    "max_age_s": 10,
+    "poll_s": 1,
+    "guards": ["psu1.output_on"],
+}
+"""An interlock that no reading of the bench lets pass."""
 
 
 @contextmanager
@@ -184,15 +193,7 @@ def test_a_line_in_a_block_neither_stops_a_dead_man_nor_switches_on_without_one(
 @pytest.mark.parametrize("header", ["*CLS", ":SOUR1:VOLT?"])
 @pytest.mark.parametrize("line", [":OUTP CH1,ON", "*RCL 1"])
 def test_a_line_in_a_block_is_guarded_as_any_other(tmp_path: Path, header: str, line: str) -> None:
-    rule = {
-        "name": "rail",
-        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
-        "must": "value > 100",
-        "max_age_s": 10,
-        "poll_s": 1,
-        "guards": ["psu1.output_on"],
-    }
-    with bench_of(tmp_path, {"interlocks": [rule]}) as (engine, program):
+    with bench_of(tmp_path, {"interlocks": [RAIL]}) as (engine, program):
         assert "rail" in program.refusal(in_a_block(header, line))
         engine.rpc("lockout.set", instrument_id="psu1", reason="hands", by="anna")
         assert "locked out" in program.refusal(in_a_block(header, line))
@@ -201,15 +202,7 @@ def test_a_line_in_a_block_is_guarded_as_any_other(tmp_path: Path, header: str, 
 
 @promise("hislip.guards")
 def test_an_interlock_is_read_before_what_it_guards(tmp_path: Path) -> None:
-    rule = {
-        "name": "rail",
-        "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
-        "must": "value > 100",
-        "max_age_s": 10,
-        "poll_s": 1,
-        "guards": ["psu1.output_on"],
-        "trip": "abort",
-    }
+    rule = {**RAIL, "trip": "abort"}
     with bench_of(tmp_path, {"interlocks": [rule]}) as (_engine, program):
         assert "rail" in program.refusal(":OUTP CH1,ON")
         assert error_of(program).startswith(CONFLICT)

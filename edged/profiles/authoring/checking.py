@@ -20,17 +20,14 @@ from edged.profiles.model import (
     CompletionKind,
     Connection,
     FieldsAnswer,
-    ForStep,
     ImageAnswer,
     Parameter,
-    PollStep,
     Profile,
-    QueryStep,
     Returns,
     ScalarAnswer,
-    Step,
     WaveformAnswer,
 )
+from edged.profiles.raw import asked_in
 
 __all__ = ["checking_section", "class_title", "library_lines", "trial_lines"]
 
@@ -118,25 +115,13 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.settings:
         yield "read for recordings", _quoted(one.get for one in profile.settings.values())
     for sequence in profile.sequences.values():
-        asked = _quoted(_asked_by((*sequence.steps, *sequence.finally_steps)))
+        asked = _quoted(asked_in((*sequence.steps, *sequence.finally_steps)))
         if asked:
             yield f"`{sequence.name}` asks", asked
 
 
 def _quoted(lines: Iterable[str]) -> str:
     return "; ".join(f"`{line}`" for line in dict.fromkeys(lines))
-
-
-def _asked_by(steps: Iterable[Step]) -> Iterator[str]:
-    """The lines that no command has."""
-    for step in steps:
-        match step:
-            case PollStep(poll=line, is_command=False) | QueryStep(query=line):
-                yield line
-            case ForStep(steps=inner):
-                yield from _asked_by(inner)
-            case _:
-                pass
 
 
 def _talked_to(connection: Connection) -> str:
