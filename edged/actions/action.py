@@ -163,13 +163,11 @@ class SendProgram(SendScpi):
     Attributes:
         scpi: the message as it is judged and recorded: its blocks are told by their length.
         data: what goes out, without its end.
-        inside: lines that stand in a block, in case the instrument takes it for none.
         timeout_s: what its answer may take; 0: as the profile says.
         hold: keeps the line for its program once it is answered; see ``instruments.mailbox``.
     """
 
     data: bytes
-    inside: tuple[str, ...] = ()
     timeout_s: float = 0.0
     hold: object = None
 

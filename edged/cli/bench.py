@@ -57,7 +57,7 @@ INTERLOCKS: Final = {
 }
 FIELDS: Final = (
     "alias", "location", "profile", "connected", "max_rate", "deny", "is_dangerous",
-    "requires_sweep", "expose", "raw_scpi", "on_expiry", "calibration_due",
+    "requires_sweep", "expose", "raw_scpi", "allow_raw", "on_expiry", "calibration_due",
     "confirm", "budget", "dead_man",
 )  # fmt: skip
 

@@ -36,13 +36,10 @@ from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, 
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
 from edged.log import surviving
-from edged.profiles.abort import may_set
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
 from edged.profiles.model import CompletionKind
-from edged.profiles.raw import RawPart
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
-from edged.scpi.line import messages
 from edged.scpi.words import is_recalling
 from edged.store.interlocks import Tripped, TripRows
 
@@ -189,6 +186,11 @@ class InterlockControl:
 
     # Before a write
 
+    def guarding(self, instrument: Instrument) -> str:
+        """The name of one that guards something of an instrument; empty: none does."""
+        guards = self._places_of(instrument).guards if self.is_any else ()
+        return next((watching.rule.name for watching, _ in guards), "")
+
     def guards(self, action: Action, target: Target) -> bool:
         """Whether any interlock is about this write."""
         return self.is_any and bool(self._about(action, target))
@@ -272,7 +274,7 @@ class InterlockControl:
             return ()
         by_name = any(guarded.command for _, guarded in guards)
         sent = commands_sent(target) if by_name else frozenset[str]()
-        may_be_any = by_name and (any(map(_is_unknown, target.parts)) or _recalls(target))
+        may_be_any = by_name and (target.is_unknown or _recalls(target))
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
@@ -558,11 +560,6 @@ def _is_told_apart(instrument: Instrument, guarded: Guarded) -> bool:
     """Whether it is known which writes are the guarded command; else each of them may be it."""
     profile = instrument.profile
     return bool(guarded.command) and profile is not None and guarded.command in profile.commands
-
-
-def _is_unknown(part: RawPart) -> bool:
-    """What no profile knows may be whatever is guarded: ``*RCL`` brings back what was on."""
-    return not part.matches and not part.is_query and any(map(may_set, messages(part.text)))
 
 
 def _recalls(target: Target) -> bool:

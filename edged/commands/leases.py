@@ -257,6 +257,11 @@ class LeaseControl:
                 self._leases.begin_run(lease_id, now)
         self._runs[run_id] = _Run(unit, instrument, holder, self._clock.monotonic(), lease_id)
 
+    def run_on(self, instrument: Instrument) -> str:
+        """The id of a run that writes to an instrument; empty: none does."""
+        unit = unit_of_instrument(instrument).key
+        return next((run_id for run_id, run in self._runs.items() if run.unit == unit), "")
+
     def run_ended(self, run_id: str) -> None:
         """It is over, for the first or another time."""
         run = self._runs.pop(run_id, None)

@@ -34,7 +34,6 @@ from edged.commands.effects import (
     reach_of,
     value_name,
 )
-from edged.commands.resolve import COMMON_READS
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import means_same
 from edged.profiles.model import (
@@ -223,7 +222,7 @@ class Memory:
         Args:
             parts: its messages; none where there is no profile, so that nothing is remembered.
         """
-        if all(map(_only_asks, parts)):
+        if all(part.is_harmless for part in parts):
             return None
         unit = self._unit(instrument)
         unit.has_raw_couplings |= any(couples_channels(part.text) for part in parts)
@@ -462,12 +461,3 @@ def _replaced(name: str, parameter: Parameter, known: KnownSetting) -> dict[str,
 
 def _switches_among(values: Mapping[Key, KnownSetting]) -> dict[Key, KnownSetting]:
     return {key: known for key, known in values.items() if known.effect is Effect.SWITCH}
-
-
-def _only_asks(part: RawPart) -> bool:
-    """Whether a message certainly changes nothing: there are questions that switch something on."""
-    if not part.is_query:
-        return False
-    if part.text.upper() in COMMON_READS:
-        return True
-    return bool(part.matches) and not any(m.command.is_dangerous for m in part.matches)

@@ -19,7 +19,7 @@ step of a sequence that requires a sweep) its format refuses when it is loaded.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,13 +45,13 @@ from edged.profiles.arguments import ParameterCheck
 from edged.profiles.model import Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
+    LineClass,
     RawMatch,
     RawPart,
-    classify,
     identify,
-    identify_inside,
     in_its_unit,
-    messages_judged,
+    judged_parts,
+    nearest_commands,
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
@@ -67,11 +67,18 @@ class Policy:
     Args:
         raw_scpi: RAW_SCPI of the configuration.
         permissions: who may do what is dangerous.
+        interlock_of: the name of an interlock that guards something of an instrument, or empty.
     """
 
-    def __init__(self, raw_scpi: RawScpi, permissions: Permissions) -> None:
+    def __init__(
+        self,
+        raw_scpi: RawScpi,
+        permissions: Permissions,
+        interlock_of: Callable[[Instrument], str],
+    ) -> None:
         self._raw_scpi = raw_scpi
         self._permissions = permissions
+        self._interlock_of = interlock_of
 
     def check_danger(self, caller: Caller, target: Target, *, name: str = "") -> None:
         """Let something dangerous pass only for whom danger is allowed.
@@ -123,49 +130,62 @@ class Policy:
             )
 
     def check_raw(self, action: SendScpi, target: Target) -> None:
-        """Let a raw line pass: RAW_SCPI, the owner's bench file, and the profile's own limits.
+        """Let a raw line pass: by its class, the owner's bench file, and the profile's limits.
 
         Raises:
-            Refused: RAW_SCPI_RESTRICTED, DENIED_BY_OWNER or REQUIRES_SWEEP.
+            Refused: RAW_SCPI_RESTRICTED, DENIED_BY_OWNER, REQUIRES_SWEEP or DEAD_MAN.
             Invalid: a value outside of a limit.
         """
-        instrument = target.aimed_instrument()
-        rules = instrument.rules
-        if rules.dead_man_s is not None or instrument.timer is not None:
-            for line in (action.scpi, *_inside(action)):
-                _check_dead_man(instrument, line, line)
-        if isinstance(action, SendProgram) and _hides_a_line(action, instrument):
-            raise _no_question(action.scpi)
-        # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
+        instrument, rules = target.aimed_instrument(), target.aimed_instrument().rules
         profile, checks = instrument.profile, target.profile_checks
         is_imported = profile is not None and profile.is_imported
+        # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
-        error_query = instrument.connection.errors.query
-        left = messages_judged(action.scpi, error_query)
         target.is_unlimited = RawScpi.KNOWN not in modes
-        if RawScpi.OFF in modes and left:
-            raise _restricted(action.scpi, "raw SCPI is switched off here")
-        if checks is None:
-            if RawScpi.KNOWN in modes and left:
-                raise _restricted(
-                    action.scpi, "only known raw SCPI may be sent, and it has no profile"
-                )
-            if RawScpi.QUERIES in modes and not all(message.is_query for message in left):
-                raise _restricted(action.scpi, "only queries may be sent raw")
-            return
-        judged = {message.text for message in left}
-        is_held = isinstance(action, SendProgram)
         for part in target.parts:
-            if RawScpi.QUERIES in modes and not part.is_query and part.text in judged:
+            if part.kind is LineClass.COMMON:
+                continue
+            if RawScpi.OFF in modes:
+                raise _restricted(part.text, "raw SCPI is switched off here")
+            if part.is_unknown:
+                self._check_unknown(part, instrument, modes)
+            elif RawScpi.QUERIES in modes and not part.is_query:
                 raise _restricted(part.text, "only queries may be sent raw")
-            is_unknown = not part.matches and not _is_common_query(part) and part.text in judged
-            if is_unknown and RawScpi.KNOWN in modes:
-                raise _restricted(part.text, "only what the profile knows may be sent raw")
-            is_known = RawScpi.KNOWN in modes
-            road = _Raw(rules, part, checks, is_known=is_known)
-            _check_message(road, part)
-            if is_held and not part.is_query:
-                _check_held(part, checks)
+            if rules.dead_man_s is not None or instrument.timer is not None:
+                _check_dead_man(instrument, part.text, part.text)
+            if checks is not None:
+                _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
+                if isinstance(action, SendProgram) and not part.is_query:
+                    _check_held(part, checks)
+
+    def _check_unknown(self, part: RawPart, instrument: Instrument, modes: Collection[str]) -> None:
+        """What may do anything passes only where nothing restricts a unit.
+
+        Raises:
+            Refused: RAW_SCPI_RESTRICTED, naming the rule and the nearest commands.
+        """
+        profile = instrument.profile
+        keys = list(instrument.rules.restrictions)
+        if interlock := self._interlock_of(instrument):
+            keys.append(f"the interlock {interlock}")
+        if keys:
+            rule = f"the owner has set {' and '.join(keys)} for {instrument.called}"
+        elif profile is not None and profile.is_imported:
+            rule = f"the profile {profile.key} is imported and nobody has reviewed it"
+        elif modes != {RawScpi.ALL}:
+            rule = f"RAW_SCPI is {' and '.join(sorted(modes))}"
+        else:
+            return
+        whose = f"no command of {profile.key}" if profile is not None else "it has no profile"
+        near = nearest_commands(profile, part) if profile is not None else ()
+        named = f"The nearest commands are {', '.join(near)}. " if near else ""
+        raise Refused(
+            f"{part.text[:80]!r} was not sent: {whose}, so it may do anything, and {rule}.",
+            code=ErrorCode.RAW_SCPI_RESTRICTED,
+            data={"rule": keys or sorted(modes), "nearest": list(near)},
+            remedy=f"{named}get_capabilities lists all. A line that is harmless can be listed by "
+            "the owner under allow_raw in the bench file.",
+        )
 
     def check_values(self, action: Action, target: Target) -> Target:
         """The parameters within their limits, and what the lines that they make are besides.
@@ -235,9 +255,7 @@ class Policy:
     def _check_raw_again(self, action: SendScpi, instrument: Instrument) -> None:
         profile = instrument.profile
         checks = ProfileChecks(profile) if profile is not None else None
-        parts: tuple[RawPart, ...] = ()
-        if profile is not None:
-            parts = (*identify(profile, action.scpi), *identify_inside(profile, _inside(action)))
+        parts = judged_parts(profile, action.scpi, instrument.rules.allow_raw)
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
@@ -250,29 +268,6 @@ def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> st
     except (Invalid, Refused) as no:
         return no.message
     return ""
-
-
-def _inside(action: SendScpi) -> tuple[str, ...]:
-    """What would be lines if an instrument knew no block where one stands."""
-    return action.inside if isinstance(action, SendProgram) else ()
-
-
-def _hides_a_line(action: SendProgram, instrument: Instrument) -> bool:
-    """Whether a question has a block with a line of which nobody knows what it would do."""
-    if not action.inside or not classify(action.scpi).is_only_queries:
-        return False
-    profile = instrument.profile
-    return profile is None or len(identify_inside(profile, action.inside)) < len(action.inside)
-
-
-def _no_question(text: str) -> Invalid:
-    """Data that is sent may hold anything; a question carries none, and nothing guards reads."""
-    return Invalid(
-        f"{text[:80]!r} was not sent: it only asks, and the block in it holds lines that an "
-        "instrument may carry out.",
-        code=ErrorCode.BAD_SCPI,
-        remedy="Ask without a block, and send such lines by themselves.",
-    )
 
 
 def _check_approved(action: Action, target: Target) -> None:
@@ -593,11 +588,6 @@ def _as_of_now(target: Target, instrument: Instrument) -> Target:
 def _is_ramped(action: Action) -> bool:
     """It is a step of a sweep that was judged as one."""
     return isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP
-
-
-def _is_common_query(part: RawPart) -> bool:
-    """IEEE 488.2's own queries, which no profile needs to list."""
-    return part.is_query and part.text.lstrip().startswith("*")
 
 
 def _check_typed_dead_man(target: Target) -> None:

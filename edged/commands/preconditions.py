@@ -13,7 +13,7 @@ from edged.actions.action import ENDS_WORK, Action, RunCommand, SendLines, SendS
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.commands.target import Precondition, Target
-from edged.errors import ErrorCode, Invalid, Refused
+from edged.errors import Conflict, ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.template import render_lines
 from edged.runs.sweeps.conflicts import SweepClaims
@@ -21,7 +21,7 @@ from edged.runs.units import unit_of_instrument
 from edged.sharing.leases import Holder, Leases, Moment, Permit
 from edged.store.lockouts import Lockout
 
-__all__ = ["Leased", "holder_of", "locked_out", "moment", "swept"]
+__all__ = ["Leased", "holder_of", "locked_out", "moment", "swept", "unknown_beside_runs"]
 
 
 def locked_out(
@@ -132,6 +132,31 @@ def swept(claims: SweepClaims) -> Precondition:
                 action.caller.on_behalf_of,
                 is_raw=isinstance(action, SendScpi),
             )
+
+    return check
+
+
+def unknown_beside_runs(run_on: Callable[[Instrument], str]) -> Precondition:
+    """Raw lines that may do anything, while a run uses their unit.
+
+    Args:
+        run_on: the id of a run that uses an instrument, or empty.
+    """
+
+    def check(action: Action, target: Target) -> None:
+        """Raises ``Conflict`` SWEEP_CONFLICT with the run's id."""
+        if not target.is_unknown or target.instrument is None:
+            return
+        run_id = run_on(target.instrument)
+        if not run_id or run_id == action.caller.on_behalf_of:
+            return
+        raise Conflict(
+            f"{target.called} is used by {run_id}, and this line may do anything: no command of "
+            "its profile is like it. Nothing was sent.",
+            code=ErrorCode.SWEEP_CONFLICT,
+            data={"run_id": run_id},
+            remedy=f"Wait for its end, or call bench__stop_run with run_id {run_id!r}.",
+        )
 
     return check
 

@@ -6,9 +6,9 @@ Looks things up and judges nothing but whether they exist and fit together: what
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import (
@@ -27,30 +27,24 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Command, ImageAnswer, Profile
+from edged.profiles.model import Command, ImageAnswer
 from edged.profiles.raw import (
     MAX_LINE,
     MAX_MESSAGES,
-    KeptByProfile,
+    LineClass,
     RawPart,
-    identify,
-    identify_inside,
-    is_always_let_pass,
-    split_compound,
+    judged_parts,
 )
 from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["COMMON_READS", "MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
+__all__ = ["MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
 
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096
 _UNPRINTABLE: Final = re.compile(r"[^\t\x20-\x7e]")
 """Characters of one raw line; real instruments take a few hundred."""
-COMMON_READS: Final = frozenset({"*IDN?", "*STB?", "*ESR?", "*ESE?", "*SRE?", "*OPC?", "*OPT?"})
-"""IEEE 488.2's questions that change nothing but what has been read."""
-
 FindSpec = Callable[[str, str], WrapperSpec]
 """Stem and name → one tool of an SDK wrapper; raises ``NotFound``."""
 
@@ -212,97 +206,47 @@ class Resolver:
 
     def raw(self, action: SendScpi) -> Target:
         """Raw SCPI is dangerous, but for a query inside a sequence that the profile knows."""
-        instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        has_profile = instrument.profile is not None
-        checks = self._catalog.of(instrument, run_id) if has_profile else None
         _check_text(action.scpi)
-        parts = identify(checks.profile, action.scpi) if checks is not None else ()
-        is_known_read = (
-            bool(action.caller.outer_tool)
-            and bool(parts)
-            and all(part.is_query and not _is_dangerous(part) for part in parts)
-        )
-        return Target(
-            instrument=instrument,
-            is_dangerous=not is_known_read,
-            is_write=not is_known_read,
-            is_let_through=_only_reads_or_makes_safe(action.scpi, parts),
-            is_one_command=_is_one_command(action.scpi, parts, instrument.connection.errors.query),
-            lines=(action.scpi.strip(),),
-            parts=parts,
-            profile_checks=checks,
-        )
+        target = self._line(action, action.caller.on_behalf_of)
+        is_known_read = bool(action.caller.outer_tool) and all(p.is_harmless for p in target.parts)
+        target.is_dangerous = target.is_write = not is_known_read
+        target.lines = (action.scpi.strip(),)
+        return target
 
     def program(self, action: SendProgram) -> Target:
         """A program's message: dangerous as the known commands in it are, what is unknown always.
 
-        A block in it is told by its length. What stands inside is looked at all the same: to an
-        instrument that knows no block there it would be lines.
+        A block is part of the unit in which it stands: nobody but a command with a place for one
+        takes it as data, and no template has such a place.
         """
+        _check_program(action.scpi)
+        target = self._line(action)
+        parts = target.parts
+        target.is_write = not all(part.is_harmless for part in parts)
+        target.is_dangerous = any(part.is_unknown or _is_dangerous(part) for part in parts)
+        target.is_one_command = len(parts) == 1 or not any(part.is_query for part in parts)
+        return target
+
+    def _line(self, action: SendScpi, run_id: str = "") -> Target:
         instrument = self._pool.get(action.instrument_id)
-        checks = self._catalog.of(instrument) if instrument.profile is not None else None
+        has_profile = instrument.profile is not None
+        checks = self._catalog.of(instrument, run_id) if has_profile else None
         profile = checks.profile if checks is not None else None
-        kind = _program_kind(profile, action.scpi, instrument.connection.errors.query)
-        inside = identify_inside(profile, action.inside) if profile is not None else ()
-        parts, is_read = (*kind.parts, *inside), kind.is_read and not inside
+        parts = judged_parts(profile, action.scpi, instrument.rules.allow_raw)
         return Target(
             instrument=instrument,
-            is_dangerous=kind.is_dangerous or any(map(_is_dangerous, inside)),
-            is_write=not is_read,
-            is_let_through=is_read or _only_reads_or_makes_safe(action.scpi, parts),
-            is_one_command=kind.is_one_command,
+            is_let_through=bool(parts) and all(map(_only_reads_or_makes_safe, parts)),
+            is_one_command=len(parts) == 1 and not parts[0].is_unknown,
             lines=(action.scpi,),
             parts=parts,
             profile_checks=checks,
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ProgramKind:
-    """What a program's message is, whoever sends it.
-
-    Attributes:
-        parts: as ``Target`` has them.
-        is_read: it only reads.
-        is_dangerous: as the known commands in it are; what is unknown always.
-        is_one_command: whether one question, or lines that ask nothing, are answered by more than
-            they should is looked at once for each header; several questions may have a line each.
-    """
-
-    parts: tuple[RawPart, ...]
-    is_read: bool
-    is_dangerous: bool
-    is_one_command: bool
-
-
-@KeptByProfile
-def _program_kind(profile: Profile | None, text: str, error_query: str) -> _ProgramKind:
-    """The kind of a message.
-
-    Raises:
-        Invalid: BAD_SCPI, it cannot be judged whole.
-    """
-    found = tuple(messages(text))
-    _check_program(text, len(found))
-    parts = identify(profile, text) if profile is not None else ()
-    known = parts or tuple(RawPart(text=m.text, is_query=m.is_query) for m in found)
-    others = [
-        part
-        for message, part in zip(found, known, strict=True)
-        if not is_always_let_pass(message, error_query)
-    ]
-    return _ProgramKind(
-        parts=parts,
-        is_read=all(part.is_query for part in known) and all(map(_is_known_read, others)),
-        is_dangerous=any(not part.matches or _is_dangerous(part) for part in others),
-        is_one_command=len(found) == 1 or not any(message.is_query for message in found),
-    )
-
-
-def _check_program(text: str, count: int) -> None:
+def _check_program(text: str) -> None:
     """Let pass what can be judged whole."""
-    bad = _UNPRINTABLE.search(text)
-    if bad is not None or len(text) > MAX_LINE or count > MAX_MESSAGES:
+    bad, count = _UNPRINTABLE.search(text), _count(text)
+    if bad is not None or len(text) > MAX_LINE or not 0 < count <= MAX_MESSAGES:
         what = f"the character {bad.group()!r}" if bad is not None else f"{count} commands"
         raise Invalid(
             f"{text[:80]!r} was not sent: it holds {what} in {len(text)} characters, and a message "
@@ -313,12 +257,24 @@ def _check_program(text: str, count: int) -> None:
         )
 
 
-def _is_known_read(part: RawPart) -> bool:
-    return _is_common_read(part.text) or _is_known_harmless(part)
+def _count(text: str) -> int:
+    """The message units of a line, as far as they are counted: one more than it may have."""
+    return sum(1 for _ in itertools.islice(messages(text[: MAX_LINE + 1]), MAX_MESSAGES + 1))
 
 
 def _is_dangerous(part: RawPart) -> bool:
     return any(match.command.is_dangerous for match in part.matches)
+
+
+def _only_reads_or_makes_safe(part: RawPart) -> bool:
+    """Whether a unit certainly changes nothing, or makes safe, so that nothing holds it back.
+
+    ``*CLS`` does not: it clears a queue that somebody else may want to read.
+    """
+    if part.kind is LineClass.KNOWN and not part.is_query:
+        commands = [match.command for match in part.matches]
+        return bool(commands) and all(command.is_safe for command in commands)
+    return part.is_harmless
 
 
 def _check_text(line: str) -> None:
@@ -338,55 +294,11 @@ def _check_text(line: str) -> None:
             data={"parameter": "scpi_command", "value": bad.group()},
             remedy="Send one line, without a line end: the daemon adds it.",
         )
-    count = sum(1 for _ in messages(line))
-    if count > MAX_MESSAGES:
+    count = _count(line)
+    if not 0 < count <= MAX_MESSAGES:
         # What is not judged whole may be anything that the owner forbids.
         raise Invalid(
             f"scpi_command holds {count} commands; {MAX_MESSAGES} are allowed in a line.",
             code=ErrorCode.BAD_SCPI,
             remedy="Send it in several lines.",
         )
-
-
-def _only_reads_or_makes_safe(line: str, parts: tuple[RawPart, ...]) -> bool:
-    """Whether a raw line certainly changes nothing, or makes safe.
-
-    A ``?`` alone is no proof: there are questions that switch an output on.
-
-    Args:
-        parts: what the profile knows it as; none where there is no profile.
-    """
-    if not parts:
-        texts = split_compound(line)
-        return bool(texts) and all(_is_common_read(text) for text in texts)
-    return all(_is_common_read(p.text) or _is_known_harmless(p) for p in parts)
-
-
-def _is_one_command(line: str, parts: tuple[RawPart, ...], error_query: str) -> bool:
-    """Whether it is known by how many lines a raw line is answered: it is one known command.
-
-    Args:
-        parts: as for ``_only_reads_or_makes_safe``.
-        error_query: what the instrument's errors are asked by; empty where they are not.
-    """
-    texts = [part.text for part in parts] or split_compound(line)
-    if len(texts) != 1:
-        return False
-    text = texts[0].upper()
-    if text in COMMON_READS or text.lstrip(":") == error_query.upper().lstrip(":"):
-        return True
-    return any(
-        part.is_declared or any(match.command.is_query == part.is_query for match in part.matches)
-        for part in parts
-    )
-
-
-def _is_common_read(text: str) -> bool:
-    return text.upper() in COMMON_READS
-
-
-def _is_known_harmless(part: RawPart) -> bool:
-    commands = [match.command for match in part.matches]
-    if part.is_query:
-        return bool(commands) and not any(command.is_dangerous for command in commands)
-    return part.is_certain and all(command.is_safe for command in commands)

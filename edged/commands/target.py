@@ -112,6 +112,11 @@ class Target:
             return self.spec.name
         return self.sequence.name if self.sequence else ""
 
+    @property
+    def is_unknown(self) -> bool:
+        """It is a raw line that may do anything."""
+        return any(part.is_unknown for part in self.parts)
+
     def aimed_instrument(self) -> Instrument:
         """The instrument; resolving has put one there for every action that needs one."""
         if self.instrument is None:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edged.actions.action import Action, RunCommand, SendProgram, SendScpi, StartSweep
+from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
 from edged.commands.target import Target
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, told_by, told_raw
-from edged.profiles.raw import identify_inside
 from edged.profiles.template import render_lines
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
@@ -60,12 +59,8 @@ def outputs_told(action: Action, target: Target, instrument: Instrument) -> froz
     """Which outputs an action tells to put something out."""
     profile = instrument.profile or instrument.safe_by
     match action:
-        case SendProgram(inside=inside) if profile is not None and inside:
-            # To an instrument that knows no block there these would be lines.
-            lines = (*target.lines, *(part.text for part in identify_inside(profile, inside)))
-            return frozenset().union(*(told_raw(profile, line) for line in lines))
         case SendScpi():
-            return frozenset().union(*(told_raw(profile, line) for line in target.lines))
+            return told_raw(profile, target.parts)
         case RunCommand() if target.command is not None and profile is not None:
             return told_by(profile, target.command, target.lines)
         case StartSweep() if target.command is not None and profile is not None:

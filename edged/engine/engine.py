@@ -34,7 +34,7 @@ from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
-from edged.commands.preconditions import Leased, locked_out, swept
+from edged.commands.preconditions import Leased, locked_out, swept, unknown_beside_runs
 from edged.commands.record import CountedRecord
 from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
@@ -180,7 +180,11 @@ class Engine:
         self._catalog = Catalog()
         self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
         permissions = Permissions(_direct_grant(config))
-        self._policy = Policy(config.raw_scpi, permissions)
+        self._policy = Policy(
+            config.raw_scpi,
+            permissions,
+            lambda instrument: self._guards.interlocks.guarding(instrument),
+        )
         leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
         self._leased = Leased(leases, clock)
         self._send_guards = SendGuards(
@@ -607,6 +611,12 @@ class Engine:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id)
 
+    def _run_on(self, instrument: Instrument) -> str:
+        """The id of a run that uses an instrument; empty: none does."""
+        streams = self._work.streams.running()
+        asking = (s["stream_id"] for s in streams if s["instrument_id"] == instrument.id)
+        return self._leases.run_on(instrument) or next(asking, "")
+
     def _recall(self) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
         self._send_guards.stop()
@@ -648,6 +658,7 @@ class Engine:
                 self._locked_out,
                 self._leased,
                 swept(self._work.sweeps.claims),
+                unknown_beside_runs(self._run_on),
                 self._budgets,
             ),
             record=self._counts,

@@ -32,8 +32,8 @@ from edged.profiles.model import (
     Precondition,
     Tripped,
 )
-from edged.profiles.raw import is_query
 from edged.scpi.answer_text import clean_text
+from edged.scpi.line import is_query
 from edged.scpi.words import is_recalling, works_switch
 
 __all__ = ["Timer", "Words", "words_of"]

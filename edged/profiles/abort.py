@@ -23,7 +23,7 @@ from typing import Any, Final
 from edged.errors import EdgedError
 from edged.patterns import found_in
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar
-from edged.profiles.raw import RawPart, identify
+from edged.profiles.raw import RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
 from edged.scpi.answer_text import clean_text
 from edged.scpi.line import Message, messages
@@ -131,31 +131,41 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
     return frozenset({ANYTHING})
 
 
-def told_raw(profile: Profile | None, line: str) -> frozenset[str]:
-    """The outputs that a raw line tells; one that no profile knows may tell any of them."""
-    if profile is None:
-        return frozenset({ANYTHING}) if any(map(may_set, messages(line))) else frozenset()
+def told_raw(profile: Profile | None, parts: Sequence[RawPart]) -> frozenset[str]:
+    """The outputs that a raw line sets; one that no profile knows may set any of them.
+
+    An unknown query may switch something on, too. Of an instrument with nothing to switch off, and
+    of one without a profile, queries are left out: nobody could ever ask about the mark.
+    """
     found: frozenset[str] = frozenset()
-    for part in identify(profile, line):
-        found |= _told_by_part(profile, part)
+    for part in parts:
+        if not part.is_unknown:
+            found |= _told_by_part(profile, part)
+        elif _may_set(profile, part):
+            found |= {ANYTHING}
     return found
 
 
-def _told_by_part(profile: Profile, part: RawPart) -> frozenset[str]:
-    if part.is_certain:
-        try:
-            return frozenset().union(
-                *(
-                    told_by(profile, match.command, render_lines(match.command, values))
-                    for match in part.matches
-                    for values in match.readings
-                )
+def _may_set(profile: Profile | None, part: RawPart) -> bool:
+    if part.is_query:
+        return profile is not None and bool(output_names(profile))
+    return any(map(may_set, messages(part.text))) or not part.text.isascii()
+
+
+def _told_by_part(profile: Profile | None, part: RawPart) -> frozenset[str]:
+    if profile is None:
+        return frozenset()
+    try:
+        return frozenset().union(
+            *(
+                told_by(profile, match.command, render_lines(match.command, values))
+                for match in part.matches
+                for values in match.readings
             )
-        except EdgedError:
-            # Another line of the command has what this one does not say.
-            return frozenset({ANYTHING})
-    sets_something = not part.is_declared and any(map(may_set, messages(part.text)))
-    return frozenset({ANYTHING}) if sets_something else frozenset()
+        )
+    except EdgedError:
+        # Another line of the command has what this one does not say.
+        return frozenset({ANYTHING})
 
 
 def may_set(message: Message) -> bool:

@@ -50,6 +50,7 @@ from edged.profiles.model import Bound, Command, Mark, Parameter, ParameterType,
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
 from edged.profiles.raw import identify, means_another_unit
 from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
+from edged.scpi.line import messages
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
 __all__ = [
@@ -98,6 +99,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "raw_scpi": sorted(
             rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
         ),
+        "allow_raw": list(rules.allow_raw),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
         "confirm": [rule.text for rule in rules.confirm],
         "budget": {command: str(budget) for command, budget in rules.budget.items()},
@@ -312,8 +314,8 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
 _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "expose", "raw_scpi", "on_expiry", "budget", "confirm", "confirm_by", "confirm_ttl_s",
-        "dead_man_s", "calibration_due",
+        "expose", "raw_scpi", "allow_raw", "on_expiry", "budget", "confirm", "confirm_by",
+        "confirm_ttl_s", "dead_man_s", "calibration_due",
     }
 )  # fmt: skip
 INTERLOCKS: Final = "interlocks"
@@ -444,6 +446,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         requires_sweep=_read_names(fields, "requires_sweep"),
         expose=_read_expose(fields),
         raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
+        allow_raw=tuple(_read_raw_line(fields, node) for node in fields.items("allow_raw")),
         on_expiry=OnExpiry(on_expiry) if on_expiry else None,
         budget=_read_budgets(fields),
         confirm=_read_confirm(fields),
@@ -587,6 +590,17 @@ def _read_max_rate(fields: Fields) -> dict[str, float]:
 def _read_names(fields: Fields, key: str) -> frozenset[str]:
     owner = fields.name_of(key)
     return frozenset(text_of(node, owner, most=64) for node in fields.items(key))
+
+
+def _read_raw_line(fields: Fields, node: Node) -> str:
+    """One message unit, as it may be sent."""
+    owner = fields.name_of("allow_raw")
+    line = text_of(node, owner, most=200).strip()
+    if [message.is_formed for message in messages(line)] != [True]:
+        message = f'{owner} has "{line}", which is not one command or query of SCPI.'
+        remedy = "Write each by itself, from the root: SYST:VERS?"
+        raise complaint(node.mark, message, remedy)
+    return line
 
 
 def _read_expose(fields: Fields) -> tuple[str, ...]:

@@ -68,6 +68,7 @@ class UnitRules:
         is_dangerous, requires_sweep: commands that count as such here.
         expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
         raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
+        allow_raw: raw lines that the owner knows to be harmless, as exact texts.
         on_expiry: what becomes of runs whose lease ends, or ``None`` when nothing was said.
         budget: command → how often it may be sent.
         confirm: what a person is asked about before it is sent.
@@ -89,6 +90,7 @@ class UnitRules:
     requires_sweep: frozenset[str] = frozenset()
     expose: tuple[str, ...] = ()
     raw_scpi: str | None = None
+    allow_raw: tuple[str, ...] = ()
     on_expiry: OnExpiry | None = None
     budget: Mapping[str, Budget] = field(default_factory=dict)
     confirm: tuple[ConfirmRule, ...] = ()
@@ -127,6 +129,21 @@ class UnitRules:
             case patterns:
                 return any(fnmatchcase(name, pattern) for pattern in patterns)
 
+    @property
+    def restrictions(self) -> tuple[str, ...]:
+        """The keys of the entry that restrict what may be sent, in the order of the reference."""
+        said = {
+            "limits": self.limits,
+            "max_rate": self.max_rate,
+            "deny": self.deny,
+            "is_dangerous": self.is_dangerous,
+            "requires_sweep": self.requires_sweep,
+            "budget": self.budget,
+            "confirm": self.confirm,
+            "dead_man_s": self.dead_man_s is not None,
+        }
+        return tuple(key for key, value in said.items() if value)
+
     def raw_scpi_rules(self, configured: str, *, is_imported: bool = False) -> frozenset[str]:
         """What send_scpi must obey here: each of these modes at once ("all" leaves it free).
 
@@ -137,8 +154,7 @@ class UnitRules:
         modes = {configured}
         if self.raw_scpi is not None:
             modes.add(self.raw_scpi)
-        named = (self.limits, self.deny, self.is_dangerous, self.requires_sweep, self.max_rate)
-        if is_imported or any(named) or self.confirm or self.budget:
+        if is_imported or self.restrictions:
             modes.add("known")
         return frozenset(modes - {"all"}) or frozenset({"all"})
 
@@ -171,6 +187,7 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         requires_sweep=one.requires_sweep | other.requires_sweep,
         expose=_fewer(one.expose, other.expose),
         raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
+        allow_raw=tuple(line for line in one.allow_raw if line in other.allow_raw),
         on_expiry=_later(one.on_expiry, other.on_expiry),
         budget=_stricter_budgets(one.budget, other.budget),
         confirm=tuple(dict.fromkeys((*one.confirm, *other.confirm))),

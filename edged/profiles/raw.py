@@ -1,96 +1,66 @@
-"""Raw SCPI → the profile command that it is, however it is spelled: for limits on send_scpi.
+"""Raw SCPI → what it is: each message unit is known, common or unknown, and nothing else.
 
-Long and short forms, numeric suffixes left out, optional nodes added or dropped, compound lines
-with path memory, odd spacing, units in numbers, channel lists. A spelling that has the header of a
-command and arguments that nobody can read is that command still, and not certain: the caller
-refuses it where the owner set limits.
+A unit is *known* if it is a command or query of the profile, however it is spelled, with every
+argument bound to a parameter and nothing left over. It is *common* if it is one of IEEE 488.2's
+queries below, or the profile's error query, without an argument. Everything else is *unknown*: a
+write that may do anything. A line is as its weakest unit (docs/raw-scpi.md).
 
 Some values do not stand in a line: the channel that was selected before, or a suffix left out, by
 which some instruments mean the selected channel (Rigol DP800) and not the first. ``readings`` then
 holds every possibility, and all of them must be allowed.
 
-One argument of raw SCPI → the value or label that its parameter would have.
-
 A number with a unit has two readings. SCPI-99 lets ``30mV`` be 0.03; many instruments read the
 number and pass over what they do not understand, and set 30.
 
-Two commands that send one line and mean two things by it: volts, and amperes. Pure.
-
-A source of voltage or current has one word for its level (Yokogawa GS200: ``:SOUR:LEV``); which it
-is, the function that was chosen says. What the owner said of the amperes says nothing of the volts.
+A source of voltage or current may have one header for its level (Yokogawa GS200: ``:SOUR:LEV``);
+its function decides which. A limit of amperes then says nothing about volts. Pure.
 """
 
 from __future__ import annotations
 
-import functools
+import enum
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
-from edged.profiles.model import (
-    Command,
-    Connection,
-    ErrorCheck,
-    ForStep,
-    ImageAnswer,
-    Parameter,
-    ParameterType,
-    PollStep,
-    Profile,
-    QueryStep,
-    Scalar,
-    Step,
-    WaveformAnswer,
-)
+from edged.profiles.headers import Entry, Headers
+from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import (
     Hole,
-    Optional,
     Part,
     Text,
     labels,
-    optional_names,
     parse_template,
     possible_values,
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
-from edged.scpi.errors import error_question
-from edged.scpi.line import (
-    LONGEST_KEPT,
-    Message,
-    classify,
-    is_query,
-    kept,
-    messages,
-    split_compound,
-)
+from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
-from edged.scpi.words import FIRST_HOLE, Captures, is_recalling, match_argument, match_header
+from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
 
 __all__ = [
     "KeptByProfile",
+    "LineClass",
     "RawMatch",
     "RawPart",
-    "asked_in",
     "asks",
     "bare_choices",
-    "classify",
+    "class_of",
     "identify",
-    "identify_inside",
     "in_its_unit",
-    "is_always_let_pass",
-    "is_query",
+    "judged_parts",
     "means_another_unit",
-    "messages_judged",
+    "nearest_commands",
     "question_by_heart",
-    "split_compound",
     "value_choices",
 ]
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
+_STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
 
@@ -169,20 +139,31 @@ S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_LINE: Final = 16_384
-"""Characters of a line that is judged."""
+MAX_LINE: Final = 65_536
+"""Characters of a message that is judged, its blocks apart."""
 
 MAX_MESSAGES: Final = 64
-"""Messages of a line that is judged."""
+"""Message units of a line that is judged."""
 
 _MOST_READINGS: Final = 64
 """More possibilities than this are as good as unknown."""
 
-_MOST_VARIANTS: Final = 4
-"""Optional parts of a template that are tried in every combination; beyond: all or none."""
+ASKED: Final = Command(name="", scpi=(), is_query=True)
+"""Stands for what the engine asks by itself: no caller can name it."""
+
+MOST_NAMED: Final = 6
+"""Commands that are named in a refusal."""
 
 MOST_KEPT: Final = 256
 """Lines that were judged lately."""
+
+
+class LineClass(enum.IntEnum):
+    """What a message unit is; a line is as its highest."""
+
+    COMMON = 0
+    KNOWN = 1
+    UNKNOWN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,11 +191,13 @@ class RawMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawPart:
-    """One message of a line; ``matches`` are the commands that it may be, likeliest first.
+    """One message unit of a line; ``matches`` are the commands that it may be, likeliest first.
 
-    All of them must be allowed for the line to be; no match: the profile does not know it.
+    All of them must be allowed for the line to be. An unknown unit may have some, too: the commands
+    whose header it has, with arguments that they have not.
 
     Attributes:
+        kind: what it is.
         is_query: an answer will come.
         is_declared: that stands in the profile, and cannot be seen (it has no ``?``).
         beside: commands that send such a message, too, and of which this one does not tell all:
@@ -222,6 +205,7 @@ class RawPart:
     """
 
     text: str
+    kind: LineClass
     is_query: bool
     is_declared: bool = False
     matches: tuple[RawMatch, ...] = ()
@@ -239,25 +223,48 @@ class RawPart:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known, and every value in it is."""
+        """Whether it has a command, and every value in it is known."""
         return bool(self.matches) and all(match.is_certain for match in self.matches)
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it may do anything."""
+        return self.kind is LineClass.UNKNOWN
 
-ALWAYS_LET_PASS: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it certainly changes nothing but what waits to be read."""
+        if self.kind is LineClass.COMMON:
+            return self.is_query
+        is_asking = self.kind is LineClass.KNOWN and self.is_query
+        return is_asking and not any(match.command.is_dangerous for match in self.matches)
+
+
+COMMON: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})
 """Who an instrument is, how it stands, and clearing that: RAW_SCPI forbids it nobody."""
+ERROR_QUERY: Final = "SYST:ERR?"
+"""The error query of a unit that has no profile (SCPI-99 volume 2, 21.8)."""
 
 
-def is_always_let_pass(message: Message, error_query: str) -> bool:
-    """Whether RAW_SCPI leaves it to everybody: one of ``ALWAYS_LET_PASS``, or the error query."""
-    if message.text.upper() in ALWAYS_LET_PASS:
+def is_common(message: Message, error_query: str) -> bool:
+    """Whether a unit is one of ``COMMON`` or the error query, without an argument."""
+    if not message.is_formed:
+        return False
+    if message.text.upper() in COMMON:
         return True
-    return error_question(message, error_query) is not None
+    own = error_query.upper().lstrip(":")
+    if not own or message.text.upper().lstrip(":") == own:
+        return bool(own)
+    if message.arguments or not message.is_query or not own.endswith("?"):
+        return False
+    header = own.rstrip("?").split(":")
+    headers = (*message.headers, message.nodes)
+    return any(match_header(header, nodes) is not None for nodes in headers)
 
 
-@kept
-def messages_judged(line: str, error_query: str) -> tuple[Message, ...]:
-    """The messages of a line that RAW_SCPI is asked about."""
-    return tuple(m for m in messages(line) if not is_always_let_pass(m, error_query))
+def class_of(parts: Collection[RawPart]) -> LineClass:
+    """The class of a line: that of its weakest unit. An empty one is unknown."""
+    return max((part.kind for part in parts), default=LineClass.UNKNOWN)
 
 
 class KeptByProfile(Generic[S, P, R]):
@@ -285,41 +292,90 @@ class KeptByProfile(Generic[S, P, R]):
 
 
 @KeptByProfile
-def identify(profile: Profile, line: str) -> tuple[RawPart, ...]:
-    """What a line would do, message by message; never raises.
+def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
+    """What a line is, unit by unit; never raises, in time linear in its length.
 
-    A line that is too long to be judged in bounded time is one part that nobody knows; that it
-    asks something as well would not make it a question.
+    A line beyond the bounds is one unknown unit. Of a unit without a profile only what is common is
+    known.
     """
     if len(line) > MAX_LINE:
-        return (RawPart(text=line, is_query=False),)
+        return (RawPart(text=line, kind=LineClass.UNKNOWN, is_query=False),)
     found = list(itertools.islice(messages(line), MAX_MESSAGES + 1))
     if len(found) > MAX_MESSAGES:
-        return (RawPart(text=line, is_query=False),)
+        return (RawPart(text=line, kind=LineClass.UNKNOWN, is_query=False),)
+    if profile is None:
+        return tuple(_common_or_unknown(message, ERROR_QUERY) for message in found)
     return tuple(_part(profile, message) for message in found)
 
 
-def identify_inside(profile: Profile, lines: Iterable[str]) -> tuple[RawPart, ...]:
-    """Of lines in a block what would do something that is known, if it were no block."""
-    parts = (part for line in lines for part in identify(profile, line))
-    return tuple(part for part in parts if _may_work(part))
+def _common_or_unknown(message: Message, error_query: str) -> RawPart:
+    is_known = is_common(message, error_query)
+    is_declared = is_known and not message.is_query and message.text.upper() not in COMMON
+    return RawPart(
+        text=message.text,
+        kind=LineClass.COMMON if is_known else LineClass.UNKNOWN,
+        is_query=message.is_query or is_declared,
+        is_declared=is_declared,
+    )
 
 
-def _may_work(part: RawPart) -> bool:
-    if part.is_query:
-        return any(match.command.is_dangerous for match in part.matches)
-    return is_recalling(part.text) or bool(part.matches)
+@KeptByProfile
+def _headers(profile: Profile, _line: str) -> Headers:
+    return Headers(profile)
 
 
 def _part(profile: Profile, message: Message) -> RawPart:
-    is_declared = not message.is_query and _is_declared(profile, message.text)
-    matches, beside = _commands_of(profile, message)
+    error_query = profile.connection.errors.query
+    if is_common(message, error_query):
+        return _common_or_unknown(message, error_query)
+    headers = _headers(profile, "")
+    is_declared = not message.is_query and headers.is_declared(message.text)
+    found = _found(headers, message)
     return RawPart(
         text=message.text,
+        kind=LineClass.KNOWN if found.is_known else LineClass.UNKNOWN,
         is_query=message.is_query or is_declared,
         is_declared=is_declared,
-        matches=matches,
-        beside=beside,
+        matches=found.matches,
+        beside=found.beside,
+    )
+
+
+def judged_parts(
+    profile: Profile | None, line: str, allowed: Collection[str]
+) -> tuple[RawPart, ...]:
+    """What a line is to a unit whose owner has listed more lines as harmless (``allow_raw``)."""
+    parts = identify(profile, line)
+    found = tuple(itertools.islice(messages(line), MAX_MESSAGES + 1)) if allowed else ()
+    if class_of(parts) is not LineClass.UNKNOWN or len(found) != len(parts):
+        return parts
+    return tuple(
+        replace(part, kind=LineClass.KNOWN, matches=(), beside=())
+        if part.is_unknown and any(_is_same_unit(one, message) for one in allowed)
+        else part
+        for part, message in zip(parts, found, strict=True)
+    )
+
+
+def nearest_commands(profile: Profile, part: RawPart) -> tuple[str, ...]:
+    """The commands that come nearest to a unit: those of its header, or of its first mnemonic."""
+    named = [match.command.name for match in (*part.matches, *part.beside)]
+    message = next(iter(messages(part.text[:LONGEST_KEPT])), None)
+    if not named and message is not None:
+        named = list(_headers(profile, "").beginning(message.nodes))
+    return tuple(dict.fromkeys(named))[:MOST_NAMED]
+
+
+def _is_same_unit(allowed: str, other: Message) -> bool:
+    """Whether a unit is the one that an owner wrote, in any SCPI spelling, its arguments too."""
+    (one,) = messages(allowed)
+    return (
+        other.is_formed
+        and not other.path
+        and one.is_query == other.is_query
+        and len(one.arguments) == len(other.arguments)
+        and match_header(one.nodes, other.nodes) is not None
+        and all(a.upper() == b.upper() for a, b in zip(one.arguments, other.arguments, strict=True))
     )
 
 
@@ -330,9 +386,10 @@ def asks(profile: Profile | None, line: str) -> bool:
     """
     if is_query(line):
         return True
-    if profile is None or len(line) > MAX_LINE or not _declared(profile):
+    if profile is None or len(line) > MAX_LINE:
         return False
-    return any(_is_declared(profile, text) for text in (line.strip(), *split_compound(line)))
+    headers = _headers(profile, "")
+    return any(map(headers.is_declared, (line.strip(), *split_compound(line))))
 
 
 def question_by_heart(connection: Connection) -> str:
@@ -344,108 +401,6 @@ def question_by_heart(connection: Connection) -> str:
     return "" if connection.never_ask_idn else "*IDN?"
 
 
-def _is_declared(profile: Profile, text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in _declared(profile))
-
-
-def _declared(profile: Profile) -> tuple[re.Pattern[str], ...]:
-    """What the profile asks though it does not look like a question; mostly nothing."""
-    known = _declarations.get(id(profile))
-    if known is not None and known[0] is profile:
-        return known[1]
-    templates = (t for t in dict.fromkeys(_templates_that_ask(profile)) if not is_query(_plain(t)))
-    found = tuple(map(_spelled_exactly, templates))
-    if len(_declarations) >= MOST_KEPT:
-        _declarations.clear()
-    _declarations[id(profile)] = (profile, found)
-    return found
-
-
-# As ``KeptByProfile``, for a profile as a whole.
-_declarations: Final[dict[int, tuple[Profile, tuple[re.Pattern[str], ...]]]] = {}
-
-
-def _templates_that_ask(profile: Profile) -> Iterator[str]:
-    """Every template whose place says that it asks, wherever it stands in the profile."""
-    connection = profile.connection
-    yield from _checked(connection.errors)
-    if connection.probe is not None:
-        yield connection.probe.query
-    if connection.identify is not None:
-        yield connection.identify.ask
-    yield from (step.ask for step in profile.abort if step.ask)
-    if profile.acquisition is not None:
-        yield profile.acquisition.ask
-    if profile.watchdog is not None:
-        yield profile.watchdog.tripped.ask
-        if profile.watchdog.precondition is not None:
-            yield profile.watchdog.precondition.query
-    for command in profile.commands.values():
-        yield from _asked_by(command)
-    yield from (setting.get for setting in profile.settings.values())
-    for sequence in profile.sequences.values():
-        yield from asked_in((*sequence.steps, *sequence.finally_steps))
-
-
-def _checked(errors: ErrorCheck | None) -> Iterator[str]:
-    if errors is not None:
-        yield from filter(None, (errors.query, errors.detail))
-
-
-def _asked_by(command: Command) -> Iterator[str]:
-    # A block is no answer that a raw line could have.
-    if command.is_query and not isinstance(command.returns, WaveformAnswer | ImageAnswer):
-        yield command.scpi[-1]
-    yield from _checked(command.errors)
-    if command.precondition is not None:
-        yield command.precondition.query
-    if command.verify is not None:
-        yield command.verify.query
-    if command.complete is not None and command.complete.query:
-        yield command.complete.query
-    if command.sweep is not None:
-        yield command.sweep.setpoint
-        yield from (step.ask for step in command.sweep.abort if step.ask)
-
-
-def asked_in(steps: Collection[Step]) -> Iterator[str]:
-    """The lines that steps ask by themselves; what commands ask is in the commands."""
-    for step in steps:
-        match step:
-            case QueryStep(query=query) | PollStep(poll=query, is_command=False):
-                yield query
-            case ForStep(steps=inner):
-                yield from asked_in(inner)
-            case _:
-                pass
-
-
-def _plain(template: str) -> str:
-    """A template with a letter for each placeholder, optional parts left out."""
-    return "".join(
-        part.text if isinstance(part, Text) else "x"
-        for part in parse_template(template)
-        if not isinstance(part, Optional)
-    )
-
-
-def _spelled_exactly(template: str) -> re.Pattern[str]:
-    """These words and no other form of them: only SCPI has long and short ones."""
-    pattern = ""
-    for part in parse_template(" ".join(template.split())):
-        if isinstance(part, Optional):
-            pattern += f"(?:{''.join(map(_piece_pattern, part.parts))})?"
-        else:
-            pattern += _piece_pattern(part)
-    return re.compile(pattern, re.IGNORECASE)
-
-
-def _piece_pattern(piece: Text | Hole) -> str:
-    if isinstance(piece, Hole):
-        return r"[^\s\x00-\x20\x7f,;]{1,64}?"
-    return re.escape(piece.text)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ranked:
     """A match, and 0 for the template's own nodes or 1 where optional ones came or went."""
@@ -455,28 +410,41 @@ class _Ranked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Spelling:
-    """One message of a template with its optional parts decided; ``holes`` are names by number."""
+class _Found:
+    """What a profile has for a unit.
 
-    message: Message
-    holes: tuple[str, ...]
-
-
-def _commands_of(
-    profile: Profile, message: Message
-) -> tuple[tuple[RawMatch, ...], tuple[RawMatch, ...]]:
-    """The commands that a message may be, certain ones, or where there are none, all.
-
-    Beside certain ones, those that send such a message, too, for the values that it carries.
+    Attributes:
+        matches: the commands that it may be: certain ones, or where there are none, all.
+        beside: beside certain ones, those that send such a message, too, for its values.
+        is_known: by every header that the standard gives it, it is a command, or a query of the
+            engine's own.
     """
-    headers = [message.nodes]
-    if message.path:
-        # Some instruments keep the path of a compound line, some start from the root: judge both.
-        headers.insert(0, message.path + message.nodes)
+
+    matches: tuple[RawMatch, ...]
+    beside: tuple[RawMatch, ...]
+    is_known: bool
+
+
+def _found(headers: Headers, message: Message) -> _Found:
+    """What a profile has for a unit.
+
+    Some instruments continue the header before it, some start from the root: what it may be there
+    is judged, too.
+    """
+    by_standard = message.headers
     every = [
-        sorted(_matches(profile, message, nodes), key=lambda ranked: ranked.rank)
-        for nodes in headers
+        sorted(_matches(headers, message, nodes), key=lambda ranked: ranked.rank)
+        for nodes in dict.fromkeys((*by_standard, message.nodes))
     ]
+    needed = every[: len(by_standard)]
+    is_known = message.is_formed
+    if message.is_plain and not message.is_formed:
+        # No SCPI: perhaps the whole text is a line of the profile that is none, either.
+        exact = list(_exact_matches(headers, message.text))
+        if exact:
+            every, needed, is_known = [exact], [exact], True
+    is_known = is_known and all(any(r.match.is_certain for r in one) for one in needed)
+    every = [[r for r in one if r.match.command is not ASKED] for one in every]
     found = [match for one in every for match in _nearest(one)]
     certain = [match for match in found if match.is_certain]
     by_name: dict[str, RawMatch] = {}
@@ -499,7 +467,7 @@ def _commands_of(
         and not ranked.match.is_certain
         and ranked.match.is_fitting
     )
-    return tuple(by_name.values()), beside
+    return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
 
 
 def _joined(
@@ -516,20 +484,19 @@ def _nearest(found: Collection[_Ranked]) -> list[RawMatch]:
     ]
 
 
-def _matches(profile: Profile, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:
-    for command in profile.commands.values():
-        for template in command.scpi:
-            for spelling in _spellings(template):
-                if spelling.message.is_query != message.is_query:
-                    continue
-                header = match_header(spelling.message.nodes, nodes)
-                if header is not None:
-                    captures, rank = header
-                    yield _Ranked(rank=rank, match=_judged(command, spelling, message, captures))
+def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:
+    for entry, captures, rank in headers.find(nodes, is_query=message.is_query):
+        yield _Ranked(rank=rank, match=_judged(entry, message, captures))
 
 
-def _judged(command: Command, spelling: _Spelling, message: Message, header: Captures) -> RawMatch:
-    """A message whose header is the command's, with its arguments read."""
+def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
+    for entry, captures in headers.find_exactly(text):
+        yield _Ranked(rank=0, match=_read(entry, captures))
+
+
+def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
+    """A message whose header is the entry's, with its arguments read."""
+    spelling = entry.spelling
     captures: Captures | None = dict(header)
     known, written = spelling.message.arguments, message.arguments
     for template, raw in itertools.zip_longest(known, written):
@@ -542,42 +509,43 @@ def _judged(command: Command, spelling: _Spelling, message: Message, header: Cap
         captures = None if found is None else captures | found
     is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
     if captures is None or is_short:
-        names = frozenset(command.parameters)
         return RawMatch(
-            command=command,
+            command=entry.command or ASKED,
             readings=({},),
-            unknown=names,
+            unknown=frozenset(entry.parameters),
             is_certain=False,
             holes=frozenset(spelling.holes),
             is_fitting=False,
         )
-    return _read(command, spelling, captures)
+    return _read(entry, captures)
 
 
 def _are_holes(arguments: tuple[str, ...]) -> bool:
     return all(any(ord(mark) >= FIRST_HOLE for mark in argument) for argument in arguments)
 
 
-def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch:
+def _read(entry: Entry, captures: Captures) -> RawMatch:
     """Values for the captured texts, and the possibilities of those that do not stand there."""
+    spelling, parameters = entry.spelling, entry.parameters
     choices: dict[str, list[Scalar]] = {}
-    unknown: set[str] = set()
     texts: dict[str, str | None] = {}
+    unknown: set[str] = set()
     for number, text in captures.items():
         name = spelling.holes[number]
-        if name in texts and texts[name] != text:
+        is_other = name not in parameters or (name in texts and texts[name] != text)
+        if is_other or not _is_argument(parameters[name], text, is_quoted=name in spelling.quoted):
             unknown.add(name)
         texts[name] = text
-    may_lack = optional_names(command.scpi)
-    for name, parameter in command.parameters.items():
+    for name, parameter in parameters.items():
         if name in texts:
             choices[name] = value_choices(parameter, texts[name])
-        elif name not in may_lack:
+        elif name not in entry.may_lack:
             choices[name] = possible_values(parameter)
     bare = {
         name: values
         for name, text in texts.items()
-        if (values := bare_choices(command.parameters[name], text)) is not None
+        if name in parameters
+        and (values := bare_choices(parameters[name], text)) is not None
         and values != choices[name]
     }
     unknown |= {name for name, values in (*choices.items(), *bare.items()) if not values}
@@ -587,7 +555,7 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
         unknown |= {name for name, values in known.items() if len(values) > 1}
         combined = combined[:1]
     return RawMatch(
-        command=command,
+        command=entry.command or ASKED,
         readings=combined,
         unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
         unknown=frozenset(unknown),
@@ -596,47 +564,23 @@ def _read(command: Command, spelling: _Spelling, captures: Captures) -> RawMatch
     )
 
 
+def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> bool:
+    """Whether a text is no more than one argument: one string, or a word without marks of SCPI.
+
+    Args:
+        is_quoted: the template writes it as a quoted string.
+    """
+    if text is None or parameter.type is not ParameterType.STRING:
+        return True
+    if is_quoted and _STRING.fullmatch(text) is not None:
+        return True
+    return not text.startswith("#") and not set(text) & set("\"';,")
+
+
 def _combined(known: Mapping[str, list[Scalar]]) -> tuple[Mapping[str, Scalar], ...]:
     """Every combination of these choices, at most one more than are judged."""
     readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
     return tuple(dict(zip(known, values, strict=True)) for values in readings)
-
-
-@functools.lru_cache(maxsize=8192)
-def _spellings(template: str) -> tuple[_Spelling, ...]:
-    """Every message of a template, with each combination of its optional parts."""
-    parts = parse_template(template)
-    optional = [index for index, part in enumerate(parts) if isinstance(part, Optional)]
-    if len(optional) <= _MOST_VARIANTS:
-        kept = [
-            frozenset(chosen)
-            for count in range(len(optional), -1, -1)
-            for chosen in itertools.combinations(optional, count)
-        ]
-    else:
-        kept = [frozenset(optional), frozenset()]
-    return tuple(
-        spelling
-        for chosen in kept
-        for spelling in _spelled(
-            [part for index, part in enumerate(parts) if index not in optional or index in chosen]
-        )
-    )
-
-
-def _spelled(parts: list[Part]) -> Iterator[_Spelling]:
-    text = ""
-    holes: list[str] = []
-    for part in parts:
-        for piece in part.parts if isinstance(part, Optional) else (part,):
-            match piece:
-                case Text(literal):
-                    text += literal
-                case Hole(name):
-                    text += chr(FIRST_HOLE + len(holes))
-                    holes.append(name)
-    for message in messages(text):
-        yield _Spelling(message=message, holes=tuple(holes))
 
 
 def means_another_unit(command: Command, template: str, other: Command) -> bool:

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Final
 
 from edged.profiles.model import Profile
-from edged.profiles.raw import MAX_LINE, MAX_MESSAGES
 from edged.scpi.line import Message, messages
 from edged.scpi.words import is_recalling, match_header
 
@@ -21,21 +20,19 @@ def disarms(profile: Profile, line: str) -> bool:
     """Whether a raw line sets what the lines of the profile's watchdog set, or resets it.
 
     By headers, in any form: whoever sets its time, stops it or clears that it has switched off
-    takes the owner's dead-man away, whatever value follows. A question changes nothing. A line
-    that is too long to be judged does.
+    takes the owner's dead-man away, whatever value follows. A query changes nothing. Unknown lines
+    are not sent to such a unit at all.
     """
     watchdog = profile.watchdog
     if watchdog is None:
         return False
-    if len(line) > MAX_LINE or is_recalling(line):
+    if is_recalling(line):
         return True
     known = _headers((*watchdog.enable, *watchdog.disable, *watchdog.delay, *watchdog.clear))
-    for count, message in enumerate(messages(line)):
-        if count >= MAX_MESSAGES:
-            return True
-        if _sets(message) and any(_is_one_of(nodes, known) for nodes in _readings(message)):
-            return True
-    return False
+    return any(
+        _sets(message) and any(_is_one_of(nodes, known) for nodes in _readings(message))
+        for message in messages(line)
+    )
 
 
 @lru_cache(maxsize=64)

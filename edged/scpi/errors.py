@@ -97,19 +97,18 @@ def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
     Args:
         own: the question by which this instrument's errors are asked for.
     """
-    if not message.is_query:
-        return None
     text = message.text.upper()
     is_own = bool(own) and text.lstrip(":") == own.upper().lstrip(":")
-    if "ERR" not in text and "QUE" not in text:
-        # Most questions ask for something else, and every one is looked at.
+    if is_own or not message.is_query or message.arguments:
         return ErrorQuestion.NEXT if is_own else None
-    nodes = (*message.path, *message.nodes)
-    for header, asked in _QUESTIONS:
-        found = match_header(header, nodes)
-        if found is not None or match_header(header, message.nodes) is not None:
-            return asked
-    return ErrorQuestion.NEXT if is_own else None
+    if "ERR" not in text and "QUE" not in text:
+        # Most queries ask for something else, and every one is looked at.
+        return None
+    for nodes in (*message.headers, message.nodes):
+        for header, asked in _QUESTIONS:
+            if match_header(header, nodes) is not None:
+                return asked
+    return None
 
 
 def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:

@@ -1,8 +1,9 @@
-"""A raw SCPI line taken apart: messages, headers, arguments, and the path that a header continues.
+"""A raw SCPI line taken apart: message units, headers, arguments, and the path of a header.
 
-Lenient on purpose: blanks around colons, tabs and other control characters as blanks, a missing or
-additional leading colon. What an instrument might take must not look like something else here,
-because the owner's limits are held against what this module sees.
+The grammar is that of IEEE 488.2 (chapter 7) and SCPI-99 (volume 1, 6.2.4). Any text gives message
+units, in time linear in its length: ``is_formed`` says whether a unit is in the grammar. A unit
+that is not is still taken apart as leniently as an instrument might read it (blanks around colons,
+control characters as blanks), for messages to people and for those who look for what it could do.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 __all__ = [
     "LONGEST_KEPT",
+    "MOST_NODES",
     "LineKind",
     "Message",
     "classify",
@@ -27,13 +29,24 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MOST_NODES: Final = 12
+"""Mnemonics of a header; the deepest of real instruments have seven."""
+MOST_ARGUMENTS: Final = 64
+"""Arguments of a message unit; no template of a profile has more than a few."""
+LONGEST_KEPT: Final = 256
+"""Characters of a line of which the parts are remembered for a while."""
+
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
 _PARTS: Final = re.compile(r"[;\r\n]")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
-LONGEST_KEPT: Final = 256
-"""Characters of a line of which it is remembered for a while what it is."""
 _AROUND_COLON: Final = re.compile(r" ?: ?")
+_WORD: Final = "[A-Za-z][A-Za-z0-9_]*"
+_FORMED: Final = re.compile(rf"(?:\*[A-Za-z]+|:?{_WORD}(?::{_WORD})*)\??(?:[\t ][\t\x20-\x7e]*)?")
+"""A message unit of IEEE 488.2: a common or a compound header, and arguments behind a blank."""
+_PLAIN: Final = re.compile(r"[\t\x20-\x7e]*(?:\r?\n)?")
+"""Tabs and printable ASCII, apart from one line end behind it."""
+_ARGUMENT_MARKS: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[(),\"']")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +54,7 @@ class LineKind:
     """What a line is, before anyone knows what it means.
 
     Attributes:
-        parts: its messages as written, trimmed; empty ones left out.
+        parts: its message units as written, trimmed; empty ones left out.
         is_query: an answer will come.
         is_only_queries: nothing in it but queries.
     """
@@ -59,8 +72,13 @@ class Message:
         text: as written.
         nodes: the header's mnemonics, without colons and question mark, as written.
         arguments: between commas, trimmed, blanks inside made single.
-        path: the mnemonics that came before it in a compound line, which a header without a leading
+        path: the level of the unit before it in a compound line, which a header without a leading
             colon continues (SCPI-99 volume 1, 6.2.4); empty where it continues none.
+        base: the same as of the last header that was written from the root. The two differ behind a
+            relative header of several mnemonics, where instruments differ, too.
+        is_formed: it is in the grammar of IEEE 488.2, and within the bounds above.
+        is_plain: its line is printable ASCII without a line end inside or an open quote, so that
+            the parts of it are beyond doubt.
     """
 
     text: str
@@ -68,6 +86,14 @@ class Message:
     is_query: bool
     arguments: tuple[str, ...]
     path: tuple[str, ...] = ()
+    base: tuple[str, ...] = ()
+    is_formed: bool = True
+    is_plain: bool = True
+
+    @property
+    def headers(self) -> tuple[tuple[str, ...], ...]:
+        """The headers that it may stand for by the standard, each from the root."""
+        return tuple(dict.fromkeys((self.path + self.nodes, self.base + self.nodes)))
 
 
 def split_compound(line: str) -> tuple[str, ...]:
@@ -75,15 +101,18 @@ def split_compound(line: str) -> tuple[str, ...]:
 
     Unbalanced quotes quote nothing: an instrument may not see them as quotes at all.
     """
-    outside = _QUOTED.sub(lambda match: "." * len(match.group()), line)
-    if '"' in outside or "'" in outside:
-        outside = line
+    outside = _outside_quotes(line)
     parts, start = [], 0
     for match in _PARTS.finditer(outside):
         parts.append(line[start : match.start()])
         start = match.end()
     parts.append(line[start:])
-    return tuple(trimmed for part in parts if (trimmed := _BLANKS.sub(" ", part).strip()))
+    return tuple(trimmed for part in parts if (trimmed := _BLANKS.sub(" ", part).strip(" ")))
+
+
+def _outside_quotes(line: str) -> str:
+    outside = _QUOTED.sub(lambda match: "." * len(match.group()), line)
+    return line if '"' in outside or "'" in outside else outside
 
 
 def is_query(line: str) -> bool:
@@ -131,22 +160,37 @@ def _kept(line: str) -> tuple[Message, ...]:
 
 def _messages(line: str) -> Iterator[Message]:
     path: tuple[str, ...] = ()
+    base: tuple[str, ...] = ()
+    is_line_plain = _PLAIN.fullmatch(line) is not None and not _has_open_quote(line)
     for text in split_compound(line):
-        header, arguments = _header_and_rest(text)
-        asks = header.endswith("?")
-        is_rooted = header.startswith(":")
+        header, rest = _header_and_rest(text)
         is_common = header.lstrip(":").startswith("*")
-        nodes = tuple(node for node in header.rstrip("?").split(":") if node)
-        own_path = () if is_rooted or is_common else path
-        yield Message(
+        nodes = tuple(node for node in header.rstrip("?").split(":", MOST_NODES + 2) if node)
+        is_rooted = header.startswith(":") or is_common
+        arguments = _split_arguments(rest)
+        message = Message(
             text=text,
-            nodes=nodes,
-            is_query=asks,
-            arguments=_split_arguments(arguments),
-            path=own_path,
+            nodes=nodes[: MOST_NODES + 1],
+            is_query=header.endswith("?"),
+            arguments=arguments,
+            path=() if is_rooted else path,
+            base=() if is_rooted else base,
+            is_plain=is_line_plain,
+            is_formed=is_line_plain
+            and text.startswith(header)
+            and len(nodes) + (0 if is_rooted else len(path)) <= MOST_NODES
+            and len(arguments) <= MOST_ARGUMENTS
+            and _FORMED.fullmatch(text) is not None,
         )
+        yield message
         if not is_common:  # common commands leave the path as it is
-            path = (own_path + nodes)[:-1]
+            path = (message.path + message.nodes)[:-1][:MOST_NODES]
+            base = base if message.path else path
+
+
+def _has_open_quote(line: str) -> bool:
+    left = _QUOTED.sub("", line)
+    return '"' in left or "'" in left
 
 
 def _header_and_rest(text: str) -> tuple[str, str]:
@@ -160,20 +204,25 @@ def _header_and_rest(text: str) -> tuple[str, str]:
 
 
 def _split_arguments(text: str) -> tuple[str, ...]:
-    """Arguments between commas; a comma inside quotes or parentheses does not part them."""
+    """Arguments between commas; a comma inside quotes or parentheses does not part them.
+
+    At most one more than ``MOST_ARGUMENTS``; the last holds what is left.
+    """
     if not text:
         return ()
-    pieces, piece, quote, depth = [], "", "", 0
-    for mark in text:
-        if quote:
-            quote = "" if mark == quote else quote
-        elif mark in "\"'":
-            quote = mark
-        elif mark in "()":
-            depth = max(0, depth + (1 if mark == "(" else -1))
-        elif mark == "," and depth == 0:
-            pieces.append(piece.strip())
-            piece = ""
-            continue
-        piece += mark
-    return (*pieces, piece.strip())
+    pieces: list[str] = []
+    start = depth = 0
+    at = 0
+    while len(pieces) < MOST_ARGUMENTS and (mark := _ARGUMENT_MARKS.search(text, at)) is not None:
+        at, found = mark.end(), mark.group()
+        if found == ",":
+            if depth == 0:
+                pieces.append(text[start : mark.start()].strip())
+                start = at
+        elif found == "(":
+            depth += 1
+        elif found == ")":
+            depth = max(0, depth - 1)
+        elif len(found) == 1:  # a quote that nothing closes: it holds all that follows
+            break
+    return (*pieces, text[start:].strip())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 from edged.errors import ErrorCode, Invalid
 
@@ -17,16 +17,13 @@ __all__ = ["Incoming", "ProgramMessage"]
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of one message; waveforms for a generator are the longest there are."""
-MAX_LINES_INSIDE: Final = 4096
-LONGEST_INSIDE: Final = 16_384
-"""Lines that may stand in the blocks of a message (by chance some hundred in each megabyte), and
-characters of one."""
+MAX_TEXT_BYTES: Final = 64 * 1024
+"""Bytes of a message outside of its blocks."""
+MAX_MESSAGES: Final = 256
+"""Messages that come in one piece."""
 
 _MARK: Final = re.compile(rb"[#\"'\n]")
 _BEFORE_BLOCK: Final = b" \t,"
-_INSIDE: Final = re.compile(rb"[\x00-\x20]*([:*]?[A-Za-z][A-Za-z0-9_:]{2,}[\x00-\x7f]*)")
-_BLANKS: Final = re.compile(rb"[\x00-\x20\x7f]+")
-_ENDS_INSIDE: Final = re.compile(rb"[;\r\n]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +33,10 @@ class ProgramMessage:
     Attributes:
         data: as it goes out, without its line end.
         text: the same for judges and people: blocks are told by their length alone.
-        inside: what would be lines from the first block on, were that none.
     """
 
     data: bytes
     text: str
-    inside: tuple[str, ...] = ()
 
     @property
     def is_plain(self) -> bool:
@@ -82,33 +77,34 @@ class Incoming:
             What is whole by now, without empty messages.
 
         Raises:
-            Invalid: BAD_SCPI, a block that ends before the length it announces, or a message that
-                does not end; what had come is forgotten.
+            Invalid: BAD_SCPI, a block that ends before the length it announces, a message beyond
+                the bounds above, or too many; all that had come is forgotten.
         """
         self._bytes += data
         found = []
         while self._bytes:
             seen = _look(self._bytes)
             if seen.lacks and (is_end or len(self._bytes) > MAX_MESSAGE_BYTES):
-                self.clear()
-                raise Invalid(
-                    "A block ends before the length that it announces. Nothing of it was sent.",
-                    code=ErrorCode.BAD_SCPI,
-                )
+                self._refuse("A block ends before the length that it announces")
+            in_blocks = sum(end - begin for begin, end in seen.blocks)
+            end = len(self._bytes) if seen.end < 0 else seen.end
+            if end - in_blocks > MAX_TEXT_BYTES and not seen.lacks:
+                self._refuse(f"A message has at most {MAX_TEXT_BYTES} bytes outside of its blocks")
             if seen.end < 0 and not is_end:
                 break
-            end = len(self._bytes) if seen.end < 0 else seen.end
             message = _message(bytes(self._bytes[:end]), seen.blocks)
             del self._bytes[: end + 1]
             if message.text:
                 found.append(message)
+            if len(found) > MAX_MESSAGES:
+                self._refuse(f"At most {MAX_MESSAGES} messages are taken at once")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
-            self.clear()
-            raise Invalid(
-                f"A message of more than {MAX_MESSAGE_BYTES} bytes cannot be sent.",
-                code=ErrorCode.BAD_SCPI,
-            )
+            self._refuse(f"A message of more than {MAX_MESSAGE_BYTES} bytes cannot be sent")
         return found
+
+    def _refuse(self, why: str) -> NoReturn:
+        self.clear()
+        raise Invalid(f"{why}. Nothing of it was sent.", code=ErrorCode.BAD_SCPI)
 
 
 def _look(data: bytearray) -> _Seen:
@@ -172,23 +168,4 @@ def _message(data: bytes, blocks: tuple[tuple[int, int], ...]) -> ProgramMessage
     return ProgramMessage(
         data=data[:at] + rest if blocks else text.encode("latin-1"),
         text=text,
-        inside=_lines_inside(data[blocks[0][0] :]) if blocks else (),
     )
-
-
-def _lines_inside(data: bytes) -> tuple[str, ...]:
-    """What would be lines if an instrument did not know the block for one, and what follows it.
-
-    Raises:
-        Invalid: BAD_SCPI, more of them than anybody can judge.
-    """
-    found = []
-    for piece in _ENDS_INSIDE.split(data):
-        if (line := _INSIDE.match(piece)) is not None:
-            found.append(_BLANKS.sub(b" ", line.group(1)).decode("ascii").strip())
-            if len(found) > MAX_LINES_INSIDE or len(found[-1]) > LONGEST_INSIDE:
-                raise Invalid(
-                    "A block holds more lines than can be judged. Nothing was sent.",
-                    code=ErrorCode.BAD_SCPI,
-                )
-    return tuple(found)

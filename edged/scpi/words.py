@@ -13,6 +13,7 @@ dangerous at run time is the profile's mark alone.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -27,13 +28,17 @@ __all__ = [
     "is_recalling",
     "match_argument",
     "match_header",
+    "match_node",
+    "match_pattern",
     "may_put_out",
     "same_word",
     "sets_level",
+    "short_form",
     "switches_on",
     "touches_output",
     "why_not_on_connect",
     "why_not_on_release",
+    "without_optional",
     "works_switch",
 ]
 
@@ -43,32 +48,63 @@ FIRST_HOLE: Final = 0xE000
 _HOLE: Final = re.compile("[\ue000-\uf8ff]")
 _WORD: Final = re.compile("([A-Za-z_]+)([0-9]*|[\ue000-\uf8ff])")
 _RAW_WORD: Final = re.compile(r"([A-Za-z_]+)([0-9]*)")
-_SHORTEST: Final = 3
-"""Letters of the shortest mnemonic that has a longer form."""
+_SUFFIX: Final = re.compile("(?:[0-9]+|[\ue000-\uf8ff])$")
+_AT_HOLES: Final = re.compile("([\ue000-\uf8ff])")
+LONGEST_CAPTURE: Final = 256
+"""Characters that stand at a placeholder within a word or argument."""
 
 _TRUTHS: Final = {"ON": 1, "1": 1, "OFF": 0, "0": 0}
 
-_DROPPED_INSIDE: Final = ("LEV", "IMM", "AMPL", "DC", "NEXT")
-_DROPPED_LAST: Final = ("STAT",)
-_DROPPED_FIRST: Final = ("SOUR", "SENS")
+
+def _forms(*words: str) -> frozenset[str]:
+    """Every form of words whose short form is in upper case."""
+    return frozenset(
+        word[:length].upper()
+        for word in words
+        for length in range(sum(map(str.isupper, word)), len(word) + 1)
+    )
+
+
+_DROPPED_INSIDE: Final = _forms("LEVel", "IMMediate", "AMPLitude", "DC", "NEXT")
+_DROPPED_LAST: Final = _forms("STATe")
+_DROPPED_FIRST: Final = _forms("SOURce", "SENSe")
 """Nodes that manuals put into brackets: anywhere but first, only last, only first."""
 
 Captures = dict[int, str | None]
 """Placeholder number → the text that stood there; ``None``: a numeric suffix that was left out."""
 
 
+def short_form(word: str) -> str:
+    """The short form of a mnemonic in upper case; of a short form itself.
+
+    Source: SCPI-99 volume 1, 6.2.1: four letters, or three where the fourth is a vowel.
+    """
+    if len(word) <= 4:
+        return word
+    return word[:3] if word[3] in "AEIOU" else word[:4]
+
+
 def same_word(template: str, raw: str) -> bool:
-    """Whether a raw word is the template's, in its long or short form and any case."""
-    written = raw.upper()
-    if any(mark.islower() for mark in template) and template[:1].isupper():
-        short = re.match(r"[A-Z_*0-9]*", template)
-        least = len(short.group()) if short else 0
-        return len(written) >= least and template.upper().startswith(written)
-    known = template.upper()
+    """Whether a raw word is the template's, in its long or short form and any case.
+
+    A template in upper case may be either form. ``CALC`` is not ``CAL``: the short form of
+    ``CALIBRATION`` is, and ``CALC`` is one of another word.
+    """
+    written, known = raw.upper(), template.upper()
     if known == written:
         return True
-    short_word, long_word = sorted((known, written), key=len)
-    return len(short_word) >= _SHORTEST and long_word.isalpha() and long_word.startswith(short_word)
+    if len(written) < len(known):
+        return known.startswith(written) and len(written) >= len(_least(template))
+    return template.isupper() and short_form(written) == known
+
+
+@functools.lru_cache(maxsize=8192)
+def _least(template: str) -> str:
+    """The shortest form of a template's word: manuals write it in upper case (``VOLTage``)."""
+    if template.isupper() or not template[:1].isupper():
+        return short_form(template.upper())
+    found = re.match(r"[A-Z_*0-9]*", template)
+    return found.group() if found else template
 
 
 def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures, int] | None:
@@ -81,8 +117,8 @@ def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures,
     captures = _match_nodes(template, raw)
     if captures is not None:
         return captures, 0
-    lead, rest = _without_optional(template)
-    raw_lead, raw_rest = _without_optional(raw)
+    lead, rest = without_optional(tuple(template))
+    raw_lead, raw_rest = without_optional(tuple(raw))
     captures = _match_nodes(rest, raw_rest)
     lead_captures = _match_lead(lead, raw_lead)
     if captures is None or lead_captures is None:
@@ -104,10 +140,10 @@ def match_argument(template: str, raw: str) -> Captures | None:
         if value == raw and number_with_suffix(f"1{unit.group(2).upper()}") != 1:
             return None
         return {ord(unit.group(1)) - FIRST_HOLE: value}
-    numbered = _match_node(template, raw)
+    numbered = match_node(template, raw)
     if numbered is not None and None not in numbered.values():
         return numbered
-    return _match_pattern(template.replace(" ", ""), raw.replace(" ", ""))
+    return match_pattern(template.replace(" ", ""), raw.replace(" ", ""))
 
 
 def _match_nodes(template: Sequence[str], raw: Sequence[str]) -> Captures | None:
@@ -115,19 +151,19 @@ def _match_nodes(template: Sequence[str], raw: Sequence[str]) -> Captures | None
         return None
     captures: Captures = {}
     for known, written in zip(template, raw, strict=True):
-        found = _match_node(known, written)
+        found = match_node(known, written)
         if found is None:
             return None
         captures |= found
     return captures
 
 
-def _match_node(template: str, raw: str) -> Captures | None:
+def match_node(template: str, raw: str) -> Captures | None:
     """One mnemonic: letters, and a numeric suffix that is 1 when it is left out."""
     known, written = _WORD.fullmatch(template), _RAW_WORD.fullmatch(raw)
     if known is None or written is None:
         if _HOLE.search(template):
-            return _match_pattern(template, raw)
+            return match_pattern(template, raw)
         return {} if template.upper() == raw.upper() else None
     if not same_word(known.group(1), written.group(1)):
         return None
@@ -137,48 +173,57 @@ def _match_node(template: str, raw: str) -> Captures | None:
     return {} if int(suffix or "1") == int(raw_suffix[:9] or "1") else None
 
 
-def _match_pattern(template: str, raw: str) -> Captures | None:
-    """Placeholders between literal text, as a regular expression of short stretches."""
-    pattern, numbers = "", []
-    for piece in re.split("([\ue000-\uf8ff])", template):
-        if _HOLE.fullmatch(piece):
-            numbers.append(ord(piece) - FIRST_HOLE)
-            pattern += "(.{1,256}?)"
-        else:
-            pattern += re.escape(piece)
-    match = re.fullmatch(pattern, raw, re.IGNORECASE)
-    if match is None:
+@functools.lru_cache(maxsize=8192)
+def _split_at_holes(template: str) -> tuple[str, ...]:
+    """Text and placeholders in turn, in upper case."""
+    return tuple(_AT_HOLES.split(template.upper()))
+
+
+def match_pattern(template: str, raw: str) -> Captures | None:
+    """Placeholders between literal text, each of 1 to 256 characters; in any case, in linear time.
+
+    Each literal is taken where it stands first behind what came before.
+    """
+    if not raw.isascii():
         return None
-    return dict(zip(numbers, match.groups(), strict=True))
+    first, *rest = _split_at_holes(template)
+    text, at = raw.upper(), len(first)
+    if not text.startswith(first):
+        return None
+    captures: Captures = {}
+    for index in range(0, len(rest), 2):
+        hole, literal = rest[index : index + 2]
+        if index + 2 == len(rest):
+            end = len(text) - len(literal) if text.endswith(literal) else 0
+        else:
+            end = text.find(literal, at + 1)
+        if not 1 <= end - at <= LONGEST_CAPTURE:
+            return None
+        captures[ord(hole) - FIRST_HOLE] = raw[at:end]
+        at = end + len(literal)
+    return captures if at == len(text) else None
 
 
-def _without_optional(nodes: Sequence[str]) -> tuple[str, list[str]]:
+@functools.lru_cache(maxsize=8192)
+def without_optional(nodes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """The leading SOURce or SENSe (or nothing), and the rest without optional nodes."""
-    lead = ""
-    rest = list(nodes)
-    if len(rest) > 1 and _is_one_of(rest[0], _DROPPED_FIRST):
-        lead = rest.pop(0)
-    kept = rest[:1] + [node for node in rest[1:] if not _is_one_of(node, _DROPPED_INSIDE)]
-    if len(kept) > 1 and _is_one_of(kept[-1], _DROPPED_LAST):
+    letters = [_SUFFIX.sub("", node).upper() for node in nodes]
+    has_lead = len(nodes) > 1 and letters[0] in _DROPPED_FIRST
+    first = int(has_lead)
+    kept = [
+        (node, word)
+        for index, (node, word) in enumerate(zip(nodes, letters, strict=True))
+        if index == first or (index > first and word not in _DROPPED_INSIDE)
+    ]
+    if len(kept) > 1 and kept[-1][1] in _DROPPED_LAST:
         kept.pop()
-    return lead, kept
-
-
-def _is_one_of(node: str, shorts: Sequence[str]) -> bool:
-    word = _WORD.fullmatch(node)
-    if word is None:
-        return False
-    letters = word.group(1).upper()
-    return any(
-        letters == short or (len(short) >= _SHORTEST and letters.startswith(short))
-        for short in shorts
-    )
+    return nodes[0] if has_lead else "", tuple(node for node, _ in kept)
 
 
 def _match_lead(template: str, raw: str) -> Captures | None:
     """SOURce is not SENSe; either may be left out, its number then is assumed."""
     if template and raw:
-        return _match_node(template, raw)
+        return match_node(template, raw)
     if raw:
         word = _RAW_WORD.fullmatch(raw)
         return {} if word is not None and int(word.group(2)[:9] or "1") == 1 else None
@@ -194,7 +239,7 @@ def _same_argument(template: str, raw: str) -> bool:
     number, raw_number = read_number(known), read_number(written)
     if number is not None and raw_number is not None:
         return number == raw_number
-    numbered = _match_node(template.replace(" ", ""), written)
+    numbered = match_node(template.replace(" ", ""), written)
     return numbered is not None
 
 

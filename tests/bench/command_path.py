@@ -19,6 +19,11 @@ from edged.instruments.unit_state import UnitState
 from edged.operations.bench import BenchOperations
 
 
+def not_interlocked(_instrument: Any) -> str:
+    """A bench without interlocks."""
+    return ""
+
+
 def command_path(
     pool: Any,
     catalog: Catalog,
@@ -36,7 +41,7 @@ def command_path(
     permissions = permissions or Permissions()
     usual: dict[str, Any] = {
         "resolver": Resolver(pool=pool, catalog=catalog),
-        "policy": Policy(RawScpi.ALL, permissions),
+        "policy": Policy(RawScpi.ALL, permissions, not_interlocked),
         "preconditions": (),
         "record": LogRecord(),
     }

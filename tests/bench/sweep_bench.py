@@ -34,7 +34,7 @@ from edged.runs.sweeps.registry import SweepRegistry
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_path, not_interlocked
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -307,7 +307,7 @@ class SweepHouse:
         self.lockout: Lockout | None = None
         hold_locked_out = locked_out(lambda _instrument: self.lockout)
         permissions = permissions or Permissions()
-        self.policy = Policy(RawScpi.ALL, permissions)
+        self.policy = Policy(RawScpi.ALL, permissions, not_interlocked)
         self.send_guards = SendGuards(hold_locked_out, self.policy.check_again)
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()

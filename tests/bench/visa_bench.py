@@ -18,7 +18,7 @@ from edged.config.keys import RawScpi
 from edged.operations.commands import CommandOperations
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaSession, VisaWork
-from tests.bench.command_path import command_path
+from tests.bench.command_path import command_path, not_interlocked
 from tests.bench.lab import Lab
 
 
@@ -50,7 +50,7 @@ class VisaBench:
             captures=None,  # type: ignore[arg-type]
             clock=clock,
         )
-        usual = {"policy": Policy(raw, permissions), "permissions": permissions}
+        usual = {"policy": Policy(raw, permissions, not_interlocked), "permissions": permissions}
         self.path = command_path(lab.pool, Catalog(), commands.table(), clock, **{**usual, **path})
         self.desk = VisaDesk(
             lab.pool,

@@ -1,4 +1,4 @@
-"""Program messages: where they end, where their blocks are, and what could be a line in one."""
+"""Program messages: where they end, and where their blocks are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edged.errors import Invalid
 from edged.scpi.errors import ErrorQuestion, error_question
 from edged.scpi.line import messages
-from edged.scpi.program import Incoming
+from edged.scpi.program import MAX_MESSAGES, MAX_TEXT_BYTES, Incoming
 from edged.surfaces.visa.own import Own, steps_of
 
 
@@ -62,14 +62,19 @@ def test_what_is_judged_tells_blocks_by_their_length(data: bytes, text: str) -> 
     assert [m.text for m in Incoming().feed(data, is_end=True)] == [text]
 
 
-def test_what_could_be_a_line_in_a_block_is_told() -> None:
-    (message,) = Incoming().feed(b"X #218ab;VOLT\x0099;\x00\n:O 1\n", is_end=True)
-    assert message.inside == ("VOLT 99",)
+def test_a_message_is_bounded_outside_of_its_blocks() -> None:
+    long = b"VOLT " + b"1" * MAX_TEXT_BYTES
+    for data, is_end in ((long, True), (long, False)):
+        with pytest.raises(Invalid, match="outside of its blocks"):
+            Incoming().feed(data, is_end=is_end)
+    whole = b"DATA " + block(b"x" * (2 * MAX_TEXT_BYTES))
+    assert fed(whole) == [whole]
 
 
-def test_a_line_that_begins_in_a_block_and_ends_behind_it_is_told_too() -> None:
-    (message,) = Incoming().feed(b"X #15;VOLT 99;CURR 1", is_end=True)
-    assert message.inside == ("VOLT 99", "CURR 1")
+def test_no_more_messages_are_taken_at_once_than_can_be_judged_soon() -> None:
+    assert len(fed(b"*OPC\n" * MAX_MESSAGES)) == MAX_MESSAGES
+    with pytest.raises(Invalid, match="messages are taken at once"):
+        Incoming().feed(b"*OPC\n" * (MAX_MESSAGES + 1), is_end=True)
 
 
 def test_a_block_that_ends_early_is_refused() -> None:
@@ -83,7 +88,7 @@ def test_a_block_that_ends_early_is_refused() -> None:
         ("SYST:ERR?", ErrorQuestion.NEXT),
         (":system:error:next?", ErrorQuestion.NEXT),
         ("STAT:QUEUE:NEXT?", ErrorQuestion.NEXT),
-        ("SYST:ERR? STR", ErrorQuestion.NEXT),
+        ("SYST:ERR? STR", None),
         ("SYSTem:ERRor:CODE?", ErrorQuestion.NEXT_CODE),
         ("SYST:ERR:COUN?", ErrorQuestion.COUNT),
         ("SYST:ERR:ALL?", ErrorQuestion.ALL),

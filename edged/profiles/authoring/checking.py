@@ -13,6 +13,7 @@ from typing import Final
 
 from edged.profiles.abort import proofs_of
 from edged.profiles.authoring.verification import Trial
+from edged.profiles.headers import asked_in
 from edged.profiles.model import (
     AnswerField,
     BitsAnswer,
@@ -27,7 +28,6 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.profiles.raw import asked_in
 
 __all__ = ["checking_section", "class_title", "library_lines", "trial_lines"]
 

@@ -80,7 +80,8 @@ def _steps(text: str, error_query: str) -> Sequence[Step]:
             last = steps.pop()
             steps.append(Step(f"{last.text};{text}", None, last.asks or unit.is_query))
         else:
-            steps.append(Step(text, own, unit.is_query))
+            asks = unit.is_query or isinstance(own, ErrorQuestion)
+            steps.append(Step(text, own, asks))
     return tuple(steps)
 
 

@@ -537,7 +537,6 @@ class VisaSession:
             instrument_id=self.instrument.id,
             scpi=message.text,
             data=message.data,
-            inside=message.inside,
             timeout_s=self._limits()[0],
             hold=hold,
         )

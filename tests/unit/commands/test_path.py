@@ -27,7 +27,7 @@ from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.owner_rules import tighten
 from edged.runs.sequences.registry import SequenceRegistry
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_path, not_interlocked
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -83,7 +83,7 @@ class House:
             {**bench.table(), **commands.table()},
             clock,
             permissions=permissions,
-            policy=Policy(raw, permissions),
+            policy=Policy(raw, permissions, not_interlocked),
             record=self.record,
         )
 

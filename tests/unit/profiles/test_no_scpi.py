@@ -360,7 +360,7 @@ def test_an_abort_says_which_commands_it_takes_back_that_have_no_word_in_common(
     start, other = profile.commands["start"], profile.commands["other"]
     assert output_names(profile) == ("STOP",)
     assert told_by(profile, start, ("START",)) == {"STOP"}
-    assert told_raw(profile, "start") == {"STOP"}
+    assert told_raw(profile, identify(profile, "start")) == {"STOP"}
     assert told_by(profile, other, ("DO A",)) == {ANYTHING}, "nobody says what that puts out"
     assert unproved_outputs(profile) == ()
     said = [f.message for f in lint_profile(profile, ProfileLibrary()) if "take" in f.message]

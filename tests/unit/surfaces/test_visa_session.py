@@ -20,6 +20,7 @@ from edged.errors import Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Command, Parameter, ParameterType, ScalarAnswer
+from edged.profiles.owner_rules import UnitRules
 from edged.scpi.answer_text import AnswerType
 from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
@@ -112,24 +113,25 @@ async def test_the_data_of_a_block_goes_out_whatever_its_length(
     assert f"*CLS;DATA #2{length:02}{data}" in supply.received
 
 
-@promise("hislip.guards")
-@pytest.mark.parametrize(
-    ("header", "has_profile"),
-    [("VOLT?", True), ("SYST:ERR?", True), ("*IDN?;SYST:ERR?", True), ("SYST:ERR?", False)],
-)
+@promise("raw.unknown-is-refused-where-guarded")
+@pytest.mark.parametrize("header", ["VOLT?", "SYST:ERR?", "*IDN?;SYST:ERR?", "VOLT 1;ECHO"])
 @pytest.mark.parametrize("line", ["OUTPUT:OPEN 1", "ECHO? 1", "VOLT 1\nOUTPUT:OPEN 1"])
-async def test_a_question_hides_no_line_that_nobody_knows(
+@pytest.mark.parametrize("has_profile", [True, False])
+async def test_nothing_is_hidden_in_a_block_from_a_unit_with_rules(
     lab: Lab,
     bench: VisaBench,
     supply: LoopbackInstrument,
     header: str,
-    has_profile: bool,
     line: str,
+    *,
+    has_profile: bool,
 ) -> None:
+    unit = lab.pool.get(supply.address)
+    unit.rules = UnitRules(key="A001", deny=frozenset({"open"}))
     if not has_profile:
-        lab.pool.get(supply.address).profile = None
+        unit.profile = None
     session = bench.session(supply.address)
-    with pytest.raises(Invalid, match="only asks"):
+    with pytest.raises(Refused, match="it may do anything, and the owner has set deny"):
         await session.write(in_a_block(header, line))
     assert not [text for text in supply.received if "OPEN" in text or "ECHO" in text]
 
@@ -280,13 +282,16 @@ async def test_a_block_goes_out_byte_for_byte_and_comes_so(
 
 
 @promise("visa.messages")
-async def test_lines_in_a_block_are_judged_as_lines_too(
-    bench: VisaBench, supply: LoopbackInstrument
+async def test_a_block_makes_a_message_one_that_may_do_anything(
+    lab: Lab, bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
-    session = bench.session(supply.address)
-    with pytest.raises(Invalid, match="99"):
-        await session.write(b"FOO #18;VOLT 99\n")
+    message = b"VOLT #18;VOLT 99\n"
+    calm = Grant(tools=frozenset({"send_scpi"}), danger=False)
+    with pytest.raises(Refused):
+        await VisaBench(lab, grant=calm).session(supply.address).write(message)
     assert not any("99" in line for line in supply.received)
+    await bench.session(supply.address).write(message)
+    assert "VOLT #18;VOLT 99" in supply.received
 
 
 @promise("visa.always")

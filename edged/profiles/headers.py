@@ -1,0 +1,325 @@
+"""Every spelling of a profile's commands and queries, found by the header of a message.
+
+One tree of mnemonics for each profile, made at its first raw line: the work for a line grows with
+its length and not with the number of the profile's commands. Pure.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from edged.profiles.model import (
+    Command,
+    ErrorCheck,
+    ForStep,
+    ImageAnswer,
+    Parameter,
+    PollStep,
+    Profile,
+    QueryStep,
+    Step,
+    WaveformAnswer,
+)
+from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
+from edged.scpi.line import Message, messages
+from edged.scpi.words import (
+    FIRST_HOLE,
+    Captures,
+    match_header,
+    match_node,
+    match_pattern,
+    without_optional,
+)
+
+__all__ = ["Entry", "Headers", "Spelling", "asked_in"]
+
+_MOST_VARIANTS: Final = 4
+"""Optional parts of a template that are tried in every combination; beyond: all or none."""
+_LONGEST_EXACT: Final = 512
+"""Characters of a line that is no SCPI and is compared with templates that are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spelling:
+    """One message of a template with its optional parts decided.
+
+    Attributes:
+        message: with one private character for each placeholder (``words.FIRST_HOLE``).
+        holes: the names of the placeholders, by number.
+        quoted: those that are written as quoted strings.
+    """
+
+    message: Message
+    holes: tuple[str, ...]
+    quoted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A spelling, and what sends it.
+
+    Attributes:
+        command: the command; ``None``: it is a query that the engine sends by itself.
+        parameters: what the placeholders stand for.
+        may_lack: those that need no value.
+    """
+
+    command: Command | None
+    parameters: Mapping[str, Parameter]
+    may_lack: Collection[str]
+    spelling: Spelling
+
+
+@dataclass(slots=True)
+class _Branch:
+    """One level of the tree: the words that may follow, by their first letter; and what ends here.
+
+    ``patterns`` are words that begin with a placeholder.
+    """
+
+    words: dict[str, dict[str, _Branch]] = field(default_factory=dict)
+    patterns: dict[str, _Branch] = field(default_factory=dict)
+    entries: list[Entry] = field(default_factory=list)
+
+    def below(self, word: str) -> _Branch:
+        """The level behind a word of a template; made where it is new."""
+        first = _initial(word)
+        others = self.words.setdefault(first, {}) if first else self.patterns
+        return others.setdefault(word, _Branch())
+
+    def matching(self, nodes: tuple[str, ...]) -> Iterator[Entry]:
+        """What ends behind these raw nodes."""
+        if not nodes:
+            yield from self.entries
+            return
+        known = self.words.get(nodes[0][:1].upper(), {})
+        for word, branch in itertools.chain(known.items(), self.patterns.items()):
+            if match_node(word, nodes[0]) is not None:
+                yield from branch.matching(nodes[1:])
+
+    def names_below(self, word: str) -> Iterator[str]:
+        """The commands behind the words that a raw word may be."""
+        for known, branch in self.words.get(_initial(word), {}).items():
+            if match_node(known, word) is not None:
+                yield from branch.names()
+
+    def names(self) -> Iterator[str]:
+        """The commands that end here or further down."""
+        yield from (entry.command.name for entry in self.entries if entry.command is not None)
+        for words in (*self.words.values(), self.patterns):
+            for branch in words.values():
+                yield from branch.names()
+
+
+class Headers:
+    """The tree of one profile."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._tree: dict[bool, _Branch] = {False: _Branch(), True: _Branch()}
+        # What is no SCPI is compared with whole templates, by the first letter.
+        self._exact: dict[str, list[Entry]] = {}
+        self._asking: dict[str, list[Spelling]] = {}
+        for command in profile.commands.values():
+            may_lack = optional_names(command.scpi)
+            for template in command.scpi:
+                self._add(command, template, command.parameters, may_lack)
+        for template, parameters in _queries(profile):
+            self._add(None, template, parameters, parameters)
+        asking = (template for template, _ in (*_queries(profile), *_answered(profile)))
+        for template in dict.fromkeys(asking):
+            for spelling in _asking_spellings(template):
+                text = spelling.message.text
+                if not spelling.message.is_query:
+                    self._asking.setdefault(_initial(text), []).append(spelling)
+
+    def _add(
+        self,
+        command: Command | None,
+        template: str,
+        parameters: Mapping[str, Parameter],
+        may_lack: Collection[str],
+    ) -> None:
+        for spelling in _spellings(template) if command else _asking_spellings(template):
+            entry = Entry(
+                command=command, parameters=parameters, may_lack=may_lack, spelling=spelling
+            )
+            message = spelling.message
+            _lead, rest = without_optional(message.nodes)
+            branch = self._tree[message.is_query]
+            for word in rest:
+                branch = branch.below(word)
+            branch.entries.append(entry)
+            self._exact.setdefault(_initial(message.text), []).append(entry)
+
+    def find(
+        self, nodes: tuple[str, ...], *, is_query: bool
+    ) -> Iterator[tuple[Entry, Captures, int]]:
+        """The spellings that have a header.
+
+        Yields:
+            The entry, what stood at the placeholders of its header, and 0 for the template's own
+            nodes or 1 where optional ones were added or dropped.
+        """
+        _lead, rest = without_optional(nodes)
+        for entry in self._tree[is_query].matching(rest):
+            found = match_header(entry.spelling.message.nodes, nodes)
+            if found is not None:
+                yield entry, *found
+
+    def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
+        """The names of the commands whose header begins with the first mnemonic of another."""
+        _lead, rest = without_optional(nodes)
+        for word in rest[:1]:
+            for branch in self._tree.values():
+                yield from branch.names_below(word)
+
+    def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures]]:
+        """The spellings that a text is letter for letter, but for case and its values."""
+        if len(text) > _LONGEST_EXACT or not text.isascii():
+            return
+        for entry in (*self._exact.get(_initial(text), ()), *self._exact.get("", ())):
+            captures = match_pattern(entry.spelling.message.text, text)
+            if captures is not None and _are_values(captures):
+                yield entry, captures
+
+    def is_declared(self, text: str) -> bool:
+        """Whether the profile says that a text without ``?`` is answered, in this very spelling."""
+        if not self._asking or len(text) > _LONGEST_EXACT or not text.isascii():
+            return False
+        for spelling in (*self._asking.get(_initial(text), ()), *self._asking.get("", ())):
+            captures = match_pattern(spelling.message.text, text)
+            if captures is not None and _are_values(captures):
+                return True
+        return False
+
+
+def _initial(text: str) -> str:
+    """By what spellings are kept: the first character, empty for a placeholder."""
+    first = text[:1]
+    return "" if first and ord(first) >= FIRST_HOLE else first.upper()
+
+
+def _are_values(captures: Captures) -> bool:
+    """Each is one word, and no part of the line around it."""
+    return all(
+        text is not None and text.isprintable() and not set(text) & {" ", ",", ";"}
+        for text in captures.values()
+    )
+
+
+@functools.lru_cache(maxsize=8192)
+def _spellings(template: str) -> tuple[Spelling, ...]:
+    """Every message of a template, with each combination of its optional parts."""
+    parts = parse_template(template)
+    optional = [index for index, part in enumerate(parts) if isinstance(part, Optional)]
+    if len(optional) <= _MOST_VARIANTS:
+        kept = [
+            frozenset(chosen)
+            for count in range(len(optional), -1, -1)
+            for chosen in itertools.combinations(optional, count)
+        ]
+    else:
+        kept = [frozenset(optional), frozenset()]
+    return tuple(
+        spelling
+        for chosen in kept
+        for spelling in _spelled(
+            [part for index, part in enumerate(parts) if index not in optional or index in chosen]
+        )
+    )
+
+
+def _asking_spellings(template: str) -> tuple[Spelling, ...]:
+    """Of what is answered: its queries, or where none has SCPI's ``?``, all of it."""
+    spellings = _spellings(template)
+    queries = tuple(spelling for spelling in spellings if spelling.message.is_query)
+    return queries or spellings
+
+
+def _spelled(parts: list[Part]) -> Iterator[Spelling]:
+    text = ""
+    holes: list[str] = []
+    quoted: set[str] = set()
+    for part in parts:
+        for piece in part.parts if isinstance(part, Optional) else (part,):
+            match piece:
+                case Text(literal):
+                    text += literal
+                case Hole(name, kind):
+                    text += chr(FIRST_HOLE + len(holes))
+                    holes.append(name)
+                    if kind == "q":
+                        quoted.add(name)
+    for message in messages(text):
+        yield Spelling(message=message, holes=tuple(holes), quoted=frozenset(quoted))
+
+
+_Template = tuple[str, Mapping[str, Parameter]]
+_NONE: Final[Mapping[str, Parameter]] = {}
+
+
+def _answered(profile: Profile) -> Iterator[_Template]:
+    """The lines of commands that are answered, and not with a block."""
+    for command in profile.commands.values():
+        if command.is_query and not isinstance(command.returns, WaveformAnswer | ImageAnswer):
+            yield command.scpi[-1], command.parameters
+
+
+def _queries(profile: Profile) -> Iterator[_Template]:
+    """What the engine asks by itself, by every template whose place in the profile says so."""
+    connection = profile.connection
+    asked = [*_checked(connection.errors), *(step.ask for step in profile.abort)]
+    if connection.probe is not None:
+        asked.append(connection.probe.query)
+    if connection.identify is not None:
+        asked.append(connection.identify.ask)
+    if profile.acquisition is not None:
+        asked.append(profile.acquisition.ask)
+    if profile.watchdog is not None:
+        asked.append(profile.watchdog.tripped.ask)
+        if profile.watchdog.precondition is not None:
+            asked.append(profile.watchdog.precondition.query)
+    yield from ((template, _NONE) for template in asked if template)
+    for command in profile.commands.values():
+        for template in _asked_by(command):
+            yield template, command.parameters
+    for setting in profile.settings.values():
+        known = profile.commands.get(setting.set_command or "")
+        yield setting.get, known.parameters if known is not None else _NONE
+    for sequence in profile.sequences.values():
+        for template in asked_in((*sequence.steps, *sequence.finally_steps)):
+            yield template, sequence.parameters
+
+
+def _checked(errors: ErrorCheck | None) -> Iterator[str]:
+    if errors is not None:
+        yield from filter(None, (errors.query, errors.detail))
+
+
+def _asked_by(command: Command) -> Iterator[str]:
+    yield from _checked(command.errors)
+    if command.precondition is not None:
+        yield command.precondition.query
+    if command.verify is not None:
+        yield command.verify.query
+    if command.complete is not None and command.complete.query:
+        yield command.complete.query
+    if command.sweep is not None:
+        yield command.sweep.setpoint
+        yield from (step.ask for step in command.sweep.abort if step.ask)
+
+
+def asked_in(steps: Collection[Step]) -> Iterator[str]:
+    """The lines that steps ask by themselves; what commands ask is in the commands."""
+    for step in steps:
+        match step:
+            case QueryStep(query=query) | PollStep(poll=query, is_command=False):
+                yield query
+            case ForStep(steps=inner):
+                yield from asked_in(inner)
+            case _:
+                pass

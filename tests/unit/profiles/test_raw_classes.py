@@ -1,0 +1,221 @@
+"""A raw line is allowed by what it is: known, common or unknown."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edged.profiles.model import Connection, ErrorCheck, Parameter, ParameterType, Profile
+from edged.profiles.raw import (
+    MAX_LINE,
+    LineClass,
+    class_of,
+    identify,
+    judged_parts,
+    nearest_commands,
+)
+from edged.scpi.answer_text import ErrorKind
+from edged.scpi.line import MOST_NODES, messages
+from tests.bench.shipped import shipped_library
+from tests.promises import promise
+from tests.unit.profiles.test_raw import SUPPLY, command, profile
+
+COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
+ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
+BENCH = replace(SUPPLY, connection=ERRORS)
+
+
+def classes(line: str, of: Profile | None = BENCH) -> list[LineClass]:
+    return [part.kind for part in identify(of, line)]
+
+
+@promise("raw.classes")
+@pytest.mark.parametrize(
+    "line",
+    ["*IDN?", "*idn?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS", "SYST:ERR?", ":syst:err?",
+     "SYSTEM:ERROR:NEXT?", " SYST:ERR? "],
+)  # fmt: skip
+def test_these_are_common_without_an_argument(line: str) -> None:
+    assert classes(line) == [COMMON]
+
+
+@promise("raw.classes")
+@pytest.mark.parametrize(
+    "line",
+    [
+        # Common queries that are not in the list, or have something more.
+        "*CAL?", "*FOO?", "*RST?", "*TST?", "*ESE?", "*IDN? 1", "*X:SOUR1:VOLT? 1", ":*IDN?",
+        "*CLS 1", "*OPC", "* IDN?",
+        # The error query with an argument, and others that only resemble it.
+        "SYST:ERR? #0", "SYST:ERR? 1", "SYST:ERR:COUN?", "SYST:ERR", "SYST::ERR?", "SYST:ERR?5",
+        "SYST:ERR? #0<40 bytes>",
+        # A known header with other arguments, or something left over.
+        ":SOUR1:VOLT MAX", ":SOUR1:VOLT", ":SOUR1:VOLT 5,6", ":SOUR1:VOLT 5 6", ":SOUR1:VOLT? 1",
+        ":MEAS:VOLT? CH1,1", ':MEAS:VOLT? "CH1"x', ":MEAS:VOLT? #13abc", ":SOUR1:VOLT #15<5 bytes>",
+        ':MEAS:VOLT? CH1 ";:OUTP CH1,ON"', "DISP:TEXT #15<5 bytes>",
+        "DISP:TEXT 'a';b", "DISP:TEXT a,b",
+        # Headers that are no headers.
+        "SOUR1::VOLT 5", " SOUR1 : VOLT 5", "SOUR1:VOLT:", "::SOUR1:VOLT 5", ":SOUR1:VOLT ?",
+        "SOUR1:VOLT5", "VOL 5", "5", "?", "(@1)", "'*IDN?'",
+        # Bytes that are no text of SCPI.
+        "\xa0:SOUR1:VOLT 5", ":SOUR1:VOLT 5\x00", ":SOUR1\x0b:VOLT 5", ":SOUR1:VOLT\xa05",
+        "*IDN?\rT5", "*RST\n:OUTP CH1,ON", "\u2164olt 5", ":\u017fOUR1:VOLT 5",
+        # An open quote may end anywhere.
+        'DISP:TEXT "a', "DISP:TEXT 'a\"",
+        "FOO:BAR?", "READ?", "MEAS:CURR? CH1", "*RCL 1", "SYST:BEEP",
+    ],
+)  # fmt: skip
+def test_everything_else_is_unknown(line: str) -> None:
+    assert class_of(identify(BENCH, line)) is UNKNOWN
+
+
+@promise("raw.classes")
+@pytest.mark.parametrize(
+    "line",
+    [":SOUR1:VOLT 5", "SOURCE2:VOLTAGE 5", "sour2:volt:lev:imm:ampl 5.0e0", ":SOUR1:VOLT\t500 mV",
+     "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST",
+     'DISP:TEXT "a;:OUTP CH1,ON"', "DISP:TEXT 'a,b'", ":SOUR2:VOLT 5;CURR 1", "*RST\n", "*RST\r\n"],
+)  # fmt: skip
+def test_a_command_is_known_in_every_spelling_with_its_own_arguments(line: str) -> None:
+    assert set(classes(line)) == {KNOWN}
+
+
+@promise("raw.classes")
+def test_a_line_is_as_its_weakest_unit() -> None:
+    assert class_of(identify(BENCH, "*IDN?;*CLS")) is COMMON
+    assert class_of(identify(BENCH, "*CLS;:SOUR1:VOLT 5")) is KNOWN
+    assert class_of(identify(BENCH, "*CLS;:SOUR1:VOLT 5;FOO?")) is UNKNOWN
+    assert class_of(identify(BENCH, "")) is UNKNOWN
+    assert class_of(identify(BENCH, ";".join(["*CLS"] * 65))) is UNKNOWN
+    assert class_of(identify(BENCH, "DISP:TEXT '" + "a" * MAX_LINE + "'")) is UNKNOWN
+
+
+@promise("raw.classes")
+def test_a_relative_header_is_what_the_standard_makes_of_it() -> None:
+    """SCPI-99 volume 1, 6.2.4. What starts from the root elsewhere does not make it known."""
+    value = Parameter(name="v", type=ParameterType.FLOAT)
+    tree = profile(
+        command("level", "SOUR:A:B {v}", v=value),
+        command("other", "B {v}", v=value),
+        command("deep", "SOUR:A:C:D 1"),
+        command("end", "SOUR:A:C:E 1"),
+    )
+    assert classes("SOUR:A:B 1;B 2", tree) == [KNOWN, KNOWN]
+    assert {m.command.name for m in identify(tree, "SOUR:A:B 1;B 2")[1].matches} == {
+        "level",
+        "other",
+    }
+    assert classes("FOO:X 1;B 2", tree) == [UNKNOWN, UNKNOWN]
+    # Behind a relative header of two mnemonics the level is another to each reader.
+    assert classes("SOUR:A:B 1;C:D 1;E 1", tree) == [KNOWN, KNOWN, UNKNOWN]
+
+
+@promise("raw.classes")
+def test_of_a_unit_without_a_profile_only_what_is_common_is_known() -> None:
+    assert classes("*IDN?;SYST:ERR?;MEAS:VOLT?", None) == [COMMON, COMMON, UNKNOWN]
+
+
+@promise("raw.classes")
+def test_queries_that_the_engine_asks_by_itself_are_known() -> None:
+    known = shipped_library().profiles["rigol_dp832"]
+    assert classes(":SOUR1:VOLT?", known) == [KNOWN]
+    assert classes(":OUTP? CH1", known) == [KNOWN]
+
+
+@promise("raw.classes")
+def test_calc_is_not_cal() -> None:
+    toy = profile(command("calibration", "CAL?"), command("average", "CALC:AVER:CLE"))
+    assert classes("CAL?", toy) == classes("CALIBRATION?", toy) == [KNOWN]
+    assert classes("CALC?", toy) == classes("CAL:AVER:CLE", toy) == [UNKNOWN]
+    assert classes("CALCULATE:AVERAGE:CLEAR", toy) == [KNOWN]
+
+
+@promise("raw.allowed-lines")
+def test_what_the_owner_lists_is_known_in_any_spelling_and_with_no_other_argument() -> None:
+    allowed = ("SYST:VERS?", "DISP:MODE 2")
+    for line in ("SYST:VERS?", ":system:version?", "SYST:VERS?;*IDN?", "DISP:MODE 2"):
+        assert class_of(judged_parts(BENCH, line, allowed)) is not UNKNOWN, line
+    for line in ("SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
+                 ":SOUR1:VOLT 5;SYST:VERS?", "\xa0SYST:VERS?", "SYST:VERS?;" * 70):  # fmt: skip
+        assert class_of(judged_parts(BENCH, line, allowed)) is UNKNOWN, line
+
+
+def test_the_nearest_commands_are_named() -> None:
+    (part,) = identify(BENCH, ":SOUR1:VOLT MAX")
+    assert nearest_commands(BENCH, part) == ("set_voltage",)
+    (part,) = identify(BENCH, "OUTP:FOO 1")
+    assert set(nearest_commands(BENCH, part)) == {"output_on", "output_off"}
+    (part,) = identify(BENCH, "\xa0x")
+    assert nearest_commands(BENCH, part) == ()
+
+
+TEXT = st.text(max_size=80)
+PIECES = st.lists(
+    st.sampled_from(
+        [":SOUR1:VOLT 5", ":OUTP CH1,ON", "*IDN?", "SYST:ERR?", " #0", "#15", ";", "\n", "\r",
+         "\xa0", '"', "'", ",", "(@1)", "::", "*", "?", " ", "\x00", "VOLT", "1e999", "T5"]
+    ),
+    max_size=12,
+).map("".join)  # fmt: skip
+KEYS = sorted(shipped_library().profiles)
+
+
+@promise("raw.classes")
+@given(st.one_of(TEXT, PIECES, st.binary(max_size=80).map(lambda b: b.decode("latin-1"))))
+def test_any_text_has_a_class_and_what_is_allowed_is_plain_text(text: str) -> None:
+    parts = identify(BENCH, text)
+    if class_of(parts) is UNKNOWN:
+        return
+    assert all(mark == "\t" or " " <= mark <= "~" for mark in text.rstrip("\r\n"))
+    for message in messages(text):
+        assert message.is_formed
+        assert len(message.nodes) <= MOST_NODES
+    for part in parts:
+        assert part.kind is COMMON or part.is_certain or not part.matches
+
+
+WORST = [
+    "CONF:RES (@" + ":" * 230,
+    "CONF:RES (@" + ":" * 4_000,
+    ";".join(["OUTP:STAT CH1,ON"] * 64),
+    ";".join(f":SOUR{n}:VOLT {n}" for n in range(64)),
+    ";".join(f"VOLT {n}" for n in range(64)),
+    "A:" * 2_000 + "B",
+    ";".join(["A:B:C:D:E:F:G:H:I:J:K:L"] * 64),
+    '"' * 4_095,
+    "(" * 4_000,
+    "DATA " + ",".join(["0.123456"] * 450),
+    ";".join(["VOLT:LEV (@1,2,3,4,5,6,7,8)"] * 64),
+]
+
+
+def calls_to_judge(key: str, line: str) -> int:
+    """How many functions run until a line is judged, the tree of its profile made before."""
+    known = shipped_library().profiles[key]
+    identify(known, "*IDN?;FOO 1")
+    counted = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal counted
+        counted += event in {"call", "c_call"}
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        identify(known, line)
+    finally:
+        sys.setprofile(before)
+    return counted
+
+
+@promise("raw.bounded")
+@pytest.mark.parametrize("line", WORST, ids=range(len(WORST)))
+def test_the_longest_lines_are_judged_in_a_bounded_number_of_steps(line: str) -> None:
+    """By function calls, equal on every machine; benchmarks.raw_lines has the times."""
+    counted = {key: calls_to_judge(key, line) for key in KEYS}
+    slowest = max(counted, key=lambda key: counted[key])
+    assert counted[slowest] < 60_000, slowest
