@@ -408,7 +408,7 @@ def _is_off(unit: _Unit, switch: _Switch) -> bool | None:
 
 def _answers(command: Command) -> KnownSetting | None:
     answer = command.returns
-    if len(command.scpi) != 1 or command.is_dangerous or not isinstance(answer, ScalarAnswer):
+    if len(command.scpi) != 1 or command.is_write or not isinstance(answer, ScalarAnswer):
         return None
     # What is scaled or has a label is not what the setter's line says.
     if answer.map or answer.scale or is_measuring(command.scpi[0]):
@@ -470,4 +470,4 @@ def _only_asks(part: RawPart) -> bool:
         return False
     if part.text.upper() in COMMON_READS:
         return True
-    return bool(part.matches) and not any(m.command.is_dangerous for m in part.matches)
+    return bool(part.matches) and not any(m.command.is_write for m in part.matches)

@@ -89,7 +89,8 @@ class Resolver:
         ends_work = action.purpose is Purpose.FINALLY_STEP
         command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
         # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
-        is_marked = command.is_dangerous and action.purpose is not Purpose.INTERLOCK
+        is_reading = command.is_query and command.changes is None
+        is_read_anyway = is_reading and action.purpose is Purpose.INTERLOCK
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -103,7 +104,7 @@ class Resolver:
             check=check,
             is_dangerous=command.is_dangerous,
             is_safe=command.is_safe,
-            is_write=is_marked or not command.is_query,
+            is_write=command.is_write and not is_read_anyway,
         )
 
     def _command(
@@ -135,7 +136,7 @@ class Resolver:
             command=command,
             check=check,
             is_dangerous=command.is_dangerous,
-            is_write=command.is_dangerous,
+            is_write=command.is_write,
         )
 
     def sweep(self, action: StartSweep) -> Target:
@@ -169,7 +170,7 @@ class Resolver:
             command=command,
             check=check,
             is_dangerous=command.is_dangerous,
-            is_write=command.is_dangerous,
+            is_write=command.is_write,
             values=asked.parameters,
         )
 
@@ -220,7 +221,7 @@ class Resolver:
         is_known_read = (
             bool(action.caller.outer_tool)
             and bool(parts)
-            and all(part.is_query and not _is_dangerous(part) for part in parts)
+            and all(part.is_query and not _is_write(part) for part in parts)
         )
         return Target(
             instrument=instrument,
@@ -321,6 +322,10 @@ def _is_dangerous(part: RawPart) -> bool:
     return any(match.command.is_dangerous for match in part.matches)
 
 
+def _is_write(part: RawPart) -> bool:
+    return any(match.command.is_write for match in part.matches)
+
+
 def _check_text(line: str) -> None:
     if not line.strip():
         raise Invalid("scpi_command is empty.", code=ErrorCode.BAD_SCPI)
@@ -388,5 +393,5 @@ def _is_common_read(text: str) -> bool:
 def _is_known_harmless(part: RawPart) -> bool:
     commands = [match.command for match in part.matches]
     if part.is_query:
-        return bool(commands) and not any(command.is_dangerous for command in commands)
+        return bool(commands) and not any(command.is_write for command in commands)
     return part.is_certain and all(command.is_safe for command in commands)

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edged.actions.action import Action, RunCommand, SendProgram, SendScpi, StartSweep
+from edged.actions.action import (
+    Action,
+    RunCommand,
+    SendProgram,
+    SendScpi,
+    StartStream,
+    StartSweep,
+)
 from edged.commands.target import Target
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
@@ -66,7 +73,7 @@ def outputs_told(action: Action, target: Target, instrument: Instrument) -> froz
             return frozenset().union(*(told_raw(profile, line) for line in lines))
         case SendScpi():
             return frozenset().union(*(told_raw(profile, line) for line in target.lines))
-        case RunCommand() if target.command is not None and profile is not None:
+        case RunCommand() | StartStream() if target.command is not None and profile is not None:
             return told_by(profile, target.command, target.lines)
         case StartSweep() if target.command is not None and profile is not None:
             # Its steps have no intent of their own on disk; the swept value is that of its target.

@@ -307,7 +307,7 @@ def identify_inside(profile: Profile, lines: Iterable[str]) -> tuple[RawPart, ..
 
 def _may_work(part: RawPart) -> bool:
     if part.is_query:
-        return any(match.command.is_dangerous for match in part.matches)
+        return any(match.command.is_write for match in part.matches)
     return is_recalling(part.text) or bool(part.matches)
 
 
