@@ -192,7 +192,7 @@ def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
             for line in _renderings(template, command):
                 if not any(told.output in known for told in tellings(line)):
                     yield line
-    elif command.changes in (Changes.OUTPUTS, Changes.ANY):
+    elif command.changes is Changes.OUTPUTS:
         # Whichever output it switches on, abort switches off each that there is.
         if not known:
             yield command.scpi[-1]
@@ -208,8 +208,9 @@ def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterat
     if command.is_query or not (levels or command.sweep):
         return
     sweep, is_auxiliary = command.sweep, any(map(sets_auxiliary_level, levels))
-    if sweep is not None and (sweep.abort or profile.instrument_class not in SWITCHED):
-        if not is_auxiliary and _is_taken_back(profile, command, sweep.abort):
+    is_own = sweep is not None and (sweep.abort or profile.instrument_class not in SWITCHED)
+    if sweep is not None and is_own and not is_auxiliary:
+        if _is_taken_back(profile, command, sweep.abort):
             return
     loose = next(_loose_lines(profile, command, levels or command.scpi[-1:]), "")
     if loose:
