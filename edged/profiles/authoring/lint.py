@@ -208,10 +208,10 @@ def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterat
     if command.is_query or not (levels or command.sweep):
         return
     sweep, is_auxiliary = command.sweep, any(map(sets_auxiliary_level, levels))
-    is_own = sweep is not None and (sweep.abort or profile.instrument_class not in SWITCHED)
-    if sweep is not None and is_own and not is_auxiliary:
-        if _is_taken_back(profile, command, sweep.abort):
-            return
+    own = sweep.abort if sweep is not None else ()
+    is_swept = bool(own) or (sweep is not None and profile.instrument_class not in SWITCHED)
+    if is_swept and not is_auxiliary and _is_taken_back(profile, command, own):
+        return
     loose = next(_loose_lines(profile, command, levels or command.scpi[-1:]), "")
     if loose:
         message = f'{command.name} sets a level by "{loose}", and abort does not take that back.'

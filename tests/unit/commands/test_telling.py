@@ -44,7 +44,7 @@ def told(house: SweepHouse) -> set[str]:
         ("keysight_b2901a", "read", {}, {"OUTP"}),
         ("keysight_b2901a", "initiate", {}, {"OUTP"}),
         ("keysight_b2901a", "measure", {}, set()),
-        ("keithley_6221", "wave_start", {}, {"OUTP"}),
+        ("keithley_6221", "wave_start", {}, {"OUTP", "SOUR:WAVE:ABOR"}),
         ("tektronix_tbs1000c", "autoset", {}, set()),
         ("siglent_spd3303x", "recall_state", {"memory": 1}, {"*"}),
         ("lakeshore_335", "heater_on", {"output": 1, "range": "low"}, {"RANGE 1"}),
