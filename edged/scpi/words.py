@@ -233,7 +233,7 @@ _ANY_OUTPUT: Final = re.compile(
     r"\*RST|\*RCL|SYST\w*:PRES|VSET|ISET)",
     re.IGNORECASE,
 )
-_BEFORE_LEVEL: Final = r":?(?:SOUR(?:CE)?\d*:|CH\d:|C\d:|BIAS:|\{[a-z0-9_]+\}:)*"
+_BEFORE_LEVEL: Final = r":?(?:(?:(?:SOUR(?:CE)?|CH|C)(?:\d*|\{[a-z0-9_]+\})|BIAS|\{[a-z0-9_]+\}):)*"
 _AUXILIARY_WORDS: Final = (
     r"AUX[VO]|AOUT|DAC\w*|MOUT|ANALOG|RELAY|ROUT\w*:(?:CLOS\w*|OPEN\w*)|"
     r"DIG\w*:(?:LINE\d*:STAT\w*|OUTP\w*|DATA)"
