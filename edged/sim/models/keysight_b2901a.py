@@ -65,7 +65,7 @@ class B2901a(SourceUnit):
         self.elements: tuple[str, ...] = ELEMENTS
         self.nplc, self.is_remote, self.off_mode = 1.0, False, "NORM"
         self.switches_on_by_itself = True
-        self.last_reading = ""
+        self.last_reading, self.is_initiated = "", False
 
     def source_range(self, function: str) -> float:
         """The range of the source: the fixed one, or what the level needs."""
@@ -204,7 +204,15 @@ def initiate(unit: B2901a, call: SimCall) -> None:
     """``:INIT``: as ``:READ?``, and ``:FETC?`` has the reading."""
     if unit.switches_on_by_itself:
         unit.output.switch(is_on=True, now=call.now)
-    unit.read(call, call.now)
+    unit.is_initiated = True
+
+
+def fetch(unit: B2901a, call: SimCall) -> str:
+    """``:FETC?``: what was initiated, or else the last reading again."""
+    if unit.is_initiated:
+        unit.is_initiated = False
+        return unit.read(call, call.now)
+    return unit.last_reading
 
 
 def set_auto_on(unit: B2901a, call: SimCall) -> None:
@@ -270,7 +278,7 @@ VOCABULARY: Final = Vocabulary(
         ":MEASure?": measure,
         ":READ?": read,
         ":INITiate[:IMMediate][:ALL]": initiate,
-        ":FETCh?": lambda u, _c: u.last_reading,
+        ":FETCh?": fetch,
         ":OUTPut<n>[:STATe]": switch,
         ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
         ":OUTPut<n>:ON:AUTO": set_auto_on,
