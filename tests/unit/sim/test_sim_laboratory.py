@@ -102,7 +102,8 @@ def test_initiating_a_b2901a_switches_its_output_on_and_fetching_does_not(
     bench: PretendedBench,
 ) -> None:
     smu = bench.add("keysight_b2901a")
-    smu.tell(":SOUR:VOLT 1", ":FORM:ELEM:SENS VOLT", ":OUTP:ON:AUTO OFF", ":INIT")
+    smu.tell(":SENS:CURR:PROT 0.5", ":SOUR:VOLT 1", ":FORM:ELEM:SENS VOLT")
+    smu.tell(":OUTP:ON:AUTO OFF", ":INIT")
     assert smu.ask(":OUTP?") == "0"
     smu.tell(":OUTP:ON:AUTO ON", ":INIT")
     assert smu.ask(":OUTP?") == "1"
