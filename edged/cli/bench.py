@@ -46,6 +46,7 @@ COLUMNS: Final = {
     "profile_allows": "profile allows",
     "unit": "unit",
 }
+CHANGES: Final = {"command": "command", "changes": "changes", "verdict": "verdict"}
 INTERLOCKS: Final = {
     "name": "interlock",
     "reads": "reads",
@@ -176,6 +177,9 @@ def _print(
         if unit["limits"]:
             print()
             print_table(unit["limits"], COLUMNS)
+        if unit["changes"]:
+            print()
+            print_table(unit["changes"], CHANGES)
         if unit["unlimited"]:
             told = ", ".join(unit["unlimited"])
             print(

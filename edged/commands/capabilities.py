@@ -70,6 +70,8 @@ def _command(checks: ProfileChecks, name: str) -> Entry:
         "requires_sweep": command.requires_sweep,
         "unit": _unit(command),
     }
+    if command.changes is not None:
+        entry["changes"] = command.changes.value
     if command.returns is not None:
         entry["returns"] = _returns(command.returns)
     if command.sweep is not None:

@@ -82,7 +82,7 @@ def effects_of(command: Command, lines: Sequence[str]) -> tuple[KnownSetting, ..
     Args:
         lines: its own, rendered.
     """
-    if command.is_query:
+    if command.is_query or command.changes is not None:
         return (NOBODY_KNOWS,)
     return tuple(_effects(command.scpi, lines, command.parameters))
 

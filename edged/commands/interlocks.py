@@ -31,16 +31,17 @@ from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
 from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
+from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
 from edged.log import surviving
+from edged.profiles.abort import ANYTHING, outputs_of
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
-from edged.profiles.model import CompletionKind
+from edged.profiles.model import Changes, Command, CompletionKind
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
-from edged.scpi.words import is_recalling
 from edged.store.interlocks import Tripped, TripRows
 
 __all__ = ["InterlockControl", "TripUnits"]
@@ -264,21 +265,27 @@ class InterlockControl:
         # A write is asked about several times on its way.
         known, lines, found = self._latest
         if known is not target or lines is not target.lines:
-            found = self._guarding(instrument, target)
+            found = self._guarding(action, instrument, target)
             self._latest = target, target.lines, found
         return found
 
-    def _guarding(self, instrument: Instrument, target: Target) -> tuple[Watching, ...]:
+    def _guarding(
+        self, action: Action, instrument: Instrument, target: Target
+    ) -> tuple[Watching, ...]:
         guards = self._places_of(instrument).guards
         if not guards:
             return ()
-        by_name = any(guarded.command for _, guarded in guards)
-        sent = commands_sent(target) if by_name else frozenset[str]()
-        may_be_any = by_name and (target.is_unknown or _recalls(target))
+        sent, told = frozenset[str](), frozenset[str]()
+        if any(guarded.command for _, guarded in guards):
+            sent, told = commands_sent(target), outputs_told(action, target, instrument)
+        may_be_any = target.is_unknown or _is_any(instrument, target, sent, told)
         found = {
             watching.rule.name: watching
             for watching, guarded in guards
-            if may_be_any or guarded.command in sent or not _is_told_apart(instrument, guarded)
+            if may_be_any
+            or guarded.command in sent
+            or not _is_told_apart(instrument, guarded)
+            or told & _outputs_of(instrument, guarded)
         }
         return tuple(found.values())
 
@@ -562,9 +569,24 @@ def _is_told_apart(instrument: Instrument, guarded: Guarded) -> bool:
     return bool(guarded.command) and profile is not None and guarded.command in profile.commands
 
 
-def _recalls(target: Target) -> bool:
-    """A command of a profile that does the same."""
-    return target.command is not None and any(map(is_recalling, target.command.scpi))
+def _is_any(
+    instrument: Instrument, target: Target, sent: Collection[str], told: Collection[str]
+) -> bool:
+    """Whether a command among those sent can do whatever the unit can."""
+    known: Mapping[str, Command] = instrument.profile.commands if instrument.profile else {}
+    commands = [known[name] for name in sent if name in known]
+    if target.command is not None:
+        commands.append(target.command)
+    changes = {command.changes for command in commands}
+    return Changes.ANY in changes or (Changes.OUTPUTS in changes and ANYTHING in told)
+
+
+def _outputs_of(instrument: Instrument, guarded: Guarded) -> frozenset[str]:
+    """The outputs that a guarded command can switch on: so nothing else may do that unguarded."""
+    profile = instrument.profile
+    if profile is None or guarded.command not in profile.commands:
+        return frozenset()
+    return outputs_of(profile, guarded.command)
 
 
 def _holds_for_s(action: Action, target: Target) -> float:

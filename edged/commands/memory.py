@@ -407,7 +407,7 @@ def _is_off(unit: _Unit, switch: _Switch) -> bool | None:
 
 def _answers(command: Command) -> KnownSetting | None:
     answer = command.returns
-    if len(command.scpi) != 1 or command.is_dangerous or not isinstance(answer, ScalarAnswer):
+    if len(command.scpi) != 1 or command.is_write or not isinstance(answer, ScalarAnswer):
         return None
     # What is scaled or has a label is not what the setter's line says.
     if answer.map or answer.scale or is_measuring(command.scpi[0]):

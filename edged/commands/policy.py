@@ -119,7 +119,11 @@ class Policy:
                 raise _denied(
                     f"The owner of this bench denies {name} on {instrument.called}.", name
                 )
-        if command is None or not command.requires_sweep:
+        if command is None:
+            return
+        if instrument is not None:
+            _check_changes(instrument.rules, command, f"{command.name} of {instrument.called}")
+        if not command.requires_sweep:
             return
         if not isinstance(action, StartSweep) and not _is_ramped(action):
             raise _only_by_sweep(
@@ -404,6 +408,7 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
         name = match.command.name
         if name in road.rules.deny:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
+        _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
     if not part.is_query and not road.is_ramped:
         _check_ramped(road, part)
     for match in part.matches:
@@ -411,6 +416,24 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
     for match in part.beside:
         for name in match.holes & road.rules.limits.get(match.command.name, {}).keys():
             road.check_limit(match, name)
+
+
+def _check_changes(rules: UnitRules, command: Command, called: str) -> None:
+    """No command loads values that nobody typed past what the owner restricts.
+
+    Raises:
+        Refused: DENIED_BY_OWNER.
+    """
+    keys = rules.keys_against(command)
+    if keys:
+        raise Refused(
+            f"{called} can load values that nobody typed, and the owner of this bench restricts "
+            f"what is set by {', '.join(keys)}. Nothing was sent.",
+            code=ErrorCode.DENIED_BY_OWNER,
+            data={"command": command.name, "changes": command.changes, "restricted_by": keys},
+            remedy="Set the values by the commands that name them. The owner allows it with "
+            f"allow_changes: [{command.name}] in the unit's entry of the bench file.",
+        )
 
 
 def _check_held(part: RawPart, checks: ProfileChecks) -> None:
@@ -483,12 +506,15 @@ def _check_equivalents(target: Target, *, is_ramped: bool) -> None:
     Costs a fraction of a millisecond, and only on a unit about which the bench file says something.
     """
     instrument, command = target.instrument, target.command
-    if instrument is None or command is None or command.is_query or command.is_safe:
+    if instrument is None or command is None or not command.is_write or command.is_safe:
         return
     rules = instrument.rules
     if not rules.key or instrument.profile is None:
         return
     spoken_of = {*rules.limits, *rules.deny, *rules.is_dangerous, *rules.requires_sweep}
+    spoken_of |= {
+        other.name for other in instrument.profile.commands.values() if rules.keys_against(other)
+    }
     others = spoken_of - {command.name}
     if not others:
         return

@@ -83,7 +83,8 @@ class Resolver:
         ends_work = action.purpose is Purpose.FINALLY_STEP
         command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
         # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
-        is_marked = command.is_dangerous and action.purpose is not Purpose.INTERLOCK
+        is_reading = command.is_query and command.changes is None
+        is_read_anyway = is_reading and action.purpose is Purpose.INTERLOCK
         if action.expects_query is not None and action.expects_query is not command.is_query:
             kind = "a query" if command.is_query else "no query"
             raise Invalid(
@@ -97,7 +98,7 @@ class Resolver:
             check=check,
             is_dangerous=command.is_dangerous,
             is_safe=command.is_safe,
-            is_write=is_marked or not command.is_query,
+            is_write=command.is_write and not is_read_anyway,
         )
 
     def _command(
@@ -129,7 +130,7 @@ class Resolver:
             command=command,
             check=check,
             is_dangerous=command.is_dangerous,
-            is_write=command.is_dangerous,
+            is_write=command.is_write,
         )
 
     def sweep(self, action: StartSweep) -> Target:
@@ -163,7 +164,7 @@ class Resolver:
             command=command,
             check=check,
             is_dangerous=command.is_dangerous,
-            is_write=command.is_dangerous,
+            is_write=command.is_write,
             values=asked.parameters,
         )
 

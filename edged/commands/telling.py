@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
+from edged.actions.action import Action, RunCommand, SendScpi, StartStream, StartSweep
 from edged.commands.target import Target
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
@@ -61,7 +61,7 @@ def outputs_told(action: Action, target: Target, instrument: Instrument) -> froz
     match action:
         case SendScpi():
             return told_raw(profile, target.parts)
-        case RunCommand() if target.command is not None and profile is not None:
+        case RunCommand() | StartStream() if target.command is not None and profile is not None:
             return told_by(profile, target.command, target.lines)
         case StartSweep() if target.command is not None and profile is not None:
             # Its steps have no intent of their own on disk; the swept value is that of its target.

@@ -317,7 +317,8 @@ def _own_waits_s(command: Command) -> tuple[float, ...]:
 
 
 def _may_switch(line: str) -> bool:
-    return works_switch(line) or is_recalling(line)
+    # A query among the lines of a write acts, and may switch on.
+    return works_switch(line) or is_recalling(line) or is_query(line)
 
 
 def _filled(lines: tuple[str, ...], limit_s: float) -> tuple[str, ...]:

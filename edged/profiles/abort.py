@@ -13,6 +13,7 @@ is compared with what the line said.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -22,13 +23,13 @@ from typing import Any, Final
 
 from edged.errors import EdgedError
 from edged.patterns import found_in
-from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar
-from edged.profiles.raw import RawPart
+from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile, Scalar
+from edged.profiles.raw import KeptByProfile, RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
 from edged.scpi.answer_text import clean_text
 from edged.scpi.line import Message, messages
 from edged.scpi.numbers import number_with_suffix
-from edged.scpi.words import is_recalling, works_switch
+from edged.scpi.words import sets_level, works_switch
 
 __all__ = [
     "ANYTHING",
@@ -42,6 +43,7 @@ __all__ = [
     "may_set",
     "means_same",
     "output_names",
+    "outputs_of",
     "proofs_of",
     "questions_of",
     "selecting_lines",
@@ -112,9 +114,9 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
     Args:
         lines: the command's own, rendered.
     """
-    if command.is_safe or (command.is_query and not command.is_dangerous):
+    if command.is_safe or not command.is_write:
         return frozenset()
-    if any(map(is_recalling, lines)):
+    if command.changes is Changes.ANY:
         return frozenset({ANYTHING})
     named = [step for step in profile.abort if command.name in step.takes_back]
     if named:
@@ -126,9 +128,31 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
         for told in tellings(line)
         if told.output in known and not means_same(told.value, safe[told.output])
     )
+    if not found and command.changes is Changes.OUTPUTS:
+        return frozenset(known or {ANYTHING})
     if found or not command.is_dangerous or command.name in profile.abort_excludes:
         return found
     return frozenset({ANYTHING})
+
+
+@KeptByProfile
+def outputs_of(profile: Profile, name: str) -> frozenset[str]:
+    """The outputs that a command can switch on, whatever its parameters are; levels apart."""
+    command = profile.commands[name]
+    choices = [_choices(one) or (_number(one),) for one in command.parameters.values()]
+    found: set[str] = set()
+    for case in itertools.islice(itertools.product(*choices), MOST_CASES):
+        with contextlib.suppress(EdgedError):
+            lines = render_lines(command, dict(zip(command.parameters, case, strict=True)))
+            switching = [line for line in lines if not sets_level(line)]
+            found |= told_by(profile, command, switching)
+    return frozenset(found - {ANYTHING})
+
+
+def _number(parameter: Parameter) -> Scalar:
+    """A value of a parameter that has too many to try each; not the one that means "off"."""
+    known = (parameter.max, parameter.min, parameter.default)
+    return next((value for value in known if value), 1)
 
 
 def told_raw(profile: Profile | None, parts: Sequence[RawPart]) -> frozenset[str]:
@@ -399,7 +423,7 @@ def _questions(profile: Profile, headers: Set[str]) -> Iterator[str]:
             parameters = _parameters(profile, setting.set_command)
             yield from _rendered(setting.get, parameters, dict(zip(names, values, strict=True)))
     for command in profile.commands.values():
-        if not command.is_query or command.is_dangerous or len(command.scpi) != 1:
+        if command.is_write or len(command.scpi) != 1:
             continue
         template = command.scpi[0]
         if not _may_ask(template, headers):

@@ -95,6 +95,15 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "deny": sorted(rules.deny),
         "is_dangerous": sorted(rules.is_dangerous),
         "requires_sweep": sorted(rules.requires_sweep),
+        "changes": [
+            {
+                "command": command.name,
+                "changes": command.changes.value,
+                "verdict": rules.verdict(command),
+            }
+            for command in (profile.commands.values() if profile is not None else ())
+            if command.changes is not None
+        ],
         "expose": list(rules.expose) or ["all"],
         "raw_scpi": sorted(
             rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
@@ -314,7 +323,8 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
 _KEYS: Final = frozenset(
     {
         "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "expose", "raw_scpi", "allow_raw", "on_expiry", "budget", "confirm", "confirm_by",
+        "allow_changes", "expose", "raw_scpi", "allow_raw", "on_expiry", "budget", "confirm",
+        "confirm_by",
         "confirm_ttl_s", "dead_man_s", "calibration_due",
     }
 )  # fmt: skip
@@ -444,6 +454,7 @@ def _read_unit(key: str, node: Node) -> UnitRules:
         deny=_read_names(fields, "deny"),
         is_dangerous=_read_names(fields, "is_dangerous"),
         requires_sweep=_read_names(fields, "requires_sweep"),
+        allow_changes=_read_names(fields, "allow_changes"),
         expose=_read_expose(fields),
         raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
         allow_raw=tuple(_read_raw_line(fields, node) for node in fields.items("allow_raw")),

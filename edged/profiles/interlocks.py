@@ -269,6 +269,8 @@ def why_no_reading(rule: Interlock, command: Command) -> str:
     """Why a command gives no number that could be judged; empty where it does."""
     if not command.is_query:
         return f"{command.name} is not a query, so it gives no reading."
+    if command.changes is not None:
+        return f"{command.name} changes {command.changes}, and would be sent over and over."
     answer = command.returns
     if isinstance(answer, WaveformAnswer | ImageAnswer):
         return f"{command.name} gives a block, and no reading."

@@ -28,6 +28,7 @@ __all__ = [
     "BitField",
     "BitsAnswer",
     "Bound",
+    "Changes",
     "Command",
     "CommandStep",
     "Completion",
@@ -341,12 +342,21 @@ class Precondition:
     hint: str = ""
 
 
+class Changes(enum.StrEnum):
+    """What a command may change that its lines do not name."""
+
+    OUTPUTS = "outputs"
+    SETTINGS = "settings"
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One thing an instrument can be told or asked.
 
     Attributes:
         scpi: the lines of one uninterruptible job, as templates.
+        changes: what it may change beyond what its lines name; ``None``: nothing.
         timeout_ms, after_write_ms, errors, acknowledge, complete: ``None`` leaves the
             connection's own.
     """
@@ -367,9 +377,15 @@ class Command:
     after_write_ms: int | None = None
     is_dangerous: bool = False
     is_safe: bool = False
+    changes: Changes | None = None
     requires_sweep: bool = False
     is_essential: bool = False
     sweep: SweepPlan | None = None
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it may change something, as a query does that is dangerous or acts."""
+        return not self.is_query or self.is_dangerous or self.changes is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,7 +473,7 @@ def is_sequence_dangerous(steps: Collection[Step], commands: Mapping[str, Comman
 def is_sequence_writing(steps: Collection[Step], commands: Mapping[str, Command]) -> bool:
     """Whether one of the steps changes something, other than to make it safe."""
     run = (commands[name] for name in _commands_of(steps))
-    return any(not command.is_query and not command.is_safe for command in run)
+    return any(command.is_write and not command.is_safe for command in run)
 
 
 def _commands_of(steps: Collection[Step]) -> Iterator[str]:

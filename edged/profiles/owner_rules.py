@@ -20,6 +20,7 @@ from edged.profiles.expr import expression_text
 from edged.profiles.format.fields import complaint, nearest
 from edged.profiles.model import (
     Bound,
+    Changes,
     Command,
     CommandStep,
     ForStep,
@@ -48,6 +49,10 @@ ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
 """The remedy of whatever is denied."""
 
 
+AGAINST_CHANGES: Final = frozenset({"limits", "confirm", "deny", "requires_sweep", "max_rate"})
+"""The keys that no command passes which loads values that nobody typed."""
+
+
 class OnExpiry(enum.StrEnum):
     """What becomes of a run when the lease ends that it was begun under; the strictest last."""
 
@@ -66,6 +71,7 @@ class UnitRules:
         max_rate: command → units per second; "" holds for every sweep of the unit.
         deny: commands and sequences that nobody may run.
         is_dangerous, requires_sweep: commands that count as such here.
+        allow_changes: commands with ``changes: any`` that are allowed despite the other rules.
         expose: ``all``, ``essential`` or ``none`` alone, or name patterns; empty says nothing.
         raw_scpi: ``all``, ``known``, ``queries``, ``off``, or ``None`` when nothing was said.
         allow_raw: raw lines that the owner knows to be harmless, as exact texts.
@@ -88,6 +94,7 @@ class UnitRules:
     deny: frozenset[str] = frozenset()
     is_dangerous: frozenset[str] = frozenset()
     requires_sweep: frozenset[str] = frozenset()
+    allow_changes: frozenset[str] = frozenset()
     expose: tuple[str, ...] = ()
     raw_scpi: str | None = None
     allow_raw: tuple[str, ...] = ()
@@ -104,8 +111,26 @@ class UnitRules:
     def names(self) -> frozenset[str]:
         """Every command and sequence that the entry names."""
         named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
-        named |= {rule.name for rule in self.confirm} | set(self.budget)
+        named |= {rule.name for rule in self.confirm} | set(self.budget) | self.allow_changes
         return frozenset((named | set(self.max_rate)) - {""})
+
+    def keys_against(self, command: Command) -> tuple[str, ...]:
+        """The keys for which a command is refused, since it can load any value; empty: it is not.
+
+        What such a command sets is known to nobody before it is sent, so no rule about values,
+        approvals or rates could hold for it.
+        """
+        if command.changes is not Changes.ANY or command.name in self.allow_changes:
+            return ()
+        return tuple(key for key in self.restrictions if key in AGAINST_CHANGES)
+
+    def verdict(self, command: Command) -> str:
+        """Whether a command with ``changes`` is allowed, for people."""
+        if command.name in self.deny:
+            return "denied"
+        if keys := self.keys_against(command):
+            return f"refused ({', '.join(keys)})"
+        return "allowed by allow_changes" if command.name in self.allow_changes else "allowed"
 
     def max_rate_for(self, command: str) -> float | None:
         """The fastest sweep of a command in units per second; ``None`` is no limit."""
@@ -185,6 +210,7 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         deny=one.deny | other.deny,
         is_dangerous=one.is_dangerous | other.is_dangerous,
         requires_sweep=one.requires_sweep | other.requires_sweep,
+        allow_changes=one.allow_changes & other.allow_changes,
         expose=_fewer(one.expose, other.expose),
         raw_scpi=_stricter(one.raw_scpi, other.raw_scpi),
         allow_raw=tuple(line for line in one.allow_raw if line in other.allow_raw),
@@ -350,6 +376,8 @@ def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
         found += _misfits_of_name(profile, rules, "deny", name)
     for name in sorted(rules.is_dangerous):
         found += _misfits_of_name(profile, rules, "is_dangerous", name)
+    for name in sorted(rules.allow_changes):
+        found += _misfits_of_allowed(profile, rules, name)
     for name in rules.budget:
         found += _misfits_of_budget(profile, rules, name)
     for rule in rules.confirm:
@@ -394,6 +422,19 @@ def _misfits_of_name(profile: Profile, rules: UnitRules, key: str, name: str) ->
     return []
 
 
+def _misfits_of_allowed(profile: Profile, rules: UnitRules, name: str) -> list[Invalid]:
+    command = profile.commands.get(name)
+    if command is None:
+        message = f'{rules.key}: {profile.key} has no command "{name}".'
+        remedy = nearest(name, profile.commands)
+    elif command.changes is Changes.ANY:
+        return []
+    else:
+        message = f"{rules.key}: {name} of {profile.key} needs no allow_changes."
+        remedy = "Only a command with changes: any does; edged bench show lists them."
+    return [complaint(_mark(rules, "allow_changes"), message, remedy)]
+
+
 def _misfits_of_budget(profile: Profile, rules: UnitRules, name: str) -> list[Invalid]:
     place, command = f"budget.{name}", profile.commands.get(name)
     if command is None:
@@ -402,7 +443,7 @@ def _misfits_of_budget(profile: Profile, rules: UnitRules, name: str) -> list[In
     if command.is_safe:
         message = f"{rules.key}: {name} makes {profile.key} safe and cannot be under budget."
         return [complaint(_mark(rules, place), message)]
-    if command.is_query and not command.is_dangerous:
+    if not command.is_write:
         message = f"{rules.key}: {name} only asks, which no budget counts."
         return [complaint(_mark(rules, place), message)]
     return []
@@ -419,7 +460,7 @@ def _misfits_of_confirm(profile: Profile, rules: UnitRules, rule: ConfirmRule) -
     if isinstance(asked, Command) and asked.is_safe:
         message = f"{rules.key}: {rule.name} makes {profile.key} safe and cannot be under confirm."
         return [complaint(_mark(rules, "confirm"), message)]
-    if isinstance(asked, Command) and asked.is_query and not asked.is_dangerous:
+    if isinstance(asked, Command) and not asked.is_write:
         message = f"{rules.key}: {rule.name} only asks, so it needs no approval."
         return [complaint(_mark(rules, "confirm"), message)]
     if not rule.parameter:

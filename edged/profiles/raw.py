@@ -237,7 +237,7 @@ class RawPart:
         if self.kind is LineClass.COMMON:
             return self.is_query
         is_asking = self.kind is LineClass.KNOWN and self.is_query
-        return is_asking and not any(match.command.is_dangerous for match in self.matches)
+        return is_asking and not any(match.command.is_write for match in self.matches)
 
 
 COMMON: Final = frozenset({"*IDN?", "*OPT?", "*OPC?", "*STB?", "*ESR?", "*CLS"})

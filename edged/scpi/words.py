@@ -32,8 +32,10 @@ __all__ = [
     "match_pattern",
     "may_put_out",
     "same_word",
+    "sets_auxiliary_level",
     "sets_level",
     "short_form",
+    "side_effect",
     "switches_on",
     "touches_output",
     "why_not_on_connect",
@@ -254,7 +256,8 @@ _SWITCH: Final = re.compile(
 )
 """A header that works an output, an input of a load, or a bias; and what it is told."""
 _OUTPUT_DETAIL: Final = re.compile(
-    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE|VOLT|CURR)\w*",
+    r":(?:LOAD|IMP|POL|PROT|OVP|OCP|MODE|SENS|TRACK|DEL|SMOD|TRIG|SYNC|FILT|COUP|WAVE|VOLT|CURR|"
+    r"(?:ON|OFF):AUTO)\w*",
     re.IGNORECASE,
 )
 """Sub-trees of OUTPut that set something about it and do not switch it."""
@@ -265,19 +268,29 @@ _CLEAR_SWITCHES_ON: Final = re.compile(r"VOLT\w*:PROT\w*:CLE", re.IGNORECASE)
 _ON: Final = re.compile(r"(?<![\w.])(?:ON|1)(?![\w.])", re.IGNORECASE)
 _VALUE: Final = re.compile(r"\{([a-z][a-z0-9_]*)(?::[^}]*)?\}")
 _RECALL: Final = re.compile(r"(?:^|[;:\s])(?:\*RCL|RCL\d?|MEM\w*:REC\w*|SYST\w*:REC\w*)", re.I)
+_LOADING: Final = re.compile(
+    r"RCL|REC(?:A|AL|ALL)?|PRES(?:E|ET)?|TRAC(?!E)\w*|TIM(?:ER)?|LIST|MAC(?:R|RO)?"
+)
+"""Nodes of a header, without their digits, that load or couple values; see ``side_effect``."""
+_TRACES: Final = ("TRAC", "TRACE", "DISP", "DISPLAY", "CALC", "CALCULATE", "FORM", "FORMAT")
 _ANY_OUTPUT: Final = re.compile(
     r"(?:^|[;:\s\d])(?:OUTP|OUT\d|INP\w*:STAT|SOUR|VOLT|CURR|APPL|BIAS|LEV|BSWV|"
     r"\*RST|\*RCL|SYST\w*:PRES|VSET|ISET)",
     re.IGNORECASE,
 )
+_BEFORE_LEVEL: Final = r":?(?:(?:(?:SOUR(?:CE)?|CH|C)(?:\d*|\{[a-z0-9_]+\})|BIAS|\{[a-z0-9_]+\}):)*"
+_AUXILIARY_WORDS: Final = (
+    r"AUX[VO]|AOUT|DAC\w*|MOUT|ANALOG|RELAY|ROUT\w*:(?:CLOS\w*|OPEN\w*)|"
+    r"DIG\w*:(?:LINE\d*:STAT\w*|OUTP\w*|DATA)"
+)
 _LEVEL: Final = re.compile(
-    r":?(?:SOUR(?:CE)?\d*:|CH\d:|C\d:|BIAS:|\{[a-z0-9_]+\}:)*"
-    r"(?:VOLT(?:AGE)?|CURR(?:ENT)?|POW(?:ER)?|LEV(?:EL)?|SLVL|AUXV|AOUT|DAC\w*|MOUT|ANALOG|RELAY|"
-    r"SETP|[VI]SET\d?|ROUT\w*:(?:CLOS\w*|OPEN\w*)|DIG\w*:(?:LINE\d*:STAT\w*|OUTP\w*|DATA))"
-    r"(?::LEV(?:EL)?|:IMM(?:EDIATE)?|:AMPL(?:ITUDE)?|:AUTO)*(?=[ {]|$)",
+    rf"{_BEFORE_LEVEL}(?:VOLT(?:AGE)?|CURR(?:ENT)?|POW(?:ER)?|LEV(?:EL)?|SLVL|SETP|[VI]SET\d?|"
+    rf"{_AUXILIARY_WORDS})(?::LEV(?:EL)?|:IMM(?:EDIATE)?|:AMPL(?:ITUDE)?|:AUTO)*(?=[ {{]|$)",
     re.IGNORECASE,
 )
 """A header that sets how much is put out, auxiliary outputs and relays among them."""
+_AUXILIARY_LEVEL: Final = re.compile(rf"{_BEFORE_LEVEL}(?:{_AUXILIARY_WORDS})", re.IGNORECASE)
+"""The header of an output that no main output switch works."""
 
 
 _ONLY_INSIDE: Final = re.compile(
@@ -371,6 +384,42 @@ def sets_level(template: str) -> bool:
     """Whether a line sets how much an output gives, whatever switch stands before it."""
     parts = template.split(";")
     return any("?" not in part and _LEVEL.match(part.strip()) is not None for part in parts)
+
+
+def sets_auxiliary_level(template: str) -> bool:
+    """Whether a line sets a level that no main output switch takes back."""
+    parts = template.split(";")
+    return any("?" not in part and _AUXILIARY_LEVEL.match(part.strip()) for part in parts)
+
+
+def side_effect(template: str) -> str:
+    """The header in a line whose name says that it changes more than it names; empty for none.
+
+    Stored states, resets, presets, tracking, timers, lists and macros; and the two queries of IEEE
+    488.2 that act.
+    """
+    for part in filter(None, map(str.strip, template.split(";"))):
+        header = part.split()[0]
+        bare = re.sub(r"\{[^}]*\}|\d+(?=:|\?|$)", "", header).upper().strip(":")
+        nodes = bare.rstrip("?").split(":")
+        if nodes[0].startswith("*"):
+            is_acting = bare in {"*RCL", "*RST", "*TST?", "*CAL?"}
+        else:
+            is_acting = not bare.endswith("?") and _loads(nodes)
+        if is_acting:
+            return header
+    return ""
+
+
+def _loads(nodes: Sequence[str]) -> bool:
+    if nodes[0] in _TRACES:
+        # SCPI's TRACe is a memory for readings, and a display's is a curve.
+        nodes = [node for node in nodes if not node.startswith("TRAC")]
+    if not nodes or (nodes[0] == "TIM" and len(nodes) > 1 and nodes[1] != "SET"):
+        # An oscilloscope's TIMebase.
+        return False
+    # The timer of Siglent's supplies is TIME; elsewhere in a header that is a duration.
+    return nodes[0] == "TIME" or any(map(_LOADING.fullmatch, nodes))
 
 
 def touches_output(line: str) -> bool:

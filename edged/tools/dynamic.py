@@ -27,7 +27,7 @@ from edged.commands.target import Catalog
 from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_schema
-from edged.profiles.model import Command, Profile, Sequence
+from edged.profiles.model import Changes, Command, Profile, Sequence
 from edged.profiles.naming import sequence_tool_name, strict_name, tool_name, wrapper_tool_name
 from edged.sdk.executor import WrapperExecutor
 from edged.sdk.specs import WrapperSpec
@@ -48,15 +48,19 @@ UNREVIEWED: Final = (
     "person where it matters."
 )
 """What every tool of an imported profile says."""
+SIDE_EFFECTS: Final[Mapping[Changes, str]] = {
+    Changes.OUTPUTS: "It may switch an output on.",
+    Changes.SETTINGS: "It may change settings that it does not name.",
+    Changes.ANY: "It can load values that it does not name.",
+}
 
 
-def annotations_of(*, is_query: bool, is_dangerous: bool) -> ToolAnnotations:
-    """MCP's hints; a query that is dangerous is no plain read."""
-    is_plain_read = is_query and not is_dangerous
+def annotations_of(*, is_write: bool, is_dangerous: bool) -> ToolAnnotations:
+    """MCP's hints."""
     return ToolAnnotations(
-        read_only=is_plain_read,
+        read_only=not is_write,
         destructive=is_dangerous,
-        idempotent=is_plain_read,
+        idempotent=not is_write,
         open_world=True,
     )
 
@@ -147,7 +151,7 @@ def _command_tool(
         plain_name=tool_name(key, "", command.name),
         description=_command_description(instrument, command),
         input_schema=check.schema,
-        annotations=annotations_of(is_query=command.is_query, is_dangerous=command.is_dangerous),
+        annotations=annotations_of(is_write=command.is_write, is_dangerous=command.is_dangerous),
         check=partial(_fits_names, key, command.name, check),
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
         instrument_id=instrument.id,
@@ -167,7 +171,7 @@ def _sequence_tool(
         plain_name=sequence_tool_name(key, "", sequence.name),
         description=" ".join([f"{text}{danger}", *_unreviewed(instrument), _whose(instrument)]),
         input_schema=check.schema,
-        annotations=annotations_of(is_query=False, is_dangerous=sequence.is_dangerous),
+        annotations=annotations_of(is_write=True, is_dangerous=sequence.is_dangerous),
         check=partial(_fits_names, key, sequence.name, check),
         make=_make_sequence(
             instrument.id, sequence.name, sequence_tool_name(key, "", sequence.name)
@@ -188,6 +192,8 @@ def _command_description(instrument: Instrument, command: Command) -> str:
         )
     unit = getattr(command.returns, "unit", "") if command.returns else ""
     parts += cautions(is_dangerous=command.is_dangerous, is_safe=command.is_safe, unit=unit)
+    if command.changes is not None:
+        parts.append(SIDE_EFFECTS[command.changes])
     parts += [*_unreviewed(instrument), _whose(instrument)]
     return " ".join(parts)
 
@@ -254,7 +260,9 @@ def _tool(spec: WrapperSpec) -> Tool:
         plain_name=name,
         description=_description(spec),
         input_schema=spec.check.schema,
-        annotations=annotations_of(is_query=spec.is_query, is_dangerous=spec.is_dangerous),
+        annotations=annotations_of(
+            is_write=spec.is_dangerous or not spec.is_query, is_dangerous=spec.is_dangerous
+        ),
         check=fits_json,
         make=_make(spec.wrapper, spec.name, name),
         instrument_id=spec.wrapper_id,

@@ -157,6 +157,7 @@ def _row(command: Command) -> str:
         for is_so, mark in (
             (command.is_dangerous, "dangerous"),
             (command.is_safe, "makes safe"),
+            (command.changes is not None, f"changes: {command.changes}"),
             (command.requires_sweep, "only by a sweep"),
         )
         if is_so

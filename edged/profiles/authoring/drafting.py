@@ -333,6 +333,8 @@ def _question(profile: Profile, command: Command) -> TrialQuestion:
         why_not = "it writes"
     elif command.is_dangerous:
         why_not = "it is dangerous"
+    elif command.changes is not None:
+        why_not = f"it changes {command.changes}"
     else:
         arguments = _arguments(profile, command)
         if arguments is None:

@@ -21,7 +21,8 @@ every channel. A level behind a switch is taken back by the switch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -40,6 +41,7 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
     AbortStep,
+    Changes,
     Command,
     CommandStep,
     ForStep,
@@ -57,7 +59,9 @@ from edged.profiles.template import placeholders, possible_values, render
 from edged.scpi.words import (
     is_on,
     is_recalling,
+    sets_auxiliary_level,
     sets_level,
+    side_effect,
     switches_on,
     why_not_on_connect,
     why_not_on_release,
@@ -156,6 +160,7 @@ SWITCHED: Final = frozenset(
     }
 )  # fmt: skip
 """Classes whose levels all stand behind their output switches."""
+_SELECTS: Final = re.compile(r":?INST", re.IGNORECASE)
 REMEDY: Final = (
     "Add to abort the line that takes it back, or name the command under abort_excludes with the "
     "reason why that is not needed."
@@ -187,9 +192,12 @@ def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
             for line in _renderings(template, command):
                 if not any(told.output in known for told in tellings(line)):
                     yield line
+    elif command.changes is Changes.OUTPUTS:
+        # Whichever output it switches on, abort switches off each that there is.
+        if not known:
+            yield command.scpi[-1]
     elif command.is_dangerous and not any(map(sets_level, command.scpi)):
-        cases = zip(*(list(_renderings(line, command)) for line in command.scpi), strict=False)
-        for lines in cases:
+        for lines in _cases(command):
             if not any(told.output in known for line in lines for told in tellings(line)):
                 yield lines[-1]
 
@@ -199,21 +207,56 @@ def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterat
     levels = [line for line in command.scpi if sets_level(line)]
     if command.is_query or not (levels or command.sweep):
         return
-    if profile.instrument_class in SWITCHED and any(map(works_switch, profile.abort_lines)):
+    sweep, is_auxiliary = command.sweep, any(map(sets_auxiliary_level, levels))
+    own = sweep.abort if sweep is not None else ()
+    is_swept = bool(own) or (sweep is not None and profile.instrument_class not in SWITCHED)
+    if is_swept and not is_auxiliary and _is_taken_back(profile, command, own):
         return
-    if command.sweep is not None and _is_taken_back(profile, command, command.sweep.abort):
-        return
+    loose = next(_loose_lines(profile, command, levels or command.scpi[-1:]), "")
+    if loose:
+        message = f'{command.name} sets a level by "{loose}", and abort does not take that back.'
+        yield place.error(f"commands.{command.name}", message, REMEDY)
+
+
+def _loose_lines(profile: Profile, command: Command, levels: Collection[str]) -> Iterator[str]:
+    """The lines that set a level and that neither abort nor one of its switches takes back."""
     known = set(output_names(profile))
     roots = {_root(name) for name in known if works_switch(name + " ")}
-    loose = [
-        line
-        for template in levels or command.scpi[-1:]
-        for line in _renderings(template, command)
-        if not any(told.output in known or _root(told.output) in roots for told in tellings(line))
-    ]
-    if loose:
-        message = f'{command.name} sets a level by "{loose[0]}", and abort does not take that back.'
-        yield place.error(f"commands.{command.name}", message, REMEDY)
+    off = _switched_off(profile) if profile.instrument_class in SWITCHED else frozenset()
+    for lines in _cases(command):
+        selected: frozenset[str] = frozenset()
+        for template, line in zip(command.scpi, lines, strict=True):
+            if _SELECTS.match(line):
+                selected = _numbers(line)
+            if template not in levels:
+                continue
+            is_auxiliary = sets_auxiliary_level(line)
+            for told in tellings(line):
+                channel = _numbers(told.output) or selected
+                is_switched = off is None or bool(off and channel <= off)
+                is_loose = told.output not in known and _root(told.output) not in roots
+                if is_loose and (is_auxiliary or not is_switched):
+                    yield line
+
+
+def _switched_off(profile: Profile) -> frozenset[str] | None:
+    """The numbers of the channels whose switches abort works; ``None``: one works for all."""
+    found: frozenset[str] = frozenset()
+    selected: frozenset[str] = frozenset()
+    for line in profile.abort_lines:
+        if _SELECTS.match(line):
+            selected = _numbers(line)
+        elif works_switch(line):
+            for told in tellings(line):
+                numbers = _numbers(told.output) or selected
+                if not numbers:
+                    return None
+                found |= numbers
+    return found
+
+
+def _numbers(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[0-9]+", text))
 
 
 def _root(output: str) -> str:
@@ -248,6 +291,11 @@ def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
                 "instrument cannot tell."
             )
             yield place.warning(path, message, remedy)
+
+
+def _cases(command: Command) -> Iterator[tuple[str, ...]]:
+    """All lines of the command, for every channel."""
+    return zip(*(list(_renderings(line, command)) for line in command.scpi), strict=False)
 
 
 def _renderings(template: str, command: Command) -> Iterator[str]:
@@ -386,9 +434,44 @@ def _lint_danger(profile: Profile, _library: ProfileLibrary, place: LintPlace) -
         elif energising and not command.is_dangerous:
             message = f'{command.name} is not dangerous, but "{energising[0]}" switches on.'
             yield place.error(path, message, "Mark it is_dangerous: true.")
+        elif command.changes is Changes.OUTPUTS and not command.is_dangerous:
+            message = f"{command.name} is not dangerous, but it may switch an output on."
+            yield place.error(path, message, "Mark it is_dangerous: true.")
         elif not command.is_dangerous and any(is_recalling(line) for line in lines):
             message = f"{command.name} recalls a state, in which an output may be on."
             yield place.error(path, message, "Mark it is_dangerous: true.")
+        if command.is_safe and (level := _level_set(command)):
+            message = f'{command.name} is safe, but "{level}" sets a level that the caller chooses.'
+            yield place.error(path, message, "Leave is_safe out: a safe command is never refused.")
+
+
+def _level_set(command: Command) -> str:
+    """A line that sets a level to what a number among the parameters says; empty for none."""
+    for line in command.scpi:
+        for part in filter(sets_level, line.split(";")):
+            arguments = part.strip().partition(" ")[2].split(",")
+            # In "VOLT 5,(@1)" the channel list stands behind the value.
+            value = arguments[0] if arguments[-1].startswith("(@") else arguments[-1]
+            kinds = {command.parameters[hole.name].type for hole in placeholders(value)}
+            if kinds & {ParameterType.FLOAT, ParameterType.INT}:
+                return line
+    return ""
+
+
+def _lint_changes(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """A command that loads values that nobody typed, or a query that acts, must say so."""
+    for command in profile.commands.values():
+        path = f"commands.{command.name}"
+        header = next(filter(None, map(side_effect, _sent_lines(command))), "")
+        if header and f"{path}.changes" not in profile.marks:
+            message = f"{command.name} sends {header}, and does not say what it changes."
+            remedy = (
+                "Say changes: any if it can load values that nobody typed, outputs if it may "
+                "switch one on, settings if it does neither."
+            )
+            yield place.error(f"{path}.scpi", message, remedy)
 
 
 def _sent_lines(command: Command) -> tuple[str, ...]:
@@ -567,6 +650,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_examples,
     _lint_safety,
     _lint_danger,
+    _lint_changes,
     _lint_connection,
     _lint_heartbeat,
     _lint_questions,
@@ -577,5 +661,5 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_names,
     _lint_manners,
 )
-OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, lint_abort})
+OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, _lint_changes, lint_abort})
 """What only the manual or the real instrument tells; of an imported profile a second look."""

@@ -81,6 +81,7 @@ def _command(command: Command, untried: frozenset[str]) -> str:
         for is_so, mark in (
             (command.is_dangerous, "dangerous"),
             (command.is_safe, "makes safe"),
+            (command.changes is not None, f"changes: {command.changes}"),
             (command.requires_sweep, "only by a sweep"),
             (command.sweep is not None and not command.requires_sweep, "can be swept"),
             (command.name in untried, "never tried on the real unit"),

@@ -47,6 +47,7 @@ from edged.profiles.format.tables import (
     Kind,
     Table,
     array,
+    choice,
     integer,
     is_word,
     number,
@@ -59,6 +60,7 @@ from edged.profiles.format.tables import (
 from edged.profiles.model import (
     ABORT_COMMAND,
     AbortStep,
+    Changes,
     Command,
     ImageAnswer,
     Parameter,
@@ -69,6 +71,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import placeholders
+from edged.scpi.words import is_recalling
 from edged.yaml.tree import ListNode, MapNode, Node
 
 __all__ = [
@@ -172,6 +175,9 @@ COMMAND: Final = Table(
     Key("after_write_ms", PAUSE, "Replaces the setting of the connection."),
     Key("is_dangerous", TRUTH, "The command can put energy on the terminals."),
     Key("is_safe", TRUTH, "The command makes the instrument safe, and is never refused."),
+    Key("changes", choice(Changes),
+        "What the command may change that its lines do not name; see "
+        "[side effects](#side-effects)."),
     Key("requires_sweep", TRUTH, "Only start_sweep can run the command."),
     Key("essential", TRUTH, "The tool is also in the short list (at most 8 of a profile).",
         field="is_essential"),
@@ -233,6 +239,9 @@ def read_command(name: str, key: Node, node: Node) -> Command:
             found["verify"] = _read_verify(fields, parameters, found["sweep"])
     with gathering.part():
         found |= COMMAND.values(fields, parameters)
+    if any(map(is_recalling, found.get("scpi", ()))) and not found.get("is_safe"):
+        # Nobody lints an owner's own profile for him.
+        found.setdefault("changes", Changes.ANY)
     for error in of_parameters.found:
         gathering.add(error)
     gathering.end()
@@ -359,7 +368,7 @@ def _read_sweep(fields: Fields, parameters: Mapping[str, Parameter]) -> SweepPla
 
 def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None:
     name, is_safe, is_query = command.name, command.is_safe, command.is_query
-    is_ramped = command.requires_sweep
+    is_ramped, changes = command.requires_sweep, command.changes
     for is_wrong, key, message in (
         (is_safe and command.is_dangerous, "is_safe", "cannot be both safe and dangerous."),
         (is_ramped and command.sweep is None, "requires_sweep",
@@ -368,6 +377,8 @@ def _check_marks(fields: Fields, command: Command, gathering: Gathering) -> None
          "is safe, so it must be usable at once, without a sweep."),
         (command.precondition is not None and is_safe, "precondition",
          "is safe, so it must go out without asking first."),
+        (is_safe and changes in (Changes.OUTPUTS, Changes.ANY), "changes",
+         f"cannot be both safe and changes: {changes}."),
         (is_query and command.sweep is not None, "sweep", "is a query; nothing is swept."),
         (is_query and command.verify is not None, "verify", "is a query; nothing is set."),
     ):  # fmt: skip

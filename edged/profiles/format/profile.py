@@ -50,6 +50,7 @@ from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import (
     AbortStep,
     Acquisition,
+    Changes,
     Command,
     Connection,
     Mark,
@@ -63,7 +64,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
-from edged.scpi.words import may_put_out
+from edged.scpi.words import may_put_out, side_effect
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = ["ACQUISITION", "PROFILE", "SETTING", "check_key", "read_profile"]
@@ -334,7 +335,9 @@ def _as_imported(command: Command, sources: bool) -> Command:
     told = [may_put_out(line, is_query=False, sources=sources) for line in setup]
     if command.is_safe or not any((*asked, *told)):
         return command
-    return replace(command, is_dangerous=True)
+    is_loading = any(map(side_effect, command.scpi))
+    changes = Changes.ANY if is_loading and command.changes is None else command.changes
+    return replace(command, is_dangerous=True, changes=changes)
 
 
 def _check_readbacks(
@@ -363,7 +366,7 @@ def _check_readback(
     if not is_number(readback.returns):
         message = f"{name}.sweep: the readback {wanted} does not return one number."
         raise complaint(mark, message, f'Give {wanted} "returns" (fields need "primary").')
-    if readback.is_dangerous or readback.requires_sweep:
+    if readback.is_write or readback.requires_sweep:
         raise complaint(mark, f"{name}.sweep: the readback {wanted} does more than measure.")
     optional = optional_names(readback.scpi)
     for other, parameter in readback.parameters.items():

@@ -15,6 +15,7 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
+from edged.profiles.model import Changes
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
 from edged.runs.states import SweepState
@@ -47,6 +48,8 @@ def may_change(thing: SweptThing, line: str, *, is_raw: bool) -> bool:
 
 def _part_may(thing: SweptThing, part: RawPart, *, is_raw: bool) -> bool:
     if part.text.strip(" :").upper().startswith(RESETTING):
+        return True
+    if any(match.command.changes is Changes.ANY for match in part.matches):
         return True
     if part.is_query:
         return False

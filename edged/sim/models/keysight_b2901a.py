@@ -65,6 +65,7 @@ class B2901a(SourceUnit):
         self.elements: tuple[str, ...] = ELEMENTS
         self.nplc, self.is_remote, self.off_mode = 1.0, False, "NORM"
         self.switches_on_by_itself = True
+        self.last_reading, self.is_initiated = "", False
 
     def source_range(self, function: str) -> float:
         """The range of the source: the fixed one, or what the level needs."""
@@ -90,10 +91,11 @@ class B2901a(SourceUnit):
             "STAT": float(self.output.is_in_compliance(now)),
             "SOUR": self.output.level,
         }
-        return ",".join(
+        self.last_reading = ",".join(
             f"{NOT_A_NUMBER if name in RANGES and name not in self.measured else values[name]:+.6E}"
             for name in self.elements
         )
+        return self.last_reading
 
 
 def check_corners(volts: float, amps: float) -> None:
@@ -198,6 +200,21 @@ def read(unit: B2901a, call: SimCall) -> Answer:
     return measure(unit, call)
 
 
+def initiate(unit: B2901a, call: SimCall) -> None:
+    """``:INIT``: as ``:READ?``, and ``:FETC?`` has the reading."""
+    if unit.switches_on_by_itself:
+        unit.output.switch(is_on=True, now=call.now)
+    unit.is_initiated = True
+
+
+def fetch(unit: B2901a, call: SimCall) -> str:
+    """``:FETC?``: what was initiated, or else the last reading again."""
+    if unit.is_initiated:
+        unit.is_initiated = False
+        return unit.read(call, call.now)
+    return unit.last_reading
+
+
 def set_auto_on(unit: B2901a, call: SimCall) -> None:
     """``:OUTP:ON:AUTO``."""
     unit.switches_on_by_itself = call.boolean(0)
@@ -260,6 +277,8 @@ VOCABULARY: Final = Vocabulary(
         ":FORMat:ELEMents:SENSe?": lambda u, _c: ",".join(u.elements),
         ":MEASure?": measure,
         ":READ?": read,
+        ":INITiate[:IMMediate][:ALL]": initiate,
+        ":FETCh?": fetch,
         ":OUTPut<n>[:STATe]": switch,
         ":OUTPut<n>[:STATe]?": lambda u, _c: flag(u.output.is_on),
         ":OUTPut<n>:ON:AUTO": set_auto_on,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edged.sim.models.families.supply import Supply, SupplyChannel
+from edged.sim.models.families.supply import Supply, SupplyChannel, memory_words
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 DEFAULT_AMPS: Final = 1.0
@@ -333,6 +333,7 @@ VOCABULARY: Final = Vocabulary(
         ":SYSTem:LOCal": lambda _u, _c: None,
         ":SYSTem:VERSion?": lambda _u, _c: "1999.0",
         "*OPT?": lambda _u, _c: "DP8-ACCURACY,DP-INTERFACE",
+        **memory_words(10),
     }
 )
 

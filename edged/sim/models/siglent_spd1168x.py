@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from edged.sim.models.families.supply import Supply, SupplyChannel
+from edged.sim.models.families.supply import Supply, SupplyChannel, memory_words
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 __all__ = ["MODEL", "Spd1000x"]
@@ -54,7 +54,6 @@ class Spd1000x(Supply[Channel]):
 
     def __init__(self, unit: SimUnit) -> None:
         super().__init__({1: Channel(amps=self.highest_a, **Channel.wires(unit, 1))})
-        self.memories: dict[int, tuple[float, float]] = {}
 
     def asked_volts(self, call: SimCall, place: int) -> float:
         """The voltage that a call names at ``place``."""
@@ -124,20 +123,6 @@ def set_mode(unit: Spd1000x, call: SimCall) -> None:
     unit.channel.is_four_wire = call.choice(0, {"2W": False, "4W": True})
 
 
-def save(unit: Spd1000x, call: SimCall) -> None:
-    """``*SAV 1``."""
-    place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
-    unit.memories[place] = (unit.channel.source.volts, unit.channel.source.amps_limit)
-
-
-def recall(unit: Spd1000x, call: SimCall) -> None:
-    """``*RCL 1``."""
-    kept = unit.memories.get(call.whole(0, lowest=1, highest=MOST_MEMORIES))
-    if kept is not None:
-        unit.channel.set_volts(kept[0], call.now)
-        unit.channel.set_amps(kept[1], call.now)
-
-
 def no_such_question(_unit: Spd1000x, _call: SimCall) -> None:
     """``OUTP?``: does not exist and is never answered."""
     raise ScpiError(-113)
@@ -163,8 +148,7 @@ VOCABULARY: Final = Vocabulary(
         ":TIMEr": set_timer,
         "*LOCK": lambda _u, _c: None,
         "*UNLOCK": lambda _u, _c: None,
-        "*SAV": save,
-        "*RCL": recall,
+        **memory_words(MOST_MEMORIES),
     }
 )
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from edged.sim.models.families.supply import Supply, SupplyChannel
+from edged.sim.models.families.supply import Supply, SupplyChannel, memory_words
 from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
 HIGHEST_V: Final = 32.0
@@ -58,7 +58,6 @@ class Spd3303x(Supply[Channel]):
 
     def __init__(self, unit: SimUnit) -> None:
         super().__init__({n: Channel(**Channel.wires(unit, n)) for n in CHANNELS.values()})
-        self.memories: dict[int, tuple[tuple[float, float], ...]] = {}
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
@@ -160,21 +159,6 @@ def set_wave(unit: Spd3303x, call: SimCall) -> None:
     unit.channels[call.choice(0, ADJUSTABLE)].has_wave = call.boolean(1)
 
 
-def save(unit: Spd3303x, call: SimCall) -> None:
-    """``*SAV 1``."""
-    place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
-    sources = (unit.channels[1].source, unit.channels[2].source)
-    unit.memories[place] = tuple((s.volts, s.amps_limit) for s in sources)
-
-
-def recall(unit: Spd3303x, call: SimCall) -> None:
-    """``*RCL 1``."""
-    place = call.whole(0, lowest=1, highest=MOST_MEMORIES)
-    for number, (volts, amps) in enumerate(unit.memories.get(place, ()), start=1):
-        unit.channels[number].set_volts(volts, call.now)
-        unit.channels[number].source.amps_limit = amps
-
-
 def select(unit: Spd3303x, call: SimCall) -> None:
     """``INST CH1``."""
     unit.selected = call.choice(0, ADJUSTABLE)
@@ -205,8 +189,7 @@ VOCABULARY: Final = Vocabulary(
         ":TIMEr:SET": set_step,
         ":TIMEr:SET?": get_step,
         ":TIMEr": set_timer,
-        "*SAV": save,
-        "*RCL": recall,
+        **memory_words(MOST_MEMORIES),
     }
 )
 

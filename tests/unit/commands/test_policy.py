@@ -79,14 +79,19 @@ def roads(command: Command, profile: Profile) -> list[Action]:
 
 
 def rules_of(command: Command) -> Iterator[tuple[UnitRules, set[ErrorCode]]]:
-    """What the owner may say that forbids the command at its highest values, and the answers."""
-    yield UnitRules(key="k", deny=frozenset({command.name})), DENIED
+    """What the owner may say that forbids the command at its highest values, and the answers.
+
+    A command that can load any value is refused under each of these anyway, unless it is allowed.
+    """
+    allowed = frozenset({command.name})
+    yield UnitRules(key="k", deny=frozenset({command.name}), allow_changes=allowed), DENIED
     if command.sweep is not None:
         yield UnitRules(key="k", requires_sweep=frozenset({command.name})), RAMPED
     for name, parameter in command.parameters.items():
         if parameter.min is not None and parameter.max is not None and not parameter.options:
             half = Bound(max=(parameter.min + parameter.max) / 2)
-            yield UnitRules(key="k", limits={command.name: {name: half}}), LIMITED
+            limits = {command.name: {name: half}}
+            yield UnitRules(key="k", limits=limits, allow_changes=allowed), LIMITED
 
 
 @promise("raw.owner-limits-hold")

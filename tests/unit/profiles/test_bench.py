@@ -33,6 +33,10 @@ SHIPPED = shipped_library()
 BESIDE = ("keysight_34461a", "rigol_dp832", "rigol_ds1054z")
 LIBRARY = ProfileLibrary(profiles={key: SHIPPED.profiles[key] for key in BESIDE})
 DP832 = LIBRARY.profiles["rigol_dp832"]
+SUPPLY_WITH_MEMORIES = "siglent_spd3303x"
+WITH_MEMORIES = ProfileLibrary(
+    profiles={SUPPLY_WITH_MEMORIES: SHIPPED.profiles[SUPPLY_WITH_MEMORIES]}
+)
 
 
 def bench(body: str, library: ProfileLibrary = LIBRARY) -> BenchFile:
@@ -75,11 +79,38 @@ def test_everything_an_entry_says_is_read() -> None:
 
 def test_the_examples_of_the_documentation_are_bench_files() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bench-file.md").read_text(encoding="utf-8")
-    first, second = (block.split("```")[0] for block in page.split("```yaml\n")[1:])
+    first, second, third = (block.split("```")[0] for block in page.split("```yaml\n")[1:])
     rules = parse_bench(first, "bench.yaml", LIBRARY).rules_for("", "psu1")
     assert rules.limits["set_voltage"] == {"voltage": Bound(max=12)}
     rules = parse_bench(second, "bench.yaml", LIBRARY).rules_for("DP8B26AM00234")
     assert rules.alias == "psu1"
+    rules = parse_bench(f"format: 1\n{third}", "bench.yaml", SHIPPED).rules_for("", "psu1")
+    assert rules.allow_changes == {"recall_state"}
+
+
+@promise("bench.only-tightens")
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("recal_state", 'Did you mean "recall_state"?'),
+        ("timer_off", "needs no allow_changes"),
+        ("iv_curve", "no command"),
+    ],
+)
+def test_allow_changes_lists_only_commands_that_need_it(name: str, wrong: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        bench(f"A1: {{allow_changes: [{name}]}}", WITH_MEMORIES)
+    assert caught.value.data["line"] == 2
+    assert wrong in str(caught.value)
+
+
+def test_only_what_both_entries_allow_is_allowed() -> None:
+    found = bench(
+        "A1: {allow_changes: [recall_state, timer_on]}\npsu1: {allow_changes: [timer_on]}\n",
+        WITH_MEMORIES,
+    )
+    assert found.rules_for("A1").allow_changes == {"recall_state", "timer_on"}
+    assert found.rules_for("A1", "psu1").allow_changes == {"timer_on"}
 
 
 def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
@@ -267,6 +298,7 @@ def test_expose_says_which_tools_are_listed(expose: str, listed: set[str]) -> No
         ("A1: {deny: [output_oof]}", 2, "output_o"),
         ("A1: {is_dangerous: [output_off]}", 2, "safe"),
         ("A1: {requires_sweep: [output_on]}", 2, "swept"),
+        ("A1: {allow_changes: [set_voltage]}", 2, "needs no allow_changes"),
         ("A1: {max_rate: 0}", 2, "max_rate"),
         ("A1: {max_rate: {output_on: 1}}", 2, "swept"),
         ("A1: {max_rate: fast}", 2, "number"),

@@ -47,7 +47,7 @@ CHANNEL = "parameters: {n: {type: int, min: 1, max: 3}}"
         ("switch", f'a: {{scpi: "ROUT:CLOS (@{{n}})", {CHANNEL}}}'),
         ("other", f'a: {{scpi: "RELAY {{n}},ON", {CHANNEL}}}'),
         ("lcr_meter", f'a: {{scpi: "VOLT {{v}}", {VOLTS}}}'),
-        ("power_supply", 'a: {scpi: "*RCL 1", is_dangerous: true}'),
+        ("power_supply", 'a: {scpi: "*RCL 1", is_dangerous: true, changes: any}'),
         ("power_supply", 'a: {scpi: ["OUTP ON", "AUX:OUTP ON"], is_dangerous: true}'),
     ],
 )  # fmt: skip

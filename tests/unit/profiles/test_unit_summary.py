@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edged.profiles.bench_file import parse_bench, unit_summary
 from tests.bench.shipped import shipped_library
+from tests.promises import promise
 
 LIBRARY = shipped_library()
 FILE = """\
@@ -53,6 +54,28 @@ def test_what_sends_the_limited_line_itself_is_limited_by_it() -> None:
     text = "format: 1\nSMU:\n  limits: {source_voltage: {voltage: {max: 12}}}\n"
     rules = parse_bench(text, "bench.yaml", LIBRARY).units["SMU"]
     assert unit_summary(rules, LIBRARY.profiles["keithley_2450"], "all")["unlimited"] == []
+
+
+@promise("changes.any-refused")
+def test_each_command_that_changes_more_than_it_names_stands_with_its_verdict() -> None:
+    profile = LIBRARY.profiles["siglent_spd3303x"]
+    text = (
+        "format: 1\nPSU:\n  limits: {set_voltage: {voltage: {max: 12}}}\n  max_rate: 1\n"
+        "  deny: [timer_on]\n  allow_changes: [recall_state]\n"
+    )
+    rules = parse_bench(text, "bench.yaml", LIBRARY).units["PSU"]
+    told = unit_summary(rules, profile, "all")["changes"]
+    assert {one["command"]: (one["changes"], one["verdict"]) for one in told} == {
+        "set_tracking": ("any", "refused (limits, deny, max_rate)"),
+        "independent_channels": ("settings", "allowed"),
+        "set_timer_step": ("settings", "allowed"),
+        "timer_on": ("any", "denied"),
+        "timer_off": ("settings", "allowed"),
+        "recall_state": ("any", "allowed by allow_changes"),
+    }
+    rules = parse_bench("format: 1\nPSU: {location: a}", "bench.yaml", LIBRARY).units["PSU"]
+    told = unit_summary(rules, profile, "all")["changes"]
+    assert {one["verdict"] for one in told} == {"allowed"}
 
 
 def test_without_a_profile_the_entry_is_told_as_it_stands() -> None:

@@ -98,6 +98,22 @@ def test_reading_a_b2901a_switches_its_output_on_and_measuring_does_not(
     assert smu.ask(":OUTP?") == "1"
 
 
+def test_initiating_a_b2901a_switches_its_output_on_and_fetching_does_not(
+    bench: PretendedBench,
+) -> None:
+    smu = bench.add("keysight_b2901a")
+    smu.tell(":SENS:CURR:PROT 0.5", ":SOUR:VOLT 1", ":FORM:ELEM:SENS VOLT")
+    smu.tell(":OUTP:ON:AUTO OFF", ":INIT")
+    assert smu.ask(":OUTP?") == "0"
+    smu.tell(":OUTP:ON:AUTO ON", ":INIT")
+    assert smu.ask(":OUTP?") == "1"
+    bench.wait(0.1)
+    assert float(smu.ask(":FETC?")) == pytest.approx(1, abs=0.01)
+    smu.tell(":OUTP OFF")
+    assert float(smu.ask(":FETC?")) == pytest.approx(1, abs=0.01)
+    assert smu.ask(":OUTP?") == "0"
+
+
 # Lake Shore 350
 
 

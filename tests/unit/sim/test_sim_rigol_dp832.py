@@ -112,6 +112,16 @@ def test_a_reset_switches_everything_off(psu: Asked) -> None:
     assert psu.ask(":SOUR1:VOLT?") == "0.000"
 
 
+def test_a_recalled_state_brings_back_its_levels_even_after_a_reset(psu: Asked) -> None:
+    psu.tell(":SOUR1:VOLT 25.5", ":SOUR2:CURR 0.3", "*SAV 1", "*RST")
+    assert psu.ask(":SOUR1:VOLT?") == "0.000"
+    psu.tell("*RCL 1")
+    assert psu.ask(":SOUR1:VOLT?") == "25.500"
+    assert psu.ask(":SOUR2:CURR?") == "0.3000"
+    psu.raw("*RCL 11")
+    assert psu.error() == -222
+
+
 def test_no_channel_has_sense(psu: Asked) -> None:
     assert psu.ask(":OUTP:SENS? CH1") == "NONE"
     psu.raw(":OUTP:SENS CH1,ON")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from edged.sim.physics import Node, SupplyOutput
 from edged.sim.scpi import SimCall, SimUnit
 
-__all__ = ["Supply", "SupplyChannel"]
+__all__ = ["Supply", "SupplyChannel", "memory_words"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,6 +107,8 @@ class Supply(Generic[C]):
         for channel in self.channels.values():
             channel.reset()
         self.selected = 1
+        # Place → channel → volts and amperes; kept over a reset.
+        self.memories: dict[int, dict[int, tuple[float, float]]] = {}
 
     def reset(self, now: float) -> None:
         """See ``ModelState``."""
@@ -123,3 +125,24 @@ class Supply(Generic[C]):
     def describe(self, now: float) -> Mapping[str, Any]:
         """See ``ModelState``."""
         return {f"ch{number}": channel.describe(now) for number, channel in self.channels.items()}
+
+    def save(self, place: int) -> None:
+        """``*SAV``: the set-points of all channels."""
+        self.memories[place] = {
+            number: (channel.source.volts, channel.source.amps_limit)
+            for number, channel in self.channels.items()
+        }
+
+    def recall(self, place: int, now: float) -> None:
+        """``*RCL``: the set-points that were saved, at once; outputs stay as they are."""
+        for number, (volts, amps) in self.memories.get(place, {}).items():
+            self.channels[number].set_volts(volts, now)
+            self.channels[number].set_amps(amps, now)
+
+
+def memory_words(most: int) -> dict[str, Any]:
+    """``*SAV`` and ``*RCL`` of a supply with so many memories, from 1 on."""
+    return {
+        "*SAV": lambda unit, call: unit.save(call.whole(0, lowest=1, highest=most)),
+        "*RCL": lambda unit, call: unit.recall(call.whole(0, lowest=1, highest=most), call.now),
+    }
