@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from edged.actions.action import Question
 from edged.commands.effects import (
     NOBODY_KNOWS,
     Effect,
@@ -30,13 +31,13 @@ from edged.commands.effects import (
     effects_of,
     effects_of_lines,
     is_measuring,
-    is_selecting,
     reach_of,
+    selected_by,
     value_name,
 )
 from edged.commands.resolve import COMMON_READS
 from edged.instruments.instrument import Instrument
-from edged.profiles.abort import means_same
+from edged.profiles.abort import is_selecting, means_same, select
 from edged.profiles.model import (
     Command,
     ImageAnswer,
@@ -244,12 +245,29 @@ class Memory:
             self.begin_question(instrument, command)
         elif question.answers is not None and data is not None:
             text = str(int(data)) if isinstance(data, bool) else str(data)
-            self._remember(instrument, lines[-1], replace(question.answers, text=text))
+            key = asked(lines[-1])
+            if key is not None:
+                self._remember(instrument, replace(question.answers, key=key, text=text))
 
-    def heard_answers(self, instrument: Instrument, answers: Mapping[str, str]) -> None:
-        """What an instrument answered when it was asked about its outputs, by question."""
-        for line, answer in answers.items():
-            self._remember(instrument, line, KnownSetting(("", ""), answer.strip(), Effect.SWITCH))
+    def heard_answers(
+        self, instrument: Instrument, questions: Sequence[Question], answers: Sequence[str]
+    ) -> None:
+        """What an instrument answered when it was asked about its outputs.
+
+        Args:
+            answers: in the order of the questions; there may be fewer.
+        """
+        said: dict[Key, str] = {}
+        for question, answer in zip(questions, answers, strict=False):
+            *selecting, query = question.question
+            setting = asked(query)
+            selected = selected_by(select(tuple(selecting), query))
+            for output in question.outputs or ((setting[1],) if setting is not None else ()):
+                # One name may stand for several outputs: it is off if no answer says otherwise.
+                if not (question.is_given_by(answer) and (selected, output) in said):
+                    said[selected, output] = question.value(answer)
+        for key, text in said.items():
+            self._remember(instrument, KnownSetting(key, text, Effect.SWITCH))
 
     def notes(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
@@ -313,15 +331,13 @@ class Memory:
         unit.under_way.append(writing)
         return writing
 
-    def _remember(self, instrument: Instrument, line: str, known: KnownSetting) -> None:
+    def _remember(self, instrument: Instrument, known: KnownSetting) -> None:
         unit = self._unit(instrument)
         if unit.under_way or len(unit.values) > MOST_KNOWN:
             return
-        key = asked(line)
-        if key is not None:
-            unit.values[key] = replace(known, key=key)
-            if known.effect is Effect.SWITCH:
-                self._look_whether_on(instrument, key, known.text)
+        unit.values[known.key] = known
+        if known.effect is Effect.SWITCH:
+            self._look_whether_on(instrument, known.key, known.text)
 
     def _look_whether_on(self, instrument: Instrument, key: Key, text: str) -> None:
         lines = instrument.profile.abort_lines if instrument.profile is not None else ()

@@ -93,7 +93,7 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     yield "switched off by", _quoted(profile.abort_lines) or "**nothing**"
     proofs = proofs_of(profile, profile.abort)
     if profile.abort:
-        told = "; ".join(f"`{p.query}` → `{p.expect or p.wanted}`" for p in proofs)
+        told = "; ".join(f"`{p.asked}` → `{p.expect or p.wanted}`" for p in proofs)
         yield "seen to be off by", told or "**nothing**"
     for name, why in profile.abort_excludes.items():
         yield f"`{name}` is not switched off", why

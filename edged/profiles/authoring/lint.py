@@ -32,6 +32,7 @@ from edged.profiles.abort import (
     output_names,
     proofs_of,
     tellings,
+    undecided,
     unproved_outputs,
 )
 from edged.profiles.format.commands import templates_of
@@ -233,6 +234,22 @@ def _is_taken_back(profile: Profile, command: Command, abort: tuple[AbortStep, .
 def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
     """What could be asked, and is not."""
     unproved = set(unproved_outputs(profile))
+    sweeps = {
+        f"commands.{name}.sweep.abort": command.sweep.abort
+        for name, command in profile.commands.items()
+        if command.sweep is not None
+    }
+    for path, steps in {"abort": profile.abort, **sweeps}.items():
+        for index in undecided(profile, steps):
+            message = (
+                f'The question whether "{steps[index].send}" was obeyed depends on a selection '
+                "that edged cannot repeat, so it is not asked."
+            )
+            remedy = (
+                "Select its channel in an entry before it, by INST, CHAN or ADR, or ask a query "
+                "that names the channel."
+            )
+            yield place.warning(f"{path}.{index}", message, remedy)
     for index, step in enumerate(profile.abort):
         path = f"abort.{index}"
         outputs = {told.output for told in tellings(step.send)}
