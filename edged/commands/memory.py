@@ -37,7 +37,7 @@ from edged.commands.effects import (
 )
 from edged.commands.resolve import COMMON_READS
 from edged.instruments.instrument import Instrument
-from edged.profiles.abort import is_selecting, means_same, select
+from edged.profiles.abort import Proof, is_selecting, means_same, proofs_of, select
 from edged.profiles.model import (
     Command,
     ImageAnswer,
@@ -204,6 +204,7 @@ class Memory:
         # By the id of the profile, and the command's name.
         self._questions: dict[tuple[int, str], _Question] = {}
         self._reaches: dict[int, tuple[Profile, Reach]] = {}
+        self._proofs: dict[int, tuple[Profile, tuple[Proof, ...]]] = {}
 
     def begin(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> Writing:
         """A command that may set something is about to be sent; its end is to be told."""
@@ -268,6 +269,31 @@ class Memory:
                     said[selected, output] = question.value(answer)
         for key, text in said.items():
             self._remember(instrument, KnownSetting(key, text, Effect.SWITCH))
+
+    def heard_output(
+        self, instrument: Instrument, lines: Sequence[str], answer: str | None
+    ) -> bool:
+        """What anybody's query was answered, if it is one by which an abort is proved.
+
+        Returns:
+            Whether it is such a query.
+        """
+        if instrument.profile is None or answer is None:
+            return False
+        proofs = self._proofs_of(instrument.profile)
+        mine = [proof for proof in proofs if proof.question == tuple(lines)]
+        if not mine:
+            return False
+        others = {(p.selecting, name) for p in proofs if p not in mine for name in p.outputs}
+        # Where several queries are about outputs of one name, a single answer shows none to be off.
+        known = [
+            proof
+            for proof in mine
+            if not proof.is_given_by(answer)
+            or not any((proof.selecting, name) in others for name in proof.outputs)
+        ]
+        self.heard_answers(instrument, known, [answer] * len(known))
+        return True
 
     def notes(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
@@ -370,6 +396,13 @@ class Memory:
         _make_room(self._reaches)
         self._reaches[id(profile)] = (profile, reach)
         return reach
+
+    def _proofs_of(self, profile: Profile) -> tuple[Proof, ...]:
+        known = self._proofs.get(id(profile))
+        if known is None or known[0] is not profile:
+            _make_room(self._proofs)
+            known = self._proofs[id(profile)] = profile, proofs_of(profile, profile.abort)
+        return known[1]
 
     def _question(self, instrument: Instrument, command: Command) -> _Question:
         profile = instrument.profile

@@ -61,7 +61,7 @@ __all__ = [
     "read_reply",
 ]
 
-Finish = Callable[[Mapping[str, Any], tuple[str, ...]], Done]
+Finish = Callable[[Mapping[str, Any], Reply], Done]
 Read = Callable[[str], Any]
 
 
@@ -134,7 +134,7 @@ class CommandJob(LineJob):
         asks_first: a question before its lines, and who is told the answer on the line's thread.
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
-            primary?}, and of what was sent.
+            primary?}, and of the reply.
         remembers: told when it is put on its line, and when it has ended.
     """
 
@@ -195,9 +195,9 @@ class CommandJob(LineJob):
     def done(self, reply: Reply) -> Done:
         """See ``LineJob``; BAD_ANSWER and VERIFY_FAILED were raised by the conversation itself."""
         if self._command.is_query:
-            return self._finish(read_reply(reply), reply.sent)
+            return self._finish(read_reply(reply), reply)
         part = {"data": {"set": dict(self._values), "readback": reply.readback}}
-        return self._finish(part, reply.sent)
+        return self._finish(part, reply)
 
     def over(self) -> None:
         """See ``LineJob``."""

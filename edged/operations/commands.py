@@ -135,11 +135,11 @@ class CommandOperations:
         doing: list[str] = []
         question = _what_it_does(instrument, command)
 
-        def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
-            part = self._with_memory(target, part, remembers.writing)
+        def finish(part: Mapping[str, Any], reply: Reply) -> Done:
+            part = self._with_memory(target, part, reply, remembers.writing)
             if doing:
                 part = self._with_freshness(instrument, part, doing[-1])
-            done = self._done(instrument, command, target.lines, began, part, sent)
+            done = self._done(instrument, command, target.lines, began, part, reply.sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
             return done
@@ -169,7 +169,7 @@ class CommandOperations:
         return None
 
     def _with_memory(
-        self, target: Target, part: Mapping[str, Any], writing: Writing | None
+        self, target: Target, part: Mapping[str, Any], reply: Reply, writing: Writing | None
     ) -> Mapping[str, Any]:
         """The result with what is known of what was there before, or is off."""
         instrument, command = target.aimed_command()
@@ -177,7 +177,8 @@ class CommandOperations:
             writing.done(None if command.is_query else part["data"]["readback"])
             return {**part, "previous": writing.previous} if writing.previous else part
         notes = self.memory.notes(instrument, command, target.values)
-        self.memory.heard(instrument, command, target.lines, part["data"])
+        if not self.memory.heard_output(instrument, target.lines, reply.answer):
+            self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
 
     def _with_freshness(
@@ -251,6 +252,7 @@ class CommandOperations:
         def finish(reply: Reply) -> Done:
             if remembers.writing is not None:
                 remembers.writing.done()
+            self.memory.heard_output(instrument, target.lines, reply.answer)
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
