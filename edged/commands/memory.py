@@ -51,24 +51,36 @@ from edged.profiles.raw import RawPart, value_choices
 from edged.profiles.template import render_lines
 from edged.scpi.words import works_switch
 
-__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Writing"]
+__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Use", "Writing"]
 
 MOST_KNOWN: Final = 256
 _NUMBER: Final = re.compile(r"[0-9]+")
+LATELY_MS: Final = 3_600_000
+"""For so long it is told who has set an output that is on."""
 MOST_CASES: Final = 64
 """Channels of one question for which it is kept what switches them off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Who does or did something, and when in Unix epoch milliseconds."""
+
+    who: str
+    at_ms: int
 
 
 @dataclass(slots=True)
 class _Unit:
     """Of one unit; ``values`` hold while its line stays open.
 
+    ``writers``: who last set something of an output, by the key of its switch.
     ``has_raw_couplings``: a raw line may have made one channel follow another.
     """
 
     meeting: object
     values: dict[Key, KnownSetting] = field(default_factory=dict)
     under_way: list[Writing] = field(default_factory=list)
+    writers: dict[Key, Use] = field(default_factory=dict)
     has_raw_couplings: bool = False
 
 
@@ -159,20 +171,22 @@ class _Switch:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a question of a profile has to do with settings.
+    """What a command of a profile has to do with settings and outputs.
 
     Attributes:
         profile: keeps its id from meaning another.
         sets: it sets how it measures; it sets no output.
         answers: what its answer is known as, but for the key; ``None`` where it measures, or
             answers in other words than the setter's.
-        switches: the commands that switch off what it measures, and no more than that.
+        measures: its answer is something measured.
+        switches: the commands that switch off what it is about, and no more than that.
         cases: what they work, by the values of the parameters ``names``.
     """
 
     profile: Profile
     sets: bool
     answers: KnownSetting | None
+    measures: bool
     switches: tuple[Command, ...]
     names: tuple[str, ...]
     cases: dict[tuple[Scalar | None, ...], tuple[_Switch, ...]] = field(default_factory=dict)
@@ -302,7 +316,8 @@ class Memory:
         unit = self._units.get(instrument.id)
         if unit is None or not unit.values or unit.meeting != instrument.meeting:
             return []
-        switches = self._question(instrument, command).switches_of(values)
+        question = self._question(instrument, command)
+        switches = question.switches_of(values) if question.measures else ()
         return [f"{one.name} is off" for one in switches if _is_off(unit, one) is True]
 
     def outputs(
@@ -314,10 +329,38 @@ class Memory:
             return []
         told = {
             switch.name: is_off
-            for switch in _switches(_switching_off(profile, command), values)
+            for switch in self._question(instrument, command).switches_of(values)
             if (is_off := _is_off(unit, switch)) is not None
         }
         return [f"{name} is {'off' if is_off else 'on'}" for name, is_off in told.items()]
+
+    def note_writer(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar], use: Use
+    ) -> None:
+        """Somebody has set something of the outputs that a command is about."""
+        if instrument.profile is None:
+            return
+        writers = self._unit(instrument).writers
+        for switch in self._question(instrument, command).switches_of(values):
+            if len(writers) >= MOST_KNOWN:
+                writers.clear()
+            writers[switch.key] = use
+
+    def set_by_others(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar], use: Use
+    ) -> list[tuple[str, Use]]:
+        """The outputs that a command is about, are on and were set by somebody else lately."""
+        unit = self._units.get(instrument.id)
+        if unit is None or unit.meeting != instrument.meeting or not unit.writers:
+            return []
+        found: dict[str, Use] = {}
+        for switch in self._question(instrument, command).switches_of(values):
+            last = unit.writers.get(switch.key)
+            if last is None or last.who == use.who or _is_off(unit, switch) is not False:
+                continue
+            if use.at_ms - last.at_ms < LATELY_MS:
+                found[switch.name] = last
+        return list(found.items())
 
     def is_off(self, instrument: Instrument, outputs: Collection[str]) -> bool:
         """Whether these are known to be off.
@@ -431,11 +474,11 @@ def _make_room(kept: dict[Any, Any]) -> None:
 def _question(profile: Profile, command: Command) -> _Question:
     is_block = isinstance(command.returns, WaveformAnswer | ImageAnswer)
     sets = is_block or any("?" not in line and not is_selecting(line) for line in command.scpi)
-    switches: tuple[Command, ...] = ()
-    if command.is_query and command.scpi and is_measuring(command.scpi[-1]):
-        switches = _switching_off(profile, command)
+    measures = command.is_query and bool(command.scpi) and is_measuring(command.scpi[-1])
+    switches = _switching_off(profile, command)
     names = tuple({name: None for other in switches for name in other.parameters})
-    return _Question(profile, sets, None if is_block else _answers(command), switches, names)
+    answers = None if is_block else _answers(command)
+    return _Question(profile, sets, answers, measures, switches, names)
 
 
 def _switching_off(profile: Profile, command: Command) -> tuple[Command, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import MEASUREMENT, Acquisitions, notes_of
-from edged.commands.memory import Memory, Remembering, Writing
+from edged.commands.memory import Memory, Remembering, Use, Writing
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.policy import beyond_profile
@@ -49,7 +49,13 @@ from edged.commands.target import Target
 from edged.errors import EdgedError
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
+from edged.profiles.model import (
+    Command,
+    ImageAnswer,
+    Scalar,
+    WaveformAnswer,
+    is_sequence_writing,
+)
 from edged.profiles.raw import RawPart, asks
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.line import messages
@@ -137,6 +143,7 @@ class CommandOperations:
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
             part = self._with_memory(target, part, reply, remembers.writing)
+            self._note_writer(action, target)
             if doing:
                 part = self._with_freshness(instrument, part, doing[-1])
             done = self._done(instrument, command, target.lines, began, part, reply.sent)
@@ -253,6 +260,7 @@ class CommandOperations:
             if remembers.writing is not None:
                 remembers.writing.done()
             self.memory.heard_output(instrument, target.lines, reply.answer)
+            self._note_writer(action, target)
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
@@ -296,9 +304,7 @@ class CommandOperations:
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
         """What ``run_command`` would say."""
         instrument, command = target.aimed_command()
-        if target.is_write:
-            for known in self.memory.outputs(instrument, command, target.values):
-                rehearsal.check(f"{known} now", "as last known", is_ok=None)
+        self._rehearse_outputs(action, target, rehearsal)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             rehearsal.say(would_capture(instrument, command, target.values))
             return
@@ -336,6 +342,7 @@ class CommandOperations:
         instrument = target.aimed_instrument()
         for part in target.parts:
             self._rehearse_part(part, target, rehearsal)
+        self._rehearse_outputs(action, target, rehearsal)
         if target.is_unlimited and not all(m.is_query for m in messages(action.scpi)):
             rehearsal.check("the profile's limits", UNCHECKED, is_ok=None)
         job = RawJob(
@@ -361,13 +368,42 @@ class CommandOperations:
             beyond = beyond_profile(part, instrument.rules, checks)
             if beyond:
                 rehearsal.check(f"{part.text} as the profile has it", beyond, is_ok=None)
-        for match in () if part.is_query else part.matches:
-            for values in match.readings[:1]:
-                for state in self.memory.outputs(instrument, match.command, values):
-                    rehearsal.check(f"{state} now", "as last known", is_ok=None)
+
+    def _rehearse_outputs(
+        self, action: RunCommand | SendScpi, target: Target, rehearsal: Rehearsal
+    ) -> None:
+        """How the outputs stand that it is about, and who else has set them."""
+        instrument, use = target.aimed_instrument(), self._use(action)
+        for command, values in _writes_of(target):
+            for known in self.memory.outputs(instrument, command, values):
+                rehearsal.check(f"{known} now", "as last known", is_ok=None)
+            for name, last in self.memory.set_by_others(instrument, command, values, use):
+                minutes = (use.at_ms - last.at_ms) // 60_000
+                message = f"{name} is on, and {last.who} set it {minutes} min ago."
+                data = {"output": name, "who": last.who, "since_ms": last.at_ms}
+                rehearsal.information[message] = data
+
+    def _note_writer(self, action: RunCommand | SendScpi, target: Target) -> None:
+        """Keep who has set something, for the dry runs of others."""
+        instrument, use = target.aimed_instrument(), self._use(action)
+        for command, values in _writes_of(target):
+            self.memory.note_writer(instrument, command, values, use)
+
+    def _use(self, action: Action) -> Use:
+        return Use(action.caller.who, self.clock.wall_ms())
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
+    """The commands in a call that set something, with their values."""
+    if target.command is not None and target.is_write:
+        yield target.command, target.values
+    for part in target.parts:
+        for match in () if part.is_query else part.matches:
+            for values in match.readings[:1]:
+                yield match.command, values
 
 
 def _what_it_does(instrument: Instrument, command: Command) -> str:
