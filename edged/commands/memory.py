@@ -320,6 +320,19 @@ class Memory:
         switches = question.switches_of(values) if question.measures else ()
         return [f"{one.name} is off" for one in switches if _is_off(unit, one) is True]
 
+    def measures_on(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+    ) -> bool:
+        """Whether a command measures something that is known to be on."""
+        unit = self._units.get(instrument.id)
+        if unit is None or not unit.values or unit.meeting != instrument.meeting:
+            return False
+        question = self._question(instrument, command)
+        if not question.measures:
+            return False
+        off = {_is_off(unit, switch) for switch in question.switches_of(values)}
+        return False in off and True not in off
+
     def outputs(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
     ) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -46,9 +47,11 @@ from edged.commands.static_tool import (
     text_of,
 )
 from edged.commands.target import Target
-from edged.errors import EdgedError
+from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
+from edged.profiles.answers import parse_answer
+from edged.profiles.expr import compile_expression
 from edged.profiles.model import (
     Command,
     ImageAnswer,
@@ -57,12 +60,21 @@ from edged.profiles.model import (
     is_sequence_writing,
 )
 from edged.profiles.raw import RawPart, asks
+from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.line import messages
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
 UNCHECKED: Final = "not checked for raw lines; `RAW_SCPI: known` in the configuration checks them"
+
+NOTED: Final = frozenset({Purpose.CALL, Purpose.MEASURE, Purpose.STREAM_POINT})
+"""Why a measurement is run whose notes somebody sees."""
+OVERLOADS: Final[Mapping[str, str]] = {
+    "over_range": "over range: what was measured is larger than the range",
+    "under_range": "under range: what was measured is below the range",
+}
+"""What is noted of a value that the instrument itself marks as an overload, by its flag."""
 
 OnSafe = Callable[[str, Mapping[str, object], str], None]
 
@@ -140,10 +152,13 @@ class CommandOperations:
 
         doing: list[str] = []
         question = _what_it_does(instrument, command)
+        held: list[str] = []
+        limit_query = self._limit_query(action, target)
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
             part = self._with_memory(target, part, reply, remembers.writing)
             self._note_writer(action, target)
+            part = _with_limits(target, part, held)
             if doing:
                 part = self._with_freshness(instrument, part, doing[-1])
             done = self._done(instrument, command, target.lines, began, part, reply.sent)
@@ -164,6 +179,7 @@ class CommandOperations:
             finish=finish,
             remembers=remembers,
             asks_first=(question, doing.append) if question else None,
+            asks_last=(limit_query, held.append) if limit_query else None,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
@@ -187,6 +203,23 @@ class CommandOperations:
         if not self.memory.heard_output(instrument, target.lines, reply.answer):
             self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
+
+    def _limit_query(self, action: RunCommand, target: Target) -> str:
+        """The query whether a limit holds back what is measured; empty: it is not asked.
+
+        Sequences have steps of their own for that.
+        """
+        instrument, command = target.aimed_command()
+        profile = instrument.profile
+        if profile is None or profile.limited is None or action.purpose not in NOTED:
+            return ""
+        telling = profile.commands[profile.limited.command]
+        if command is telling or not telling.parameters.keys() <= target.values.keys():
+            return ""
+        if not self.memory.measures_on(instrument, command, target.values):
+            return ""
+        values = {name: target.values[name] for name in telling.parameters}
+        return render_lines(telling, values)[-1]
 
     def _with_freshness(
         self, instrument: Instrument, part: Mapping[str, Any], doing: str
@@ -309,6 +342,7 @@ class CommandOperations:
             rehearsal.say(would_capture(instrument, command, target.values))
             return
         question = _what_it_does(instrument, command)
+        limit_query = self._limit_query(action, target)
         job = CommandJob(
             instrument,
             command,
@@ -318,6 +352,7 @@ class CommandOperations:
             guard=None,
             finish=_nothing_done,
             asks_first=(question, _nothing_heard) if question else None,
+            asks_last=(limit_query, _nothing_heard) if limit_query else None,
         )
         rehearsal.set_going(action, target)
         rehearsal.say(job.would_say())
@@ -404,6 +439,27 @@ def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]
         for match in () if part.is_query else part.matches:
             for values in match.readings[:1]:
                 yield match.command, values
+
+
+def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -> Mapping[str, Any]:
+    """The result with what held its value back: its own flag, or what the instrument says.
+
+    Args:
+        held: the answer to ``_limit_query``, if that was asked.
+    """
+    flag = part.get("flag")
+    flags = {*flag.values()} if isinstance(flag, Mapping) else {flag}
+    notes = [note for name, note in OVERLOADS.items() if name in flags]
+    profile = target.aimed_instrument().profile
+    if held and profile is not None and profile.limited is not None:
+        limited = profile.limited
+        # What cannot be read tells nothing; the measurement itself is good.
+        with contextlib.suppress(Failed, Invalid):
+            told = parse_answer(profile.commands[limited.command].returns, held[-1]).value
+            names = told if isinstance(told, Mapping) else {"value": told}
+            if compile_expression(limited.when).is_true({**target.values, **names}):
+                notes.append(limited.note)
+    return {**part, "notes": [*part.get("notes", ()), *notes]} if notes else part
 
 
 def _what_it_does(instrument: Instrument, command: Command) -> str:
