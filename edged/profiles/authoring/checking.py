@@ -112,6 +112,10 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.acquisition is not None:
         shown = profile.acquisition
         yield "runs if", f"`{shown.ask}` answers `{shown.running}`, and not if `{shown.stopped}`"
+    if profile.limited is not None:
+        held = profile.limited
+        asked = _quoted(profile.commands[held.command].scpi)
+        yield "measurements are noted", f'"{held.note}" if {asked} answers `{held.when}`'
     if profile.settings:
         yield "read for recordings", _quoted(one.get for one in profile.settings.values())
     for sequence in profile.sequences.values():

@@ -88,6 +88,37 @@ def test_a_proof_that_could_be_asked_is_missed(entry: str, wrong: str) -> None:
     assert bool(found) is bool(wrong)
 
 
+CURVE = """mode: {description: M., scpi: "MODE?", returns: {type: string}}
+  volts: {description: V., scpi: "VOLT?", returns: {type: float, unit: V}}
+sequences:
+  curve:
+    description: C.
+    steps:
+      - for: n
+        in: {lin: [0, 1, 2]}
+        steps:
+          - {command: mode, as: mode}
+          - {command: volts, as: volts}
+          - row: {volts: "{volts}", limited: "{WHEN}"}
+"""
+
+
+@promise("notes.single")
+@pytest.mark.parametrize(
+    ("when", "limited", "is_found"),
+    [
+        ("mode == 'CC'", "", True),
+        ("mode == 'CC'", "limited: {command: mode, when: \"value == 'CC'\"}", False),
+        ("volts < 0.9", "", False),
+    ],
+)
+def test_a_curve_that_knows_its_limit_wants_single_measurements_to_know_it(
+    when: str, limited: str, *, is_found: bool
+) -> None:
+    found = findings(f"abort: ['OUTP OFF']\n{limited}", CURVE.replace("WHEN", when))
+    assert any("single measurements do not" in one for one in found) is is_found
+
+
 SELECTED = 'abort: ["{first}", "OUTP OFF", "{second}", "OUTP OFF"]'
 
 

@@ -18,7 +18,7 @@ from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
 TELLING = sorted(key for key, profile in SIMULATED.items() if profile.limited is not None)
-SWITCHES_ON = ("remote", "channel_on", "activate_channel", "output_on")
+SWITCHES_ON = ("set_zero_check", "remote", "channel_on", "activate_channel", "output_on")
 METER = """
 format: 1
 profile_key: toy_meter
@@ -55,7 +55,7 @@ async def drive(house: SweepHouse, profile: Profile, *, volts: float, amps: floa
     await run(house, profile, first, channel=1, voltage=volts, current_limit=amps)
     for name in SWITCHES_ON:
         if name in profile.commands:
-            await run(house, profile, name, channel=1)
+            await run(house, profile, name, channel=1, enabled=False)
 
 
 def measuring(profile: Profile) -> str:
@@ -77,7 +77,7 @@ async def test_a_measurement_in_current_limit_says_so(house: SweepHouse, key: st
     if "source_voltage" in profile.commands:
         await run(house, profile, "source_voltage", voltage=0.5, current_limit=0.1)
     else:
-        await run(house, profile, "set_voltage", channel=1, voltage=0.5)
+        await run(house, profile, "set_voltage", channel=1, voltage=0.05)
     unit.bench.wait(1)
     told = await run(house, profile, measuring(profile), channel=1)
     assert "notes" not in told
