@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from edged.actions.caller import Caller
 from edged.actions.elicit import CallClient
@@ -172,6 +172,28 @@ class SendProgram(SendScpi):
     hold: object = None
 
 
+class Question(Protocol):
+    """A question about an output after an abort; ``profiles.abort.Proof``."""
+
+    @property
+    def question(self) -> tuple[str, ...]:
+        """The lines that ask it: the last one is the query, those before it select."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The outputs that it is about, as the lines that set them name them."""
+        ...
+
+    def is_given_by(self, answer: str) -> bool:
+        """Whether an answer says that they are off."""
+        ...
+
+    def value(self, answer: str) -> str:
+        """What an answer says of them, in the words of such a line."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendLines(Action):
     """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
@@ -180,14 +202,14 @@ class SendLines(Action):
     taken only when the instrument has answered its error query; else the last line asks.
 
     Attributes:
-        asks: of an abort: the questions that show whether it was obeyed, asked in the same breath.
+        asks: of an abort: the questions that show whether it was obeyed, asked in the same job.
         note_taken: told, on the line's thread, once the lines of an abort were taken.
     """
 
     instrument_id: str
     lines: tuple[str, ...]
     purpose: Purpose
-    asks: tuple[str, ...] = ()
+    asks: tuple[Question, ...] = ()
     note_taken: Callable[[], None] = _nobody_notes
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from edged.profiles.abort import HARMLESS, tellings
+from edged.profiles.abort import HARMLESS, is_selecting, select, tellings
 from edged.profiles.model import Command, Parameter, ParameterType, Profile
 from edged.profiles.template import placeholders
 from edged.scpi.line import messages
@@ -25,15 +25,13 @@ from edged.scpi.words import is_recalling, works_switch
 
 __all__ = [
     "NOBODY_KNOWS", "Effect", "Key", "KnownSetting", "Reach", "after", "asked",
-    "couples_channels", "effects_of", "effects_of_lines", "is_measuring", "is_selecting",
-    "reach_of", "value_name",
+    "couples_channels", "effects_of", "effects_of_lines", "is_measuring", "reach_of", "selected_by",
+    "value_name",
 ]  # fmt: skip
 
 Key = tuple[str, str]
 """The channel that was selected before, and the header with what stands beside the value."""
 
-_SELECTS: Final = re.compile(r":?INST", re.IGNORECASE)
-"""The headers by which SCPI's channels are selected for what follows."""
 _MEASURES: Final = re.compile(r":?(?:MEAS|READ|FETC)", re.IGNORECASE)
 _COUPLES: Final = re.compile(r"(?:^|:)(?:TRAC|COUP|COMB|PAIR)", re.IGNORECASE)
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT, ParameterType.BOOL})
@@ -120,27 +118,26 @@ def is_measuring(line: str) -> bool:
     return _MEASURES.match(line) is not None
 
 
-def is_selecting(line: str) -> bool:
-    """Whether it only chooses the channel that what follows is about."""
-    return _SELECTS.match(line) is not None
+def selected_by(lines: Sequence[str]) -> str:
+    """The first part of a ``Key`` after these selections."""
+    return "; ".join(lines).upper()
 
 
 @functools.lru_cache(maxsize=1024)
 def asked(line: str) -> Key | None:
     """The setting that a line asks for; ``None`` where it measures, or asks for several."""
-    selected, last = "", None
+    last = None
     for message in messages(line):
         if is_selecting(message.text) and not message.is_query:
-            selected = message.text.upper()
-        elif last is not None or not message.is_query:
+            continue
+        if last is not None or not message.is_query:
             return None
-        else:
-            last = message
+        last = message
     if last is None or is_measuring(last.text):
         return None
     header = ":".join((*last.path, *last.nodes)).upper()
     beside = ",".join(word.upper() for word in last.arguments)
-    return selected, f"{header} {beside}".strip()
+    return selected_by(select((), line)), f"{header} {beside}".strip()
 
 
 def value_name(template: str) -> str:
@@ -155,13 +152,14 @@ def value_name(template: str) -> str:
 def _effects(
     templates: Sequence[str], lines: Sequence[str], parameters: Mapping[str, Parameter]
 ) -> Iterator[KnownSetting]:
-    selected, has_told = "", True
+    selected: tuple[str, ...] = ()
+    has_told = True
     for template, line in zip(templates, lines, strict=True):
         if is_selecting(line):
-            selected, has_told = line.upper(), False
+            selected, has_told = select(selected, line), False
         elif line.partition(" ")[0].upper() not in HARMLESS:
             has_told = True
-            yield from _effects_of_line(template, line, selected, parameters)
+            yield from _effects_of_line(template, line, selected_by(selected), parameters)
     if not has_told:
         # What is said of no channel is about another one from now on.
         yield NOBODY_KNOWS

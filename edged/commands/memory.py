@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from edged.actions.action import Question
 from edged.commands.effects import (
     NOBODY_KNOWS,
     Effect,
@@ -30,12 +31,12 @@ from edged.commands.effects import (
     effects_of,
     effects_of_lines,
     is_measuring,
-    is_selecting,
     reach_of,
+    selected_by,
     value_name,
 )
 from edged.instruments.instrument import Instrument
-from edged.profiles.abort import means_same
+from edged.profiles.abort import Proof, is_selecting, means_same, proofs_of, select
 from edged.profiles.model import (
     Command,
     ImageAnswer,
@@ -49,24 +50,36 @@ from edged.profiles.raw import RawPart, value_choices
 from edged.profiles.template import render_lines
 from edged.scpi.words import works_switch
 
-__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Writing"]
+__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Use", "Writing"]
 
 MOST_KNOWN: Final = 256
 _NUMBER: Final = re.compile(r"[0-9]+")
+LATELY_MS: Final = 3_600_000
+"""For so long it is told who has set an output that is on."""
 MOST_CASES: Final = 64
 """Channels of one question for which it is kept what switches them off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Who does or did something, and when in Unix epoch milliseconds."""
+
+    who: str
+    at_ms: int
 
 
 @dataclass(slots=True)
 class _Unit:
     """Of one unit; ``values`` hold while its line stays open.
 
+    ``writers``: who last set something of an output, by the key of its switch.
     ``has_raw_couplings``: a raw line may have made one channel follow another.
     """
 
     meeting: object
     values: dict[Key, KnownSetting] = field(default_factory=dict)
     under_way: list[Writing] = field(default_factory=list)
+    writers: dict[Key, Use] = field(default_factory=dict)
     has_raw_couplings: bool = False
 
 
@@ -157,20 +170,22 @@ class _Switch:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a question of a profile has to do with settings.
+    """What a command of a profile has to do with settings and outputs.
 
     Attributes:
         profile: keeps its id from meaning another.
         sets: it sets how it measures; it sets no output.
         answers: what its answer is known as, but for the key; ``None`` where it measures, or
             answers in other words than the setter's.
-        switches: the commands that switch off what it measures, and no more than that.
+        measures: its answer is something measured.
+        switches: the commands that switch off what it is about, and no more than that.
         cases: what they work, by the values of the parameters ``names``.
     """
 
     profile: Profile
     sets: bool
     answers: KnownSetting | None
+    measures: bool
     switches: tuple[Command, ...]
     names: tuple[str, ...]
     cases: dict[tuple[Scalar | None, ...], tuple[_Switch, ...]] = field(default_factory=dict)
@@ -202,6 +217,7 @@ class Memory:
         # By the id of the profile, and the command's name.
         self._questions: dict[tuple[int, str], _Question] = {}
         self._reaches: dict[int, tuple[Profile, Reach]] = {}
+        self._proofs: dict[int, tuple[Profile, tuple[Proof, ...]]] = {}
 
     def begin(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> Writing:
         """A command that may set something is about to be sent; its end is to be told."""
@@ -243,12 +259,54 @@ class Memory:
             self.begin_question(instrument, command)
         elif question.answers is not None and data is not None:
             text = str(int(data)) if isinstance(data, bool) else str(data)
-            self._remember(instrument, lines[-1], replace(question.answers, text=text))
+            key = asked(lines[-1])
+            if key is not None:
+                self._remember(instrument, replace(question.answers, key=key, text=text))
 
-    def heard_answers(self, instrument: Instrument, answers: Mapping[str, str]) -> None:
-        """What an instrument answered when it was asked about its outputs, by question."""
-        for line, answer in answers.items():
-            self._remember(instrument, line, KnownSetting(("", ""), answer.strip(), Effect.SWITCH))
+    def heard_answers(
+        self, instrument: Instrument, questions: Sequence[Question], answers: Sequence[str]
+    ) -> None:
+        """What an instrument answered when it was asked about its outputs.
+
+        Args:
+            answers: in the order of the questions; there may be fewer.
+        """
+        said: dict[Key, str] = {}
+        for question, answer in zip(questions, answers, strict=False):
+            *selecting, query = question.question
+            setting = asked(query)
+            selected = selected_by(select(tuple(selecting), query))
+            for output in question.outputs or ((setting[1],) if setting is not None else ()):
+                # One name may stand for several outputs: it is off if no answer says otherwise.
+                if not (question.is_given_by(answer) and (selected, output) in said):
+                    said[selected, output] = question.value(answer)
+        for key, text in said.items():
+            self._remember(instrument, KnownSetting(key, text, Effect.SWITCH))
+
+    def heard_output(
+        self, instrument: Instrument, lines: Sequence[str], answer: str | None
+    ) -> bool:
+        """What anybody's query was answered, if it is one by which an abort is proved.
+
+        Returns:
+            Whether it is such a query.
+        """
+        if instrument.profile is None or answer is None:
+            return False
+        proofs = self._proofs_of(instrument.profile)
+        mine = [proof for proof in proofs if proof.question == tuple(lines)]
+        if not mine:
+            return False
+        others = {(p.selecting, name) for p in proofs if p not in mine for name in p.outputs}
+        # Where several queries are about outputs of one name, a single answer shows none to be off.
+        known = [
+            proof
+            for proof in mine
+            if not proof.is_given_by(answer)
+            or not any((proof.selecting, name) in others for name in proof.outputs)
+        ]
+        self.heard_answers(instrument, known, [answer] * len(known))
+        return True
 
     def notes(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
@@ -257,8 +315,22 @@ class Memory:
         unit = self._units.get(instrument.id)
         if unit is None or not unit.values or unit.meeting != instrument.meeting:
             return []
-        switches = self._question(instrument, command).switches_of(values)
+        question = self._question(instrument, command)
+        switches = question.switches_of(values) if question.measures else ()
         return [f"{one.name} is off" for one in switches if _is_off(unit, one) is True]
+
+    def measures_on(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
+    ) -> bool:
+        """Whether a command measures something that is known to be on."""
+        unit = self._units.get(instrument.id)
+        if unit is None or not unit.values or unit.meeting != instrument.meeting:
+            return False
+        question = self._question(instrument, command)
+        if not question.measures:
+            return False
+        off = {_is_off(unit, switch) for switch in question.switches_of(values)}
+        return False in off and True not in off
 
     def outputs(
         self, instrument: Instrument, command: Command, values: Mapping[str, Scalar]
@@ -269,10 +341,38 @@ class Memory:
             return []
         told = {
             switch.name: is_off
-            for switch in _switches(_switching_off(profile, command), values)
+            for switch in self._question(instrument, command).switches_of(values)
             if (is_off := _is_off(unit, switch)) is not None
         }
         return [f"{name} is {'off' if is_off else 'on'}" for name, is_off in told.items()]
+
+    def note_writer(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar], use: Use
+    ) -> None:
+        """Somebody has set something of the outputs that a command is about."""
+        if instrument.profile is None:
+            return
+        writers = self._unit(instrument).writers
+        for switch in self._question(instrument, command).switches_of(values):
+            if len(writers) >= MOST_KNOWN:
+                writers.clear()
+            writers[switch.key] = use
+
+    def set_by_others(
+        self, instrument: Instrument, command: Command, values: Mapping[str, Scalar], use: Use
+    ) -> list[tuple[str, Use]]:
+        """The outputs that a command is about, are on and were set by somebody else lately."""
+        unit = self._units.get(instrument.id)
+        if unit is None or unit.meeting != instrument.meeting or not unit.writers:
+            return []
+        found: dict[str, Use] = {}
+        for switch in self._question(instrument, command).switches_of(values):
+            last = unit.writers.get(switch.key)
+            if last is None or last.who == use.who or _is_off(unit, switch) is not False:
+                continue
+            if use.at_ms - last.at_ms < LATELY_MS:
+                found[switch.name] = last
+        return list(found.items())
 
     def is_off(self, instrument: Instrument, outputs: Collection[str]) -> bool:
         """Whether these are known to be off.
@@ -312,15 +412,13 @@ class Memory:
         unit.under_way.append(writing)
         return writing
 
-    def _remember(self, instrument: Instrument, line: str, known: KnownSetting) -> None:
+    def _remember(self, instrument: Instrument, known: KnownSetting) -> None:
         unit = self._unit(instrument)
         if unit.under_way or len(unit.values) > MOST_KNOWN:
             return
-        key = asked(line)
-        if key is not None:
-            unit.values[key] = replace(known, key=key)
-            if known.effect is Effect.SWITCH:
-                self._look_whether_on(instrument, key, known.text)
+        unit.values[known.key] = known
+        if known.effect is Effect.SWITCH:
+            self._look_whether_on(instrument, known.key, known.text)
 
     def _look_whether_on(self, instrument: Instrument, key: Key, text: str) -> None:
         lines = instrument.profile.abort_lines if instrument.profile is not None else ()
@@ -354,6 +452,13 @@ class Memory:
         self._reaches[id(profile)] = (profile, reach)
         return reach
 
+    def _proofs_of(self, profile: Profile) -> tuple[Proof, ...]:
+        known = self._proofs.get(id(profile))
+        if known is None or known[0] is not profile:
+            _make_room(self._proofs)
+            known = self._proofs[id(profile)] = profile, proofs_of(profile, profile.abort)
+        return known[1]
+
     def _question(self, instrument: Instrument, command: Command) -> _Question:
         profile = instrument.profile
         if profile is None:
@@ -381,11 +486,11 @@ def _make_room(kept: dict[Any, Any]) -> None:
 def _question(profile: Profile, command: Command) -> _Question:
     is_block = isinstance(command.returns, WaveformAnswer | ImageAnswer)
     sets = is_block or any("?" not in line and not is_selecting(line) for line in command.scpi)
-    switches: tuple[Command, ...] = ()
-    if command.is_query and command.scpi and is_measuring(command.scpi[-1]):
-        switches = _switching_off(profile, command)
+    measures = command.is_query and bool(command.scpi) and is_measuring(command.scpi[-1])
+    switches = _switching_off(profile, command)
     names = tuple({name: None for other in switches for name in other.parameters})
-    return _Question(profile, sets, None if is_block else _answers(command), switches, names)
+    answers = None if is_block else _answers(command)
+    return _Question(profile, sets, answers, measures, switches, names)
 
 
 def _switching_off(profile: Profile, command: Command) -> tuple[Command, ...]:

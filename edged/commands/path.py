@@ -232,10 +232,7 @@ class CommandPath:
         self._note_change(action)
         try:
             target = self._judge(action)
-            instrument = target.instrument
-            if instrument is not None and action.caller.route is not Route.INTERNAL:
-                instrument.used_by = action.caller
-            if _is_confirmed_at(instrument) and self._must_ask(action, target):
+            if _is_confirmed_at(target.instrument) and self._must_ask(action, target):
                 running: Running = self._once_approved(action, target, began)
             else:
                 running = self._run(action, target, began)
@@ -414,10 +411,15 @@ class CommandPath:
         if target is not None and target.share and self._budgets is not None:
             self._budgets.over(target)
         if isinstance(found, Done):
-            return self._success(found, began)
-        if not isinstance(found, EdgedError):
-            found = self._fault(action, found)
-        return self._failure(action, target, found, began)
+            outcome = self._success(found, began)
+        else:
+            error = found if isinstance(found, EdgedError) else self._fault(action, found)
+            outcome = self._failure(action, target, error, began)
+        is_carried_out = outcome.status is OutcomeStatus.OK or outcome.scpi
+        instrument = target.instrument if target is not None and is_carried_out else None
+        if instrument is not None and action.caller.route is not Route.INTERNAL:
+            instrument.note_use(action.caller)
+        return outcome
 
     def _success(self, done: Done, began: float) -> Outcome:
         return Outcome(

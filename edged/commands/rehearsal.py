@@ -107,6 +107,7 @@ class Rehearsal:
 
     Attributes:
         conflicts: what stands in the way just now, and would refuse it.
+        information: what refuses nothing and should be known before the call, by its message.
         steps: how many there are; ``None`` where that is known only while it runs.
         duration_s: what the waits that are asked for take; the instrument's own time comes besides.
     """
@@ -123,6 +124,7 @@ class Rehearsal:
         self._guarded: set[str] = set()
         self._checks: dict[tuple[str, str], dict[str, Any]] = {}
         self.conflicts: list[EdgedError] = []
+        self.information: dict[str, Mapping[str, Any]] = {}
         self.steps: int | None = 1
         self.duration_s: float | None = 0.0
 
@@ -212,6 +214,7 @@ class Rehearsal:
         self.add_lines(inner._lines)
         self._left_out += inner._left_out
         self.conflicts += inner.conflicts
+        self.information |= inner.information
         for key, check in inner._checks.items():
             if check["is_ok"] is None:
                 self._checks.setdefault(key, check)
@@ -229,7 +232,13 @@ class Rehearsal:
         told: dict[str, Any] = {
             "would_send": lines,
             "checks": checks,
-            "conflicts": list({error.message: _told(error) for error in held}.values()),
+            "conflicts": [
+                *{error.message: _told(error) for error in held}.values(),
+                *(
+                    {"kind": "information", "message": message, "data": data}
+                    for message, data in self.information.items()
+                ),
+            ],
             "needs": sorted({NEEDS[one.code] for one in self.conflicts if one.code in NEEDS}),
             "steps": self.steps,
             "duration_s": None if self.duration_s is None else round(self.duration_s, 3),
@@ -248,6 +257,7 @@ def no_rehearsal(_family: object, _action: Action, _target: Target, _rehearsal: 
 
 def _told(error: EdgedError) -> dict[str, Any]:
     told: dict[str, Any] = {
+        "kind": "refusal",
         "code": error.code.value,
         "message": error.message,
         "remedy": error.remedy,

@@ -61,7 +61,7 @@ __all__ = [
     "read_reply",
 ]
 
-Finish = Callable[[Mapping[str, Any], tuple[str, ...]], Done]
+Finish = Callable[[Mapping[str, Any], Reply], Done]
 Read = Callable[[str], Any]
 
 
@@ -132,14 +132,16 @@ class CommandJob(LineJob):
         guard: see ``Target``.
         timer: see ``Target``.
         asks_first: a question before its lines, and who is told the answer on the line's thread.
+        asks_last: the same behind its answer, unless that says itself that its value is none.
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
-            primary?}, and of what was sent.
+            primary?}, and of the reply.
         remembers: told when it is put on its line, and when it has ended.
     """
 
     __slots__ = (
         "_asks_first",
+        "_asks_last",
         "_command",
         "_finish",
         "_guard",
@@ -167,8 +169,10 @@ class CommandJob(LineJob):
         remembers: Remembering = NOTHING_REMEMBERED,
         note_written: Callable[[], None] | None = None,
         asks_first: tuple[str, Callable[[str], None]] | None = None,
+        asks_last: tuple[str, Callable[[str], None]] | None = None,
     ) -> None:
         self._asks_first = asks_first
+        self._asks_last = asks_last
         self._instrument = instrument
         self._profile = _profile(instrument)
         self._command = command
@@ -195,9 +199,9 @@ class CommandJob(LineJob):
     def done(self, reply: Reply) -> Done:
         """See ``LineJob``; BAD_ANSWER and VERIFY_FAILED were raised by the conversation itself."""
         if self._command.is_query:
-            return self._finish(read_reply(reply), reply.sent)
+            return self._finish(read_reply(reply), reply)
         part = {"data": {"set": dict(self._values), "readback": reply.readback}}
-        return self._finish(part, reply.sent)
+        return self._finish(part, reply)
 
     def over(self) -> None:
         """See ``LineJob``."""
@@ -249,6 +253,8 @@ class CommandJob(LineJob):
             verify=render(verify.query, command.parameters, values) if verify else None,
             confirm=confirm,
         )
+        if self._asks_last:
+            conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
 
     def _read(self, answer: str) -> Answer:
@@ -289,6 +295,16 @@ def _asking_first(
     hear(str((yield Ask(question))))
     reply = yield from conversation
     return dataclasses.replace(reply, sent=(question, *reply.sent))
+
+
+def _asking_last(
+    question: str, hear: Callable[[str], None], conversation: Conversation[Reply]
+) -> Conversation[Reply]:
+    reply = yield from conversation
+    if isinstance(reply.value, Answer) and reply.value.flag is not None:
+        return reply
+    hear(str((yield Ask(question))))
+    return dataclasses.replace(reply, sent=(*reply.sent, question))
 
 
 class RawJob(LineJob):

@@ -6,7 +6,7 @@ talked to and let go of before anything else looks at that address.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -89,7 +89,9 @@ class Guest:
                 name="dead-man",
             )
 
-    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
+    async def abort(
+        self, lines: tuple[str, ...], asks: Sequence[Sequence[str]] = ()
+    ) -> Sequence[str]:
         """Send lines, hear whether they were taken, and ask what shows that they were obeyed.
 
         Raises:

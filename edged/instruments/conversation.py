@@ -8,7 +8,7 @@ time limits, terminators, gaps and broken wires are the line's business.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -203,7 +203,7 @@ def _as_it_is(answer: str) -> Any:
 class AbortReply:
     """What came of an abort: the answers to its questions, and all lines that went out."""
 
-    answers: Mapping[str, str]
+    answers: tuple[str, ...]
     sent: tuple[str, ...]
 
 
@@ -394,7 +394,7 @@ def _nobody_notes() -> None:
 def abort_conversation(
     lines: Sequence[str],
     connection: Connection,
-    asks: Sequence[str] = (),
+    asks: Sequence[Sequence[str]] = (),
     note_taken: Callable[[], None] = _nobody_notes,
 ) -> Conversation[AbortReply]:
     """An abort: its lines first, then whether the instrument took them, then what proves it.
@@ -402,8 +402,9 @@ def abort_conversation(
     All of it is one job: between a line and its proof nobody can switch on again.
 
     Args:
-        asks: the questions whose answers show that the lines were obeyed. They are asked even where
-            the instrument complains: it may have obeyed all the same.
+        asks: the questions whose answers show that the lines were obeyed: of each the lines that
+            select its channel, and the query last. They are asked even where the instrument
+            complains: it may have obeyed all the same.
         note_taken: called once the lines were taken without a complaint.
 
     Raises:
@@ -427,15 +428,16 @@ def abort_conversation(
         if failed.code is not ErrorCode.INSTRUMENT_ERROR:
             raise
         complaint = complaint or failed
-    answers: dict[str, str] = {}
-    for question in asks:
-        answers[question] = yield from _ask(question, connection.timeout_ms / 1000)
-        sent += (question,)
+    answers: tuple[str, ...] = ()
+    for *selecting, query in asks:
+        yield from write_lines(selecting, _unchecked(connection))
+        answers += ((yield from _ask(query, connection.timeout_ms / 1000)),)
+        sent += (*selecting, query)
     if complaint is not None:
         raise Failed(
             complaint.message,
             code=complaint.code,
-            data={**complaint.data, "answers": answers},
+            data={**complaint.data, "answers": list(answers)},
             remedy=complaint.remedy,
             sent=sent,
         )

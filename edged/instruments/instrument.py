@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from edged.actions.caller import Caller
+from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
@@ -80,11 +81,18 @@ class Found:
     greeted_at: int = -1
 
 
+USED_FOR_MS: Final = 600_000
+"""For so long somebody counts as working with a unit after the last call."""
+
+
 class Instrument:
     """One unit; made by the pool when it first answers, and kept for the life of the daemon."""
 
-    def __init__(self, *, instrument_id: str, number: int, actor: Actor, found: Found) -> None:
+    def __init__(
+        self, *, instrument_id: str, number: int, actor: Actor, found: Found, clock: Clock
+    ) -> None:
         self.id = instrument_id
+        self._clock = clock
         # Numbers units in the order in which they were met; jobs carry it, so that none reaches
         # another unit at the same address.
         self.number = number
@@ -108,8 +116,8 @@ class Instrument:
         self.heard_before = float("-inf")
         # When it is gone it is not listed any more: its bus told so, and nobody configured it.
         self.is_plugged = found.is_plugged
-        # Who last had it asked or told something; of a run, who started it.
-        self.used_by: Caller | None = None
+        # Who last had something carried out on it (of a run, who started it), and when (Unix ms).
+        self._used: tuple[Caller, int] | None = None
         # The last profile that it had: what makes it safe stays known when that is taken away.
         self.safe_by: Profile | None = None
         # How it has been seen to answer, whatever line it was asked by.
@@ -379,6 +387,17 @@ class Instrument:
         """The last few exchanges, shortened: what a failure carries along."""
         return self.actor.recent() if self.actor else []
 
+    def note_use(self, caller: Caller) -> None:
+        """Somebody has had something carried out on it."""
+        self._used = caller, self._clock.wall_ms()
+
+    def _last_use(self) -> dict[str, Any]:
+        """Who used it last and when, if that is not long ago."""
+        used, now_ms = self._used, self._clock.wall_ms()
+        if used is None or now_ms - used[1] >= USED_FOR_MS:
+            return {"used_by": None, "used_by_ms": None}
+        return {"used_by": used[0].who, "used_by_ms": used[1]}
+
     def summary(self) -> dict[str, Any]:
         """Its entry in list_instruments; cached values only."""
         return {
@@ -396,7 +415,7 @@ class Instrument:
             "instrument_class": self.instrument_class,
             "is_connected": self.is_connected,
             "line_state": self.line_state.value,
-            "used_by": self.used_by.who if self.used_by is not None else None,
+            **self._last_use(),
             "remark": self.remark,
             "warning": " ".join(
                 filter(

@@ -485,6 +485,7 @@ class InstrumentPool:
             number=len(self._by_number) + 1,
             actor=actor,
             found=found,
+            clock=self._clock,
         )
         instrument.seats[seat.key] = seat
         self._instruments[instrument.id] = instrument

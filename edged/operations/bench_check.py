@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Final
 
 from edged.actions.action import Action
@@ -42,8 +43,6 @@ from edged.profiles.abort import (
     judge,
     output_names,
     proofs_of,
-    questions_of,
-    selecting_lines,
     switch_proofs,
     unproved_outputs,
 )
@@ -90,12 +89,12 @@ class Findings:
 
     Attributes:
         latency_s: of the probe's answer; ``None`` while there is none.
-        answers: by question, of those that tell of outputs.
+        answers: to the questions about outputs, in their order.
     """
 
     latency_s: float | None = None
     errors: tuple[InstrumentError, ...] = ()
-    answers: dict[str, str] = field(default_factory=dict)
+    answers: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +227,7 @@ class BenchCheck:
             lambda: _check(
                 instrument.probe,
                 instrument.connection,
-                questions_of(action.proofs),
+                [proof.query for proof in action.proofs],
                 action.findings,
                 self.clock.monotonic,
             ),
@@ -236,7 +235,7 @@ class BenchCheck:
             timeout_s=ASK_S,
             name=action.tool,
         )
-        self.memory.heard_answers(instrument, action.findings.answers)
+        self.memory.heard_answers(instrument, action.proofs, action.findings.answers)
         # Of two that tell one serial number nobody knows which of them was told.
         if self.told_on is not None and told and len(self.pool.alike(instrument)) == 1:
             off = judge(action.proofs, action.findings.answers).off
@@ -339,26 +338,25 @@ def _check(
     findings.errors = yield from drain_errors(connection.errors)
     for question in questions:
         answer = yield Ask(question)
-        findings.answers[question] = answer if isinstance(answer, str) else ""
+        findings.answers.append(answer if isinstance(answer, str) else "")
     return Reply(sent=(*asked, *questions))
 
 
 def _outputs_of(profile: Profile | None) -> tuple[tuple[Proof, ...], tuple[str, ...]]:
     """What can be asked of its outputs, and those of which nothing can.
 
-    Where the channel would have to be chosen first, nothing is asked: that is a setting.
+    What can be asked only after a channel was selected is not asked: that is a setting.
     """
     if profile is None or not profile.abort:
         return (), ()
     proofs, unproved = proofs_of(profile, profile.abort), unproved_outputs(profile)
-    if selecting_lines(profile.abort):
-        return (), tuple(dict.fromkeys([*map(asked_about, proofs), *unproved]))
-    return switch_proofs(profile.abort, proofs), unproved
+    proofs = switch_proofs(profile.abort, proofs)
+    selecting = [asked_about(proof) for proof in proofs if proof.selects]
+    return tuple(p for p in proofs if not p.selects), tuple(dict.fromkeys([*selecting, *unproved]))
 
 
 def _outputs_told(unit: _Unit) -> Iterable[dict[str, Any]]:
-    for proof in unit.proofs:
-        answer = unit.findings.answers.get(proof.query)
+    for proof, answer in zip_longest(unit.proofs, unit.findings.answers):
         is_on = None if answer is None else not proof.is_given_by(answer)
         told: dict[str, Any] = {"name": asked_about(proof), "is_on": is_on}
         if answer is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from edged.actions.tool import ToolCall
 from edged.clock import Clock
 from edged.commands.capture import Captures, would_capture
 from edged.commands.freshness import MEASUREMENT, Acquisitions, notes_of
-from edged.commands.memory import Memory, Remembering, Writing
+from edged.commands.memory import Memory, Remembering, Use, Writing
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.pending import Running
 from edged.commands.policy import beyond_profile
@@ -46,17 +47,34 @@ from edged.commands.static_tool import (
     text_of,
 )
 from edged.commands.target import Target
-from edged.errors import EdgedError
+from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
+from edged.profiles.answers import parse_answer
+from edged.profiles.expr import compile_expression
+from edged.profiles.model import (
+    Command,
+    ImageAnswer,
+    Scalar,
+    WaveformAnswer,
+    is_sequence_writing,
+)
 from edged.profiles.raw import RawPart, asks
+from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.line import messages
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
 UNCHECKED: Final = "not checked for raw lines; `RAW_SCPI: known` in the configuration checks them"
+
+NOTED: Final = frozenset({Purpose.CALL, Purpose.MEASURE, Purpose.STREAM_POINT})
+"""Why a measurement is run whose notes somebody sees."""
+OVERLOADS: Final[Mapping[str, str]] = {
+    "over_range": "over range: what was measured is larger than the range",
+    "under_range": "under range: what was measured is below the range",
+}
+"""What is noted of a value that the instrument itself marks as an overload, by its flag."""
 
 OnSafe = Callable[[str, Mapping[str, object], str], None]
 
@@ -134,12 +152,16 @@ class CommandOperations:
 
         doing: list[str] = []
         question = _what_it_does(instrument, command)
+        held: list[str] = []
+        limit_query = self._limit_query(action, target)
 
-        def finish(part: Mapping[str, Any], sent: tuple[str, ...]) -> Done:
-            part = self._with_memory(target, part, remembers.writing)
+        def finish(part: Mapping[str, Any], reply: Reply) -> Done:
+            part = self._with_memory(target, part, reply, remembers.writing)
+            self._note_writer(action, target)
+            part = _with_limits(target, part, held)
             if doing:
                 part = self._with_freshness(instrument, part, doing[-1])
-            done = self._done(instrument, command, target.lines, began, part, sent)
+            done = self._done(instrument, command, target.lines, began, part, reply.sent)
             # The moment by which a step of a ramp had gone out.
             done.written_at = max(written) if written else 0.0
             return done
@@ -157,6 +179,7 @@ class CommandOperations:
             finish=finish,
             remembers=remembers,
             asks_first=(question, doing.append) if question else None,
+            asks_last=(limit_query, held.append) if limit_query else None,
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
@@ -169,7 +192,7 @@ class CommandOperations:
         return None
 
     def _with_memory(
-        self, target: Target, part: Mapping[str, Any], writing: Writing | None
+        self, target: Target, part: Mapping[str, Any], reply: Reply, writing: Writing | None
     ) -> Mapping[str, Any]:
         """The result with what is known of what was there before, or is off."""
         instrument, command = target.aimed_command()
@@ -177,8 +200,26 @@ class CommandOperations:
             writing.done(None if command.is_query else part["data"]["readback"])
             return {**part, "previous": writing.previous} if writing.previous else part
         notes = self.memory.notes(instrument, command, target.values)
-        self.memory.heard(instrument, command, target.lines, part["data"])
+        if not self.memory.heard_output(instrument, target.lines, reply.answer):
+            self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
+
+    def _limit_query(self, action: RunCommand, target: Target) -> str:
+        """The query whether a limit holds back what is measured; empty: it is not asked.
+
+        Sequences have steps of their own for that.
+        """
+        instrument, command = target.aimed_command()
+        profile = instrument.profile
+        if profile is None or profile.limited is None or action.purpose not in NOTED:
+            return ""
+        telling = profile.commands[profile.limited.command]
+        if command is telling or not telling.parameters.keys() <= target.values.keys():
+            return ""
+        if not self.memory.measures_on(instrument, command, target.values):
+            return ""
+        values = {name: target.values[name] for name in telling.parameters}
+        return render_lines(telling, values)[-1]
 
     def _with_freshness(
         self, instrument: Instrument, part: Mapping[str, Any], doing: str
@@ -251,6 +292,8 @@ class CommandOperations:
         def finish(reply: Reply) -> Done:
             if remembers.writing is not None:
                 remembers.writing.done()
+            self.memory.heard_output(instrument, target.lines, reply.answer)
+            self._note_writer(action, target)
             for line in target.lines:
                 self.acquisitions.note_raw(instrument.id, instrument.profile, line)
             data = {
@@ -294,13 +337,12 @@ class CommandOperations:
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
         """What ``run_command`` would say."""
         instrument, command = target.aimed_command()
-        if target.is_write:
-            for known in self.memory.outputs(instrument, command, target.values):
-                rehearsal.check(f"{known} now", "as last known", is_ok=None)
+        self._rehearse_outputs(action, target, rehearsal)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             rehearsal.say(would_capture(instrument, command, target.values))
             return
         question = _what_it_does(instrument, command)
+        limit_query = self._limit_query(action, target)
         job = CommandJob(
             instrument,
             command,
@@ -310,6 +352,7 @@ class CommandOperations:
             guard=None,
             finish=_nothing_done,
             asks_first=(question, _nothing_heard) if question else None,
+            asks_last=(limit_query, _nothing_heard) if limit_query else None,
         )
         rehearsal.set_going(action, target)
         rehearsal.say(job.would_say())
@@ -334,6 +377,7 @@ class CommandOperations:
         instrument = target.aimed_instrument()
         for part in target.parts:
             self._rehearse_part(part, target, rehearsal)
+        self._rehearse_outputs(action, target, rehearsal)
         if target.is_unlimited and not all(m.is_query for m in messages(action.scpi)):
             rehearsal.check("the profile's limits", UNCHECKED, is_ok=None)
         job = RawJob(
@@ -359,13 +403,63 @@ class CommandOperations:
             beyond = beyond_profile(part, instrument.rules, checks)
             if beyond:
                 rehearsal.check(f"{part.text} as the profile has it", beyond, is_ok=None)
-        for match in () if part.is_query else part.matches:
-            for values in match.readings[:1]:
-                for state in self.memory.outputs(instrument, match.command, values):
-                    rehearsal.check(f"{state} now", "as last known", is_ok=None)
+
+    def _rehearse_outputs(
+        self, action: RunCommand | SendScpi, target: Target, rehearsal: Rehearsal
+    ) -> None:
+        """How the outputs stand that it is about, and who else has set them."""
+        instrument, use = target.aimed_instrument(), self._use(action)
+        for command, values in _writes_of(target):
+            for known in self.memory.outputs(instrument, command, values):
+                rehearsal.check(f"{known} now", "as last known", is_ok=None)
+            for name, last in self.memory.set_by_others(instrument, command, values, use):
+                minutes = (use.at_ms - last.at_ms) // 60_000
+                message = f"{name} is on, and {last.who} set it {minutes} min ago."
+                data = {"output": name, "who": last.who, "since_ms": last.at_ms}
+                rehearsal.information[message] = data
+
+    def _note_writer(self, action: RunCommand | SendScpi, target: Target) -> None:
+        """Keep who has set something, for the dry runs of others."""
+        instrument, use = target.aimed_instrument(), self._use(action)
+        for command, values in _writes_of(target):
+            self.memory.note_writer(instrument, command, values, use)
+
+    def _use(self, action: Action) -> Use:
+        return Use(action.caller.who, self.clock.wall_ms())
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
+    """The commands in a call that set something, with their values."""
+    if target.command is not None and target.is_write:
+        yield target.command, target.values
+    for part in target.parts:
+        for match in () if part.is_query else part.matches:
+            for values in match.readings[:1]:
+                yield match.command, values
+
+
+def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -> Mapping[str, Any]:
+    """The result with what held its value back: its own flag, or what the instrument says.
+
+    Args:
+        held: the answer to ``_limit_query``, if that was asked.
+    """
+    flag = part.get("flag")
+    flags = {*flag.values()} if isinstance(flag, Mapping) else {flag}
+    notes = [note for name, note in OVERLOADS.items() if name in flags]
+    profile = target.aimed_instrument().profile
+    if held and profile is not None and profile.limited is not None:
+        limited = profile.limited
+        # What cannot be read tells nothing; the measurement itself is good.
+        with contextlib.suppress(Failed, Invalid):
+            told = parse_answer(profile.commands[limited.command].returns, held[-1]).value
+            names = told if isinstance(told, Mapping) else {"value": told}
+            if compile_expression(limited.when).is_true({**target.values, **names}):
+                notes.append(limited.note)
+    return {**part, "notes": [*part.get("notes", ()), *notes]} if notes else part
 
 
 def _what_it_does(instrument: Instrument, command: Command) -> str:

@@ -36,7 +36,6 @@ from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
-from edged.profiles.abort import questions_of
 from edged.profiles.model import Scalar
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
@@ -175,7 +174,7 @@ class SweepOperations:
             rehearsal.check(met, f"{wish.then} then{sent}", is_ok=None)
         if request.is_abort_last and lines:
             connection = thing.instrument.connection
-            asks = questions_of(thing.abort_proofs())
+            asks = [proof.question for proof in thing.abort_proofs()]
             quiet = replace(connection, acknowledge=None)
             rehearsal.say(spoken(abort_conversation(lines, quiet, asks), connection))
 
@@ -214,12 +213,11 @@ class SweepOperations:
         """An abort goes before everything."""
         instrument = target.aimed_instrument()
         connection = instrument.connection
+        asks = [question.question for question in action.asks]
         writing = self.memory.begin_abort(instrument, target.lines)
         try:
             obeyed = await instrument.converse(
-                lambda: abort_conversation(
-                    target.lines, connection, action.asks, action.note_taken
-                ),
+                lambda: abort_conversation(target.lines, connection, asks, action.note_taken),
                 priority=Priority.SAFE,
                 timeout_s=ABORT_S,
                 name=action.purpose.value,
@@ -228,8 +226,8 @@ class SweepOperations:
             writing.done()
         finally:
             writing.over()
-        self.memory.heard_answers(instrument, obeyed.answers)
-        return Done(data={"answer": None, "answers": dict(obeyed.answers)}, scpi=obeyed.sent)
+        self.memory.heard_answers(instrument, action.asks, obeyed.answers)
+        return Done(data={"answer": None, "answers": list(obeyed.answers)}, scpi=obeyed.sent)
 
 
 async def _ask(action: SendLines, target: Target) -> Done:

@@ -9,6 +9,11 @@ How it can be seen that an abort was obeyed: the questions that a profile has fo
 An entry of ``abort`` may say itself what to ask. Where it does not, the profile is searched: a SCPI
 setter and its query share a header, so what ``:OUTP CH1,OFF`` did, ``:OUTP? CH1`` tells; the answer
 is compared with what the line said.
+
+The order on the wire keeps two promises at once. Every line of an abort goes out before its first
+question, because an output that is slow to answer must not keep the next one on. A question is
+nevertheless about the channel that its own line was about: the selection that was in force there
+(``INST:NSEL 1``, ``ADR 6``, ``CHAN 1``) is sent again right before it.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,9 +32,9 @@ from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile
 from edged.profiles.raw import KeptByProfile, RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
 from edged.scpi.answer_text import clean_text
-from edged.scpi.line import Message, messages
+from edged.scpi.line import Message, messages, split_compound
 from edged.scpi.numbers import number_with_suffix
-from edged.scpi.words import sets_level, works_switch
+from edged.scpi.words import match_header, sets_level, works_switch
 
 __all__ = [
     "ANYTHING",
@@ -38,6 +43,7 @@ __all__ = [
     "OutputSetting",
     "Proof",
     "asked_about",
+    "is_selecting",
     "is_switching_off",
     "judge",
     "may_set",
@@ -45,12 +51,13 @@ __all__ = [
     "output_names",
     "outputs_of",
     "proofs_of",
-    "questions_of",
-    "selecting_lines",
+    "said_by",
+    "select",
     "switch_proofs",
     "tellings",
     "told_by",
     "told_raw",
+    "undecided",
     "unproved_outputs",
 ]
 
@@ -62,8 +69,12 @@ HARMLESS: Final = frozenset({"*CLS", "*WAI", "*OPC", "*ESE", "*SRE", "*SAV", "*P
 """Common commands (IEEE 488.2) that set no output, though no profile need know them."""
 _SELECTS: Final = re.compile(r"(?:INST|SYST|FORM|TRIG|ACQ|DISP|PROG|\*)", re.IGNORECASE)
 """Headers of an abort that prepare, select, or end a measurement: nothing is put out there."""
-_CHOOSES: Final = re.compile(r":?INST", re.IGNORECASE)
-"""SCPI's header for choosing the channel that what follows is about."""
+_ADDRESSES: Final = re.compile(r":?ADD?R(?=\s|$)", re.IGNORECASE)
+"""The header that chooses the unit of a shared port for what follows (TDK-Lambda Genesys)."""
+_CHOOSES: Final = re.compile(
+    rf":?(?:INST|CHAN(?:NEL)?(?=\s|$))|{_ADDRESSES.pattern}", re.IGNORECASE
+)
+"""The headers that choose the channel or the unit that what follows is about."""
 _BARE_SWITCH: Final = re.compile(r"(OUT)([01])", re.IGNORECASE)
 """``OUT1`` and ``OUT0``: the value stands in the header."""
 _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
@@ -79,8 +90,16 @@ class OutputSetting:
 
 
 def tellings(line: str) -> tuple[OutputSetting, ...]:
-    """What a line sets, message by message; a channel list (``(@1:3)``) is so many outputs."""
-    return tuple(told for message in messages(line) for told in _told(message))
+    """What a line sets, message by message; a channel list (``(@1:3)``) is so many outputs.
+
+    A selection sets nothing.
+    """
+    return tuple(
+        told
+        for message in messages(line)
+        if not is_selecting(message.text)
+        for told in _told(message)
+    )
 
 
 def output_names(profile: Profile) -> tuple[str, ...]:
@@ -106,6 +125,27 @@ def is_switching_off(line: str) -> bool:
     if works_switch(line):
         return True
     return any(told.value and _SELECTS.match(told.output) is None for told in tellings(line))
+
+
+def is_selecting(line: str) -> bool:
+    """Whether a line only chooses the channel or the unit that what follows is about."""
+    return _CHOOSES.match(line) is not None
+
+
+def select(selected: tuple[str, ...], line: str) -> tuple[str, ...]:
+    """The selection in force after a line.
+
+    Args:
+        selected: the lines that made the selection in force before it.
+    """
+    for message in messages(line):
+        if message.is_query or not is_selecting(message.text):
+            continue
+        addresses = tuple(filter(_ADDRESSES.match, selected))
+        is_address = _ADDRESSES.match(message.text) is not None
+        # The channel of one unit is not the channel of another.
+        selected = (message.text,) if is_address else (*addresses, message.text)
+    return selected
 
 
 def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozenset[str]:
@@ -206,7 +246,11 @@ def means_same(one: str, other: str) -> bool:
     if one in TRUTHS and other in TRUTHS:
         return TRUTHS[one] is TRUTHS[other]
     number, another = number_with_suffix(one), number_with_suffix(other)
-    return number is not None and number == another
+    if number is not None and another is not None:
+        return number == another
+    word, known = (one, another) if number is None else (other, number)
+    # "+0" and "OFF": an integer of IEEE 488.2 (8.7.2) may have a sign.
+    return known is not None and word in TRUTHS and TRUTHS[word] is bool(known)
 
 
 def _told(message: Message) -> Iterator[OutputSetting]:
@@ -245,6 +289,27 @@ MOST_CASES: Final = 64
 """Renderings tried of one query template (channels); a profile with more is not searched."""
 
 
+def said_by(query: str, answer: str) -> str:
+    """The value that an answer gives of the one setting that was queried.
+
+    A response may repeat the header and what stands beside the value, in its long form, too
+    (IEEE 488.2, 8.2), and have named details behind the value: ``C1:OUTP OFF,LOAD,HZ`` (Siglent).
+    A list of values (``0,1``) is left as it is: its first one speaks of one output alone.
+    """
+    found = answer.strip()
+    asked = next((message for message in messages(query) if message.is_query), None)
+    header, _, rest = found.partition(" ")
+    nodes = [node for node in header.split(":") if node]
+    if asked is not None and rest and match_header((*asked.path, *asked.nodes), nodes) is not None:
+        found = rest.strip()
+        beside = ",".join(asked.arguments)
+        if beside and found.upper().startswith(f"{beside.upper()},"):
+            found = found[len(beside) + 1 :]
+    value, *details = (piece.strip() for piece in found.split(","))
+    has_names = bool(details) and details[0].isalpha() and details[0].upper() not in TRUTHS
+    return (value if has_names else found).strip('"').upper()
+
+
 @dataclass(frozen=True, slots=True)
 class Proof:
     """A question, and what its answer must be.
@@ -253,45 +318,69 @@ class Proof:
         wanted: the same truth, number or word; or, for people, what the line said.
         expect: a pattern instead, where the profile gives one.
         outputs: which outputs such an answer shows to be off.
+        selecting: the lines that make the selection under which the question is meant.
     """
 
     query: str
     wanted: str
     expect: str = ""
     outputs: tuple[str, ...] = ()
+    selecting: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> tuple[str, ...]:
+        """The lines that ask it: the last one is the query, those before it select."""
+        return (*self.selecting, self.query)
+
+    @property
+    def selects(self) -> bool:
+        """Whether asking it selects something."""
+        return bool(self.selecting) or any(map(is_selecting, split_compound(self.query)))
+
+    @property
+    def asked(self) -> str:
+        """The question for people."""
+        return "; ".join(self.question)
 
     def is_given_by(self, answer: str) -> bool:
-        """Whether an answer says that the line was obeyed.
-
-        Some answers repeat the header, as IEEE 488.2 (8.2) allows, and have more behind what was
-        asked: ``C1:OUTP OFF,LOAD,HZ`` (Siglent).
-        """
+        """Whether an answer says that the line was obeyed."""
         if self.expect:
             return found_in(answer.strip(), self.expect) is not None
-        found = answer.strip().strip('"').upper()
-        header = self.query.partition("?")[0].upper()
-        if found.startswith(f"{header} "):
-            found = found.removeprefix(header).partition(",")[0].strip()
-        return means_same(found, self.wanted)
+        return means_same(said_by(self.query, answer), self.wanted)
+
+    def value(self, answer: str) -> str:
+        """What an answer says of the outputs, in the words of the line that switches them off."""
+        if self.is_given_by(answer):
+            return self.wanted
+        said = said_by(self.query, answer)
+        return "ON" if means_same(said, self.wanted) else said
 
     def why_not(self, answer: str) -> str:
-        """What to tell of an answer that does not say so."""
+        """Why an answer is no proof, for people."""
         wanted = f"what fits {self.expect!r}" if self.expect else repr(self.wanted)
-        return f"{self.query} answers {clean_text(answer)!r}, not {wanted}."
+        return f"{self.asked} answers {clean_text(answer)!r}, not {wanted}."
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, Any]:
         """For the journal; see ``from_json``."""
-        return {"query": self.query, "wanted": self.wanted, "expect": self.expect}
+        return {
+            "query": self.query,
+            "wanted": self.wanted,
+            "expect": self.expect,
+            "selecting": list(self.selecting),
+        }
 
     @classmethod
     def from_json(cls, stored: object) -> Proof | None:
-        """What ``to_json`` gave; ``None`` for anything else."""
+        """What ``to_json`` gave, now or before it knew selections; ``None`` for anything else."""
         if not isinstance(stored, dict):
             return None
         query, wanted, expect = (stored.get(name) for name in ("query", "wanted", "expect"))
         if not (isinstance(query, str) and isinstance(wanted, str) and isinstance(expect, str)):
             return None
-        return cls(query, wanted, expect) if query else None
+        lines = stored.get("selecting", [])
+        if not (query and isinstance(lines, list) and all(isinstance(line, str) for line in lines)):
+            return None
+        return cls(query, wanted, expect, selecting=tuple(lines))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,65 +398,131 @@ class AbortVerdict:
     error: str = ""
 
 
-def questions_of(proofs: Sequence[Proof]) -> tuple[str, ...]:
-    """What to ask for these proofs; an answer may serve several."""
-    return tuple(dict.fromkeys(proof.query for proof in proofs))
+def judge(proofs: Sequence[Proof], answers: Sequence[str]) -> AbortVerdict:
+    """What answers show: an output is off once every question about it was answered so.
 
-
-def judge(proofs: Sequence[Proof], answers: Mapping[str, str]) -> AbortVerdict:
-    """What answers show; a question that was not answered shows nothing."""
-    asked: dict[str, dict[str, Any]] = {}
-    off: set[str] = set()
+    Args:
+        answers: in the order of the proofs; there are fewer where the last ones were not answered.
+    """
+    asked: list[dict[str, Any]] = []
     errors: list[str] = []
-    for proof in proofs:
-        if proof.query not in answers:
-            continue
-        answer = answers[proof.query]
+    off = {output for proof in proofs for output in proof.outputs}
+    for proof, answer in zip(proofs, answers, strict=False):
         is_so = proof.is_given_by(answer)
-        told = asked.setdefault(
-            proof.query,
-            {"query": proof.query, "answer": clean_text(answer), "is_as_wanted": True},
+        asked.append(
+            {"query": proof.asked, "answer": clean_text(answer), "is_as_wanted": is_so},
         )
-        if is_so:
-            off.update(proof.outputs)
-        else:
-            told["is_as_wanted"] = False
+        if not is_so:
+            off.difference_update(proof.outputs)
             errors.append(proof.why_not(answer))
+    for proof in proofs[len(answers) :]:
+        off.difference_update(proof.outputs)
     return AbortVerdict(
-        asked=tuple(asked.values()),
-        off=frozenset(off) - _contradicted(proofs, answers),
-        error=" ".join(dict.fromkeys(errors)),
+        asked=tuple(asked), off=frozenset(off), error=" ".join(dict.fromkeys(errors))
     )
 
 
-def _contradicted(proofs: Sequence[Proof], answers: Mapping[str, str]) -> frozenset[str]:
-    """Outputs of which some answer says that they are not off, whatever others say."""
-    return frozenset(
-        output
-        for proof in proofs
-        if proof.query in answers and not proof.is_given_by(answers[proof.query])
-        for output in proof.outputs
-    )
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One entry of an abort, the selection in force at it, and the questions about its line."""
+
+    step: AbortStep
+    selecting: tuple[str, ...]
+    proofs: tuple[Proof, ...]
 
 
 def proofs_of(profile: Profile, steps: Sequence[AbortStep]) -> tuple[Proof, ...]:
     """The questions for what these entries set; none where the profile has none.
 
     What an entry of the profile's own abort says of a line holds for a sweep's abort too.
+    Each entry has its own question, with the selection that was in force when its line was sent.
+    A question that may be about another channel than its line was (``undecided``) is left out. An
+    output whose name stands for several channels counts as proved only where each of them is.
     """
-    said = {step.send: step for step in profile.abort if step.ask or step.is_unaskable}
-    steps = [step if step.ask else said.get(step.send, step) for step in steps]
+    entries = _entries(profile, steps)
+    undecided_ones = _undecided(entries)
+    found = dict.fromkeys(
+        proof
+        for index, entry in enumerate(entries)
+        if index not in undecided_ones
+        for proof in entry.proofs
+    )
+    kept = tuple(found)[:MOST_QUESTIONS]
+    proved = {(proof.selecting, output) for proof in kept for output in proof.outputs}
+    doubtful = {
+        told.output
+        for index, entry in enumerate(entries)
+        for told in tellings(entry.step.send)
+        if index in undecided_ones or (entry.selecting, told.output) not in proved
+    }
+    return tuple(
+        replace(proof, outputs=tuple(one for one in proof.outputs if one not in doubtful))
+        for proof in kept
+    )
+
+
+def undecided(profile: Profile, steps: Sequence[AbortStep]) -> tuple[int, ...]:
+    """The entries whose question depends on a selection that only their place in the abort tells.
+
+    All lines of an abort go out before its first question, so that no slow answer keeps another
+    output on; the selection is then repeated before each question. That cannot be done where an
+    entry stands before the first selection, or where the same line is sent again after a line that
+    may select something and is not known to.
+    """
+    return tuple(sorted(_undecided(_entries(profile, steps))))
+
+
+def _undecided(entries: Sequence[_Entry]) -> frozenset[int]:
+    found: set[int] = set()
+    for index, entry in enumerate(entries):
+        later = entries[index + 1 :]
+        selects_later = any(len(one.selecting) > len(entry.selecting) for one in later)
+        depends = any(not is_selecting(proof.query) for proof in entry.proofs)
+        if depends and (selects_later or _is_sent_elsewhere(entry, later)):
+            found.add(index)
+    return frozenset(found)
+
+
+def _is_sent_elsewhere(entry: _Entry, later: Sequence[_Entry]) -> bool:
+    """Whether a line goes out again after one that may select something and is not known to."""
+    may_be_elsewhere = False
+    for other in later:
+        if other.step.send == entry.step.send and other.selecting == entry.selecting:
+            if may_be_elsewhere:
+                return True
+        elif not other.proofs and not is_selecting(other.step.send):
+            header = other.step.send.strip().partition(" ")[0].upper()
+            may_be_elsewhere |= header not in HARMLESS
+    return False
+
+
+def _entries(profile: Profile, steps: Sequence[AbortStep]) -> tuple[_Entry, ...]:
+    steps = [step if step.ask else _as_said(profile, step) for step in steps]
     headers = {step.send.strip().partition(" ")[0].upper() for step in steps if not step.ask}
     questions = list(dict.fromkeys(_questions(profile, headers)))
-    found: list[Proof] = []
+    found: list[_Entry] = []
+    selected: tuple[str, ...] = ()
     for step in steps:
+        selected = select(selected, step.send)
         outputs = tuple(told.output for told in tellings(step.send))
+        proofs: tuple[Proof, ...] = ()
         if step.ask:
-            found.append(Proof(step.ask, _value_of(step.send), step.expect, outputs))
-        elif not step.is_unaskable:
-            found += _derived(step.send, questions, outputs)
-    kept = set(questions_of(found)[:MOST_QUESTIONS])
-    return tuple(proof for proof in dict.fromkeys(found) if proof.query in kept)
+            wanted = _value_of(step.send)
+            proofs = (Proof(step.ask, wanted, step.expect, outputs, selected),)
+        elif not (step.is_unaskable or is_selecting(step.send)):
+            proofs = tuple(_derived(step.send, questions, outputs, selected))
+        found.append(_Entry(step, selected, proofs))
+    return tuple(found)
+
+
+def _as_said(profile: Profile, step: AbortStep) -> AbortStep:
+    """The entry as the profile's own abort has it, where that says one thing about the line."""
+    said = {
+        (own.ask, own.expect): own
+        for own in profile.abort
+        if own.send == step.send and (own.ask or own.is_unaskable)
+    }
+    return next(iter(said.values())) if len(said) == 1 else step
 
 
 def unproved_outputs(profile: Profile) -> tuple[str, ...]:
@@ -385,23 +540,19 @@ def switch_proofs(steps: Sequence[AbortStep], proofs: Sequence[Proof]) -> tuple[
     return tuple(p for p in proofs if switches & {*p.outputs}) or tuple(proofs)
 
 
-def selecting_lines(steps: Sequence[AbortStep]) -> tuple[str, ...]:
-    """What an abort chooses a channel by: its questions may be answered of the chosen one alone."""
-    return tuple(dict.fromkeys(step.send for step in steps if _CHOOSES.match(step.send)))
-
-
 def asked_about(proof: Proof) -> str:
     """``OUTP CH1`` for ``:OUTP? CH1``: what was asked about, as the instrument names it."""
-    if proof.outputs:
-        return " ".join(proof.outputs)
-    return " ".join(proof.query.replace("?", "", 1).strip(" :").split())
+    name = " ".join(proof.outputs) or " ".join(proof.query.replace("?", "", 1).strip(" :").split())
+    return f"{name} ({'; '.join(proof.selecting)})" if proof.selecting else name
 
 
 def _value_of(line: str) -> str:
     return next((told.value for told in tellings(line)), "")
 
 
-def _derived(line: str, questions: Sequence[str], outputs: tuple[str, ...]) -> Iterator[Proof]:
+def _derived(
+    line: str, questions: Sequence[str], outputs: tuple[str, ...], selecting: tuple[str, ...]
+) -> Iterator[Proof]:
     header, _, told = line.strip().partition(" ")
     for question in questions:
         asked, _, about = question.partition(" ")
@@ -409,7 +560,7 @@ def _derived(line: str, questions: Sequence[str], outputs: tuple[str, ...]) -> I
             continue
         value = _beside(told.strip(), about.strip())
         if value is not None:
-            yield Proof(question, value, "", outputs)
+            yield Proof(question, value, "", outputs, selecting)
             return
 
 

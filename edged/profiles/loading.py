@@ -48,7 +48,7 @@ _OWN: Final = frozenset(key.name for key in PROFILE.keys.values() if key.is_own)
 _WHOLE: Final = frozenset(
     {
         "match", "returns", "verify", "complete", "errors", "sweep", "map", "by", "result", "for",
-        "probe", "precondition", "acquisition", "watchdog",
+        "probe", "precondition", "acquisition", "limited", "watchdog",
     }
 )  # fmt: skip
 _NAMED: Final = frozenset({"commands", "sequences", "parameters"})

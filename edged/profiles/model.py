@@ -330,6 +330,22 @@ class Acquisition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limiting:
+    """How an instrument tells that what it gives is held back while it is measured.
+
+    Attributes:
+        command: the query that tells, whose parameters a measurement must have as well.
+        when: a condition over its answer (the names of its fields, or ``value``) and the
+            measurement's parameters.
+        note: what is said of a measurement then.
+    """
+
+    command: str
+    when: str
+    note: str = "the current limit was reached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Precondition:
     """What the instrument must answer before a command's lines are sent.
 
@@ -641,6 +657,7 @@ class Profile:
     abort: tuple[AbortStep, ...] = ()
     abort_excludes: Mapping[str, str] = field(default_factory=dict)
     acquisition: Acquisition | None = None
+    limited: Limiting | None = None
     sequences: Mapping[str, Sequence] = field(default_factory=dict)
     settings: Mapping[str, Setting] = field(default_factory=dict)
     watchdog: InstrumentWatchdog | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.profiles.abort import Proof, judge, questions_of
+from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
@@ -49,7 +49,9 @@ class Visitor(Protocol):
         """The answer to a query; raises Failed."""
         ...
 
-    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> Mapping[str, str]:
+    async def abort(
+        self, lines: tuple[str, ...], asks: Sequence[Sequence[str]] = ()
+    ) -> Sequence[str]:
         """Send lines and hear whether they were taken; the answers to ``asks``; raises Failed."""
         ...
 
@@ -175,7 +177,7 @@ async def _visited(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: f
         if not is_due:
             return "it was too long ago, and the set-point is not where it was left."
         left.was_sent = True
-        answers = await visitor.abort(lines, questions_of(proofs))
+        answers = await visitor.abort(lines, [proof.question for proof in proofs])
     return judge(proofs, answers).error
 
 

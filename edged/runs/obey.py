@@ -1,6 +1,6 @@
 """One abort, sent and proved: the one way of sweeps and of stop all.
 
-The lines go out ahead of everything, and in the same breath the instrument is asked whether it
+The lines go out ahead of everything, and in the same job the instrument is asked whether it
 obeyed; what it answered counts for more than that it complained of nothing.
 """
 
@@ -17,7 +17,6 @@ from edged.profiles.abort import (
     Proof,
     is_switching_off,
     judge,
-    questions_of,
     tellings,
 )
 from edged.runs.ports import Perform
@@ -54,12 +53,12 @@ async def obey(perform: Perform, action: SendLines, proofs: Sequence[Proof]) -> 
     Args:
         action: with purpose ABORT; its questions are added here.
     """
-    outcome = await perform(replace(action, asks=questions_of(proofs)))
+    outcome = await perform(replace(action, asks=tuple(proofs)))
     complaint = outcome.error
     if complaint is None:
         verdict = judge(proofs, outcome.data["answers"])
         return Obeyed(verdict=verdict, is_taken=True, error=verdict.error)
-    verdict = judge(proofs, complaint.data.get("answers", {}))
+    verdict = judge(proofs, complaint.data.get("answers", ()))
     if _is_overruled(complaint, verdict, action.lines):
         return Obeyed(verdict=verdict, is_taken=True, complaint=str(complaint))
     said = " ".join(filter(None, (str(complaint), verdict.error)))

@@ -15,7 +15,6 @@ from edged.profiles.abort import (
     Proof,
     asked_about,
     proofs_of,
-    selecting_lines,
     switch_proofs,
 )
 from edged.runs.ports import NewId, Perform
@@ -33,16 +32,11 @@ async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[s
     found: list[dict[str, Any]] = []
 
     async def ask() -> None:
-        selecting, proofs = _questions(sweep)
-        answers: dict[str, str | None] = {}
-        for proof in proofs:
-            if proof.query not in answers:
-                lines = (*selecting, proof.query)
-                outcome = await perform(sweep.lines(new_id(), lines, Purpose.MEASURE))
-                answers[proof.query] = outcome.data["answer"] if outcome.error is None else None
-            answer = answers[proof.query]
+        for proof in _questions(sweep):
+            outcome = await perform(sweep.lines(new_id(), proof.question, Purpose.MEASURE))
+            answer = outcome.data["answer"] if outcome.error is None else None
             if answer and not proof.is_given_by(answer):
-                told = {"query": proof.query, "answer": clean_text(answer)}
+                told = {"query": proof.asked, "answer": clean_text(answer)}
                 found.append({"name": asked_about(proof), **told})
 
     asking = asyncio.ensure_future(ask())
@@ -56,19 +50,12 @@ async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[s
     return found
 
 
-def _questions(sweep: Sweep) -> tuple[tuple[str, ...], tuple[Proof, ...]]:
-    """What selects the channel, and what proves the sweep's own abort, else the profile's.
-
-    Some instruments answer of the channel that is selected, which may be another one by now. An
-    abort that selects several would need a selection for each of its questions: nothing is asked.
-    """
+def _questions(sweep: Sweep) -> tuple[Proof, ...]:
+    """What proves the sweep's own abort, else the profile's."""
     profile = sweep.thing.profile
     if profile is None:
-        return (), ()
+        return ()
     steps, proofs = sweep.thing.abort_steps(), sweep.abort.proofs
     if not proofs:
         steps, proofs = profile.abort, proofs_of(profile, profile.abort)
-    selecting = selecting_lines(steps)
-    if len(selecting) > 1:
-        return (), ()
-    return selecting, switch_proofs(steps, proofs)
+    return switch_proofs(steps, proofs)

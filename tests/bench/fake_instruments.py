@@ -112,6 +112,9 @@ class FakeInstrument:
     naming_warning: str = ""
     used_by: Caller | None = None
 
+    def note_use(self, caller: Caller) -> None:
+        self.used_by = caller
+
     def __post_init__(self) -> None:
         self.safe_by = self.profile
 

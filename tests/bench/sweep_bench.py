@@ -14,6 +14,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
+from edged.commands.memory import Memory
 from edged.commands.policy import Policy
 from edged.commands.preconditions import locked_out, swept
 from edged.commands.record import LogRecord, Record
@@ -340,6 +341,9 @@ class SweepHouse:
             try_for_s=120,
             recall=self.send_guards.stop,
         )
+        # The outputs that have answered that they are on.
+        self.heard_on: set[str] = set()
+        self.memory = Memory(lambda _unit, output: self.heard_on.add(output))
         acquisitions = Acquisitions()
         self.waveforms = WaveformRegistry(8)
         commands = CommandOperations(
@@ -347,6 +351,7 @@ class SweepHouse:
             captures=Captures(self.waveforms, acquisitions),
             clock=clock,
             acquisitions=acquisitions,
+            memory=self.memory,
             on_safe=self.sweeps.note_safe,
         )
         bench = bench_operations(self.pool, catalog, make_safe=self.bench_stop.stop_all)
@@ -354,6 +359,7 @@ class SweepHouse:
             sweeps=self.sweeps,
             artist=self.artist,  # type: ignore[arg-type]
             note_stopped=acquisitions.note_stopped,
+            memory=self.memory,
         )
         self.path = command_path(
             self.pool,

@@ -127,7 +127,9 @@ def print_dry_run(told: Row) -> None:
         for check in told["checks"]
     ]
     _print_list("checked", checks)
-    _print_list("in the way", [conflict["message"] for conflict in told["conflicts"]])
+    for title, kind in (("in the way", "refusal"), ("to know", "information")):
+        held = [one["message"] for one in told["conflicts"] if one["kind"] == kind]
+        _print_list(title, held)
     _print_list("needs", told["needs"])
     if told["steps"] is not None:
         steps = "1 step" if told["steps"] == 1 else f"{told['steps']} steps"

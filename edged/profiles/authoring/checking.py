@@ -93,7 +93,7 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     yield "switched off by", _quoted(profile.abort_lines) or "**nothing**"
     proofs = proofs_of(profile, profile.abort)
     if profile.abort:
-        told = "; ".join(f"`{p.query}` → `{p.expect or p.wanted}`" for p in proofs)
+        told = "; ".join(f"`{p.asked}` → `{p.expect or p.wanted}`" for p in proofs)
         yield "seen to be off by", told or "**nothing**"
     for name, why in profile.abort_excludes.items():
         yield f"`{name}` is not switched off", why
@@ -112,6 +112,10 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.acquisition is not None:
         shown = profile.acquisition
         yield "runs if", f"`{shown.ask}` answers `{shown.running}`, and not if `{shown.stopped}`"
+    if profile.limited is not None:
+        held = profile.limited
+        asked = _quoted(profile.commands[held.command].scpi)
+        yield "measurements are noted", f'"{held.note}" if {asked} answers `{held.when}`'
     if profile.settings:
         yield "read for recordings", _quoted(one.get for one in profile.settings.values())
     for sequence in profile.sequences.values():

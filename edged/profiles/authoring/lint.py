@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -33,14 +33,17 @@ from edged.profiles.abort import (
     output_names,
     proofs_of,
     tellings,
+    undecided,
     unproved_outputs,
 )
+from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
     AbortStep,
+    BitsAnswer,
     Changes,
     Command,
     CommandStep,
@@ -49,13 +52,16 @@ from edged.profiles.model import (
     Parameter,
     ParameterType,
     Profile,
+    RowStep,
     Scalar,
+    ScalarAnswer,
     Sequence,
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
 from edged.profiles.raw import question_by_heart
 from edged.profiles.template import placeholders, possible_values, render
+from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
     is_on,
     is_recalling,
@@ -276,6 +282,22 @@ def _is_taken_back(profile: Profile, command: Command, abort: tuple[AbortStep, .
 def _unasked(profile: Profile, place: LintPlace) -> Iterator[Finding]:
     """What could be asked, and is not."""
     unproved = set(unproved_outputs(profile))
+    sweeps = {
+        f"commands.{name}.sweep.abort": command.sweep.abort
+        for name, command in profile.commands.items()
+        if command.sweep is not None
+    }
+    for path, steps in {"abort": profile.abort, **sweeps}.items():
+        for index in undecided(profile, steps):
+            message = (
+                f'The question whether "{steps[index].send}" was obeyed depends on a selection '
+                "that edged cannot repeat, so it is not asked."
+            )
+            remedy = (
+                "Select its channel in an entry before it, by INST, CHAN or ADR, or ask a query "
+                "that names the channel."
+            )
+            yield place.warning(f"{path}.{index}", message, remedy)
     for index, step in enumerate(profile.abort):
         path = f"abort.{index}"
         outputs = {told.output for told in tellings(step.send)}
@@ -547,6 +569,49 @@ def _lint_watchdog(
         yield place.error("watchdog", message, "Give its entry of abort a question.")
 
 
+def _lint_limits(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
+    """Where a curve is told that its limit was reached, a single measurement can be told, too."""
+    if profile.limited is not None:
+        return
+    for sequence in profile.sequences.values():
+        steps = list(_flat(sequence.steps))
+        rows = [step.columns.get("limited") for step in steps if isinstance(step, RowStep)]
+        needed = {name for column in rows if column is not None for name in names_in(column)}
+        telling = {
+            step.command
+            for step in steps
+            if isinstance(step, CommandStep)
+            and step.save_as is not None
+            and _tells_state(profile.commands[step.command])
+            and any(name == step.save_as or name.startswith(f"{step.save_as}_") for name in needed)
+        }
+        if telling:
+            message = (
+                f"{sequence.name} says whether its limit was reached, and single measurements do "
+                "not."
+            )
+            suggestion = f"Name {', '.join(sorted(telling))} under limited."
+            yield place.warning(f"sequences.{sequence.name}", message, suggestion)
+
+
+def _flat(steps: Iterable[Step]) -> Iterator[Step]:
+    for step in steps:
+        yield step
+        if isinstance(step, ForStep):
+            yield from _flat(step.steps)
+
+
+def _tells_state(command: Command) -> bool:
+    """Whether the answer is a state and no measured number."""
+    match command.returns:
+        case BitsAnswer():
+            return True
+        case ScalarAnswer(type=kind):
+            return kind in {AnswerType.BOOL, AnswerType.STRING}
+        case _:
+            return False
+
+
 def _lint_sweeps(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
     """What can be swept can be looked at and stopped."""
     for command in profile.commands.values():
@@ -656,6 +721,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_questions,
     lint_abort,
     _lint_watchdog,
+    _lint_limits,
     _lint_sweeps,
     _lint_parameters,
     _lint_names,

@@ -24,8 +24,9 @@ from edged.profiles.format.fields import (
 )
 from edged.profiles.format.parameters import read_value
 from edged.profiles.format.returns import is_number
-from edged.profiles.format.sequences import read_sequence
+from edged.profiles.format.sequences import answer_fields, read_sequence
 from edged.profiles.format.tables import (
+    EXPRESSION,
     NAME_PATTERN,
     NAMED,
     PATTERN,
@@ -53,6 +54,7 @@ from edged.profiles.model import (
     Changes,
     Command,
     Connection,
+    Limiting,
     Mark,
     Match,
     Profile,
@@ -67,7 +69,7 @@ from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import may_put_out, side_effect
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = ["ACQUISITION", "PROFILE", "SETTING", "check_key", "read_profile"]
+__all__ = ["ACQUISITION", "LIMITED", "PROFILE", "SETTING", "check_key", "read_profile"]
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500
@@ -125,6 +127,21 @@ ACQUISITION: Final = Table(
         "The commands that start a new acquisition; without those that a stopped oscilloscope "
         "ignores, such as a forced trigger."),
 )  # fmt: skip
+LIMITED: Final = Table(
+    "limited",
+    Limiting,
+    "For sources and loads: whether what is measured is held back by a limit. It is queried after "
+    "each measurement of an output that is known to be on, and said in the `notes` of its result.",
+    Key("command", NAMED,
+        "The command that tells: a query of one line that is not dangerous. A measurement without "
+        "one of its parameters is not followed by it.",
+        is_required=True),
+    Key("when", EXPRESSION,
+        "The condition, over the fields of its answer (or `value`) and the parameters of the "
+        "measurement.",
+        is_required=True),
+    Key("note", text(100), "What is said then (default: `the current limit was reached`)."),
+)  # fmt: skip
 SETTING: Final = Table(
     "setting",
     Setting,
@@ -176,6 +193,9 @@ PROFILE: Final = Table(
         "The timer that switches its outputs off when it gets no messages."),
     Key("acquisition", ACQUISITION.link,
         "For oscilloscopes and analysers: how to query whether it is running."),
+    Key("limited",
+        LIMITED.link._replace(schema={"anyOf": [reference("limited"), {"type": "null"}]}),
+        "For sources and loads: how to query whether a limit was reached."),
     Key("sim", text(64, is_optional=True), "The simulated instrument for this model.",
         is_own=True),
     Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
@@ -228,6 +248,10 @@ def read_profile(root: Node, path: str) -> Profile:
         if acquisition is not None:
             found["acquisition"] = ACQUISITION.read(acquisition, "acquisition", names)
     with gathering.part():
+        limited = fields.get("limited")
+        if limited is not None:
+            found["limited"] = _read_limited(limited, commands, broken)
+    with gathering.part():
         found["abort_excludes"] = _read_excludes(fields, names)
     with gathering.part():
         every = (*names, *_names(fields, "sequences"))
@@ -240,6 +264,26 @@ def read_profile(root: Node, path: str) -> Profile:
         source_path=path,
         marks=marks_of(fields.node),
     )
+
+
+def _read_limited(
+    node: Node, commands: Mapping[str, Command], broken: Collection[str]
+) -> Limiting | None:
+    """How limits are told, by a command that may be asked at any time; none where it is broken."""
+    inner = LIMITED.fields(node, "limited")
+    name = known_name_of(inner, "command", inner.need("command"), (*commands, *broken))
+    if name in broken:
+        return None
+    command = commands[name]
+    if not command.is_query or command.is_dangerous or len(command.scpi) != 1:
+        message = f"{inner.name_of('command')}: {name} is no harmless query of one line."
+        raise complaint(inner.mark_of("command"), message)
+    known = {
+        "value",
+        *answer_fields(command.returns),
+        *(parameter for one in commands.values() for parameter in one.parameters),
+    }
+    return Limiting(command=name, **LIMITED.read_values(node, "limited", known))
 
 
 def _names(fields: Fields, key: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from edged.profiles.format.connection import (
     PROBE,
 )
 from edged.profiles.format.parameters import BOUND, PARAMETER
-from edged.profiles.format.profile import ACQUISITION, PROFILE, SETTING
+from edged.profiles.format.profile import ACQUISITION, LIMITED, PROFILE, SETTING
 from edged.profiles.format.returns import (
     ANSWER_FIELD,
     BIT,
@@ -41,9 +41,9 @@ from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
-    PROFILE, MATCH, IDENTIFY, CONNECTION, PROBE, ERRORS, QUESTION, ACQUISITION, COMMAND, PARAMETER,
-    BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY, COMPLETION,
-    SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
+    PROFILE, MATCH, IDENTIFY, CONNECTION, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED, COMMAND,
+    PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY,
+    COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
 """Mappings that are one of several, told by a key."""

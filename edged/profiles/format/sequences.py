@@ -71,6 +71,7 @@ from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 __all__ = [
     "SEQUENCE",
     "STEPS",
+    "answer_fields",
     "checked_value",
     "read_range",
     "read_sequence",
@@ -281,7 +282,7 @@ def read_sequence(
     )
 
 
-def _saved_beside(returns: Returns | None) -> tuple[str, ...]:
+def answer_fields(returns: Returns | None) -> tuple[str, ...]:
     """What an answer saved ``as: name`` adds as ``name_…`` besides; see ``runs.sequences``.
 
     A trace stays where it is kept, so that a sequence has the way to it.
@@ -358,7 +359,7 @@ class _StepReader:
             pieces = {
                 name
                 for command in self._commands.values()
-                for name in _saved_beside(command.returns)
+                for name in answer_fields(command.returns)
             }
             self.names |= {saved.text, *(f"{saved.text}_{piece}" for piece in pieces)}
 
@@ -399,7 +400,7 @@ class _StepReader:
         values = self._arguments(fields, command)
         save_as = self._save(fields, "as") if fields.has("as") else None
         if save_as is not None:
-            self.names |= {f"{save_as}_{name}" for name in _saved_beside(command.returns)}
+            self.names |= {f"{save_as}_{name}" for name in answer_fields(command.returns)}
         return CommandStep(command=command.name, parameters=values, save_as=save_as)
 
     def _command(self, node: Node, name: str) -> Command:

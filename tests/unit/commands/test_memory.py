@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edged.commands.memory import Memory, Writing
+from edged.profiles.abort import proofs_of
 from edged.profiles.model import Scalar
 from edged.profiles.raw import identify
 from edged.profiles.template import render_lines
@@ -43,6 +44,11 @@ class Bench:
 
     def abort(self) -> Writing:
         return self.memory.begin_abort(self.unit, self.profile.abort_lines)
+
+    def hear(self, *answers: str) -> None:
+        """The answers to the questions of the profile's abort, in their order."""
+        proofs = proofs_of(self.profile, self.profile.abort)
+        self.memory.heard_answers(self.unit, proofs, answers)
 
     def ask(self, name: str, answer: object, **values: Scalar) -> list[str]:
         command = self.profile.commands[name]
@@ -253,7 +259,7 @@ def test_after_an_abort_the_outputs_are_known_to_be_off() -> None:
     assert bench.ask("measure_voltage", 0.0, channel=2) == []
     abort.done()
     assert bench.ask("measure_voltage", 0.0, channel=2) == ["output 2 is off"]
-    bench.memory.heard_answers(bench.unit, {":OUTP? CH2": "ON"})
+    bench.hear("OFF", "ON", "OFF")
     assert bench.ask("measure_voltage", 0.0, channel=2) == []
     bench.abort().over()
     assert bench.ask("measure_voltage", 0.0, channel=1) == []
@@ -274,7 +280,7 @@ def test_an_abort_that_switches_off_leaves_the_levels_known_and_one_that_sets_th
 @promise("notes.off")
 def test_what_a_check_of_the_bench_was_answered_is_known() -> None:
     bench = Bench()
-    bench.memory.heard_answers(bench.unit, {":OUTP? CH1": "OFF", ":OUTP? CH2": "ON"})
+    bench.hear("OFF", "ON")
     assert bench.ask("measure_voltage", 0.0, channel=1) == ["output 1 is off"]
     assert bench.ask("measure_voltage", 0.0, channel=2) == []
 

@@ -221,6 +221,25 @@ async def test_a_limit_that_depends_on_another_parameter_holds(house: House) -> 
     assert "5" in refused.error.message
 
 
+@promise("callers.named")
+async def test_only_a_call_that_was_carried_out_makes_its_caller_the_last_user(
+    house: House,
+) -> None:
+    def user(name: str) -> Caller:
+        return Caller(route=Route.DIRECT, client=name)
+
+    await house.command("set_voltage", caller=user("one"), channel=2, voltage=5.5)
+    assert house.supply.used_by is None
+    await house.command("set_voltage", caller=user("two"), voltage=1)
+    await house.command("set_voltage", caller=user("three"), channel=2, voltage=5.5)
+    house.supply.failing = Failed("It is gone.", code=ErrorCode.DISCONNECTED)
+    await house.command("set_voltage", caller=user("four"), voltage=1)
+    assert house.supply.used_by == user("two")
+    house.supply.failing = Failed("No answer.", code=ErrorCode.TIMEOUT, sent=(":VOLT 1",))
+    await house.command("set_voltage", caller=user("five"), voltage=1)
+    assert house.supply.used_by == user("five")
+
+
 @promise("requires-sweep.every-road")
 async def test_a_requires_sweep_command_is_refused_by_every_road(house: House) -> None:
     for purpose in (Purpose.CALL, Purpose.SEQUENCE_STEP, Purpose.STREAM_POINT, Purpose.MEASURE):

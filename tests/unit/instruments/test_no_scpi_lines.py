@@ -208,11 +208,11 @@ async def test_a_write_that_is_not_acknowledged_has_failed(bench: Bench) -> None
 async def test_aborts_and_last_words_are_acknowledged_too(bench: Bench) -> None:
     connection = bench.instrument.connection
     reply = await bench.instrument.converse(
-        lambda: abort_conversation(("OUT 1", "OFF"), connection, ("IN",)),
+        lambda: abort_conversation(("OUT 1", "OFF"), connection, [("IN",)]),
         timeout_s=3,
         name="abort",
     )
-    assert reply.answers == {"IN": "21.5"}
+    assert reply.answers == ("21.5",)
     await bench.tell(lambda: lines_conversation(("OFF", "OUT 2"), connection))
     assert await bench.ask("IN") == "21.5"
     with pytest.raises(Failed, match=r"\?BAD"):
@@ -226,12 +226,12 @@ async def test_an_abort_that_is_refused_is_proved_by_its_questions_all_the_same(
     connection = bench.instrument.connection
     with pytest.raises(Failed) as failed:
         await bench.instrument.converse(
-            lambda: abort_conversation(("BAD", "OFF"), connection, ("IN",)),
+            lambda: abort_conversation(("BAD", "OFF"), connection, [("IN",)]),
             timeout_s=3,
             name="abort",
         )
     assert failed.value.code is ErrorCode.INSTRUMENT_ERROR
-    assert failed.value.data["answers"] == {"IN": "21.5"}
+    assert failed.value.data["answers"] == ["21.5"]
     assert failed.value.sent == ("BAD", "OFF", "IN")
 
 
@@ -242,9 +242,9 @@ async def test_the_answer_to_a_question_that_a_stop_cut_off_does_not_speak_for_t
     connection = bench.instrument.connection
     bench.wire.special["OFF"] = lambda: b"21.5\n\n"
     reply = await bench.instrument.converse(
-        lambda: abort_conversation(("OFF",), connection, ("IN",)), timeout_s=3, name="abort"
+        lambda: abort_conversation(("OFF",), connection, [("IN",)]), timeout_s=3, name="abort"
     )
-    assert reply.answers == {"IN": "21.5"}
+    assert reply.answers == ("21.5",)
     bench.wire.special["OFF"] = lambda: b"21.5\n?OFF\n"
     with pytest.raises(Failed) as failed:
         await bench.tell(lambda: lines_conversation(("OFF",), connection))
@@ -326,11 +326,11 @@ async def test_a_visit_after_a_crash_knows_it_by_the_same_question(bench: Bench)
         clock=SystemClock(),
     ) as guest:
         idn = await guest.identify()
-        answers_to = await guest.abort(("OFF",), ("IN",))
+        answers_to = await guest.abort(("OFF",), [("IN",)])
     library.close()
     own = unit_of_instrument(bench.instrument).key
     assert unit_of_identity(parse_idn(idn), bench.instrument.id).key == own
-    assert answers_to == {"IN": "21.5"}
+    assert answers_to == ("21.5",)
     assert bench.wire.received[said:] == ["VERSION", "OFF", "VERSION", "IN"]
 
 

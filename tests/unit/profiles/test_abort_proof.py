@@ -1,6 +1,6 @@
 import pytest
 
-from edged.profiles.abort import Proof, proofs_of
+from edged.profiles.abort import Proof, judge, proofs_of, said_by
 from edged.profiles.loading import load_profile
 from edged.profiles.model import AbortStep
 from tests.bench.fake_instruments import toy_profile
@@ -60,6 +60,62 @@ def test_no_question_about_another_channel_proves_what_one_was_told() -> None:
 @pytest.mark.parametrize("line", [":STOP", "*RST", ":UNKNOWN CH1,OFF"])
 def test_what_has_no_question_has_no_proof(line: str) -> None:
     assert proofs_of(toy_profile(PROFILE), (AbortStep(send=line),)) == ()
+
+
+@pytest.mark.parametrize(
+    ("query", "answer", "value"),
+    [
+        ("C1:OUTP?", "C1:OUTP OFF,LOAD,HZ,PLRT,NOR", "OFF"),
+        ("C1:OUTP?", "C2:OUTP OFF,LOAD,HZ", "C2:OUTP OFF"),
+        # With Siglent's headers switched off.
+        ("C1:OUTP?", "OFF,LOAD,50,PLRT,NOR", "OFF"),
+        # The long form, and optional nodes (Tektronix, Keysight).
+        (":OUTP1?", ":OUTPUT1:STATE 0", "0"),
+        ("ACQuire:STATE?", ":ACQUIRE:STATE 1", "1"),
+        (":OUTP? CH1", ":OUTPut CH1,ON", "ON"),
+        ("INST:NSEL 2;:OUTP?", "OUTP 0", "0"),
+        ("OUTP?", '"OFF"', "OFF"),
+        # The first value of a list speaks of one output alone.
+        ("OUTP?", "0,1", "0,1"),
+        ("OUTP?", "OUTP OFF,ON", "OFF,ON"),
+        ("X", "X9A0C3", "X9A0C3"),
+        ("OUTP?", "", ""),
+    ],
+)
+def test_an_answer_says_one_value_whatever_stands_around_it(
+    query: str, answer: str, value: str
+) -> None:
+    assert said_by(query, answer) == value
+
+
+@pytest.mark.parametrize("answer", ["+0", "0", " OFF ", "+0.000E+00", "OUTP 0"])
+def test_every_spelling_of_zero_is_off(answer: str) -> None:
+    assert Proof("OUTP?", "OFF").is_given_by(answer)
+    assert not Proof("OUTP?", "ON").is_given_by(answer)
+
+
+@pytest.mark.parametrize("answer", ["+1", "1", "2", "0,1", "FAULT", ""])
+def test_what_is_no_zero_is_not_off(answer: str) -> None:
+    assert not Proof("OUTP?", "OFF").is_given_by(answer)
+
+
+def test_a_proof_is_in_the_journal_with_its_selection_and_an_old_journal_is_read() -> None:
+    proof = Proof("OUTP?", "OFF", "^0$", selecting=("ADR 6", "INST 1"))
+    assert Proof.from_json(proof.to_json()) == proof
+    old = {"query": "OUTP?", "wanted": "OFF", "expect": ""}
+    assert Proof.from_json(old) == Proof("OUTP?", "OFF")
+    for selecting in ("INST 1", [1], None):
+        assert Proof.from_json({**old, "selecting": selecting}) is None
+
+
+def test_an_output_is_off_only_if_every_question_about_it_was_answered_so() -> None:
+    proofs = [
+        Proof("OUTP?", "OFF", outputs=("OUTP",), selecting=(line,)) for line in ("INST 1", "INST 2")
+    ]
+    assert judge(proofs, ["0", "0"]).off == {"OUTP"}
+    assert judge(proofs, ["0", "1"]).off == set()
+    assert judge(proofs, ["1", "0"]).error == "INST 1; OUTP? answers '1', not 'OFF'."
+    assert judge(proofs, ["0"]).off == set()
 
 
 @pytest.mark.parametrize(

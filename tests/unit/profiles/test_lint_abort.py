@@ -88,6 +88,60 @@ def test_a_proof_that_could_be_asked_is_missed(entry: str, wrong: str) -> None:
     assert bool(found) is bool(wrong)
 
 
+CURVE = """mode: {description: M., scpi: "MODE?", returns: {type: string}}
+  volts: {description: V., scpi: "VOLT?", returns: {type: float, unit: V}}
+sequences:
+  curve:
+    description: C.
+    steps:
+      - for: n
+        in: {lin: [0, 1, 2]}
+        steps:
+          - {command: mode, as: mode}
+          - {command: volts, as: volts}
+          - row: {volts: "{volts}", limited: "{WHEN}"}
+"""
+
+
+@promise("notes.single")
+@pytest.mark.parametrize(
+    ("when", "limited", "is_found"),
+    [
+        ("mode == 'CC'", "", True),
+        ("mode == 'CC'", "limited: {command: mode, when: \"value == 'CC'\"}", False),
+        ("volts < 0.9", "", False),
+    ],
+)
+def test_a_curve_that_knows_its_limit_wants_single_measurements_to_know_it(
+    when: str, limited: str, *, is_found: bool
+) -> None:
+    found = findings(f"abort: ['OUTP OFF']\n{limited}", CURVE.replace("WHEN", when))
+    assert any("single measurements do not" in one for one in found) is is_found
+
+
+SELECTED = 'abort: ["{first}", "OUTP OFF", "{second}", "OUTP OFF"]'
+
+
+@promise("stop-all.selected")
+@pytest.mark.parametrize(
+    ("first", "second", "is_known"),
+    [
+        ("INST:NSEL 1", "INST:NSEL 2", True),
+        ("ADR 6", "ADR 7", True),
+        ("CHAN 1", "CHANnel 2", True),
+        ("*CLS", "INST:NSEL 2", False),
+        ("PORT 1", "PORT 2", False),
+    ],
+)
+def test_a_question_whose_selection_cannot_be_repeated_is_found(
+    first: str, second: str, *, is_known: bool
+) -> None:
+    found = findings(SELECTED.format(first=first, second=second), "")
+    about = [one for one in found if "depends on a selection that edged cannot repeat" in one]
+    assert bool(about) is not is_known
+    assert is_known or about[0].startswith("acme.yaml:9:")
+
+
 def test_a_watchdog_wants_every_output_to_be_askable() -> None:
     watchdog = (
         'watchdog: {delay: ["WD:DEL {s}"], enable: ["WD ON"], disable: ["WD OFF"], range: [1, 9], '

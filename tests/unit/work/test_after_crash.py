@@ -1,12 +1,13 @@
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from edged.errors import ErrorCode, Failed
+from edged.profiles.abort import Proof
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import Clean, LeftWork, is_still_there
 from edged.store.journal import JournalEntry, JournalKind
@@ -53,6 +54,7 @@ class Bench:
     output: str = "OFF"
     troubles: list[Failed] = field(default_factory=list)
     asked: int = 0
+    questions: list[Sequence[str]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
@@ -73,9 +75,12 @@ class Bench:
         assert query == ":VOLT?"
         return self.setpoint
 
-    async def abort(self, lines: tuple[str, ...], asks: tuple[str, ...] = ()) -> dict[str, str]:
+    async def abort(
+        self, lines: tuple[str, ...], asks: Sequence[Sequence[str]] = ()
+    ) -> tuple[str, ...]:
         self.sent += lines
-        return dict.fromkeys(asks, self.output)
+        self.questions += asks
+        return tuple(self.output for _ in asks)
 
     async def found(self, *entries: JournalEntry) -> AfterCrash:
         self.journal.left = entries
@@ -143,6 +148,17 @@ async def test_an_abort_after_a_crash_counts_only_where_the_unit_says_that_it_is
     assert told["needs_attention"] is needs_attention
     assert ("answers 'ON'" in told["error"]) is needs_attention
     assert "Nothing was sent" not in told["error"]
+
+
+@promise("crash.rule")
+async def test_an_abort_after_a_crash_selects_again_what_each_question_is_about(
+    bench: Bench,
+) -> None:
+    bench.output = "ON"
+    proofs = [Proof("OUTP?", "OFF", selecting=(line,)) for line in ("INST:NSEL 1", "INST:NSEL 2")]
+    after = await bench.found(entry(proofs=[proof.to_json() for proof in proofs]))
+    assert bench.questions == [("INST:NSEL 1", "OUTP?"), ("INST:NSEL 2", "OUTP?")]
+    assert "INST:NSEL 1; OUTP? answers 'ON'" in after.found[0].told()["error"]
 
 
 @promise("crash.rule")

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from edged.actions.action import StopAll
+from edged.profiles.abort import proofs_of, tellings
 from edged.profiles.authoring.lint import is_energising
 from edged.profiles.model import Command, Profile
+from edged.profiles.template import render_lines
+from edged.scpi.words import works_switch
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.profile_matrix import SIMULATED, everywhere
 from tests.bench.simulated_unit import SimulatedUnit
@@ -97,6 +100,30 @@ async def give_everything(house: SweepHouse, unit: SimulatedUnit) -> set[str]:
     return was_on
 
 
+def switches(profile: Profile) -> set[str]:
+    """The outputs that a switch of the abort works, and of which a query tells."""
+    worked = {
+        told.output for line in profile.abort_lines if works_switch(line) for told in tellings(line)
+    }
+    proofs = proofs_of(profile, profile.abort)
+    return worked & {output for proof in proofs for output in proof.outputs}
+
+
+async def ask_all(house: SweepHouse, profile: Profile) -> int:
+    """Send every command of the profile that is a query by which its abort is proved."""
+    questions = {proof.question for proof in proofs_of(profile, profile.abort)}
+    asked = 0
+    for command in profile.commands.values():
+        if not command.is_query or command.is_dangerous:
+            continue
+        for case in everywhere(command):
+            if render_lines(command, case.arguments) in questions:
+                outcome = await house.command(command.name, profile.key, **case.arguments)
+                # Some need a mode that the unit is not in.
+                asked += outcome.error is None
+    return asked
+
+
 @promise("stop-all.every-output")
 @pytest.mark.parametrize("key", sorted(SIMULATED))
 async def test_whatever_was_switched_on_or_set_is_off_after_a_stop(
@@ -105,8 +132,11 @@ async def test_whatever_was_switched_on_or_set_is_off_after_a_stop(
     unit = put(house, SIMULATED[key])
     was_on = await give_everything(house, unit)
     assert bool(was_on) is (key in SOURCES)
+    house.heard_on.clear()
     told = await stop_all(house)
     assert unit.what_is_on() == set()
+    await ask_all(house, SIMULATED[key])
+    assert house.heard_on == set(), "an answer of an output that is off was taken for on"
     [report] = told["instruments"]
     taken = "nothing_to_send" if key in WORDLESS else "taken"
     assert report["state"] == (taken if key in ONLY_TAKEN else "confirmed")
@@ -124,8 +154,15 @@ async def test_an_instrument_that_ignores_its_abort_is_named_and_nothing_is_conf
     unit = put(house, profile)
     await give_everything(house, unit)
     unit.ignores = profile.abort_lines
+    house.heard_on.clear()
     told = await stop_all(house)
     assert unit.what_is_on() != set()
+    on = switches(profile) & set(told["instruments"][0]["unconfirmed"])
+    assert on <= house.heard_on <= switches(profile)
+    heard, house.heard_on = house.heard_on, set()
+    if await ask_all(house, profile):
+        assert bool(house.heard_on) is bool(on)
+        assert house.heard_on <= heard
     assert not told["is_confirmed"]
     [report] = told["instruments"]
     assert report["state"] == "failed"

@@ -275,16 +275,16 @@ async def test_a_stop_of_a_sweep_that_is_over_says_that_nothing_was_aborted_and_
 
 @promise("sweep.stop-tells-what-is-on")
 @pytest.mark.parametrize(
-    ("abort", "asked"),
+    ("abort", "asked", "name"),
     [
         # The question is about the selected channel, which another may have changed since.
-        ('["INST:NSEL {channel}", ":OUTP OFF"]', ["INST:NSEL 1", ":OUTP?"]),
+        ('["INST:NSEL {channel}", ":OUTP OFF"]', ["INST:NSEL 1", ":OUTP?"], "OUTP (INST:NSEL 1)"),
         # A level that was left set is no output that is on.
-        ('[":SOUR{channel}:VOLT 0", ":OUTP OFF"]', [":OUTP?"]),
+        ('[":SOUR{channel}:VOLT 0", ":OUTP OFF"]', [":OUTP?"], "OUTP"),
     ],
 )
 async def test_what_is_on_is_asked_of_the_swept_channel_and_of_its_switch(
-    house: SweepHouse, driven_clock: DrivenClock, abort: str, asked: list[str]
+    house: SweepHouse, driven_clock: DrivenClock, abort: str, asked: list[str], name: str
 ) -> None:
     own = 'abort: [":OUTP CH{channel},OFF"]'
     text = PROFILE.replace(own, f"abort: {abort}")
@@ -293,7 +293,7 @@ async def test_what_is_on_is_asked_of_the_swept_channel_and_of_its_switch(
     house.supply.profile = toy_profile(text)
     sweep_id = await house.start(0.2, 1.0)
     await driven_clock.advance(1)
-    for answer, names in (("1", ["OUTP"]), ("0", [])):
+    for answer, names in (("1", [name]), ("0", [])):
         house.supply.outputs[""] = answer
         mark = len(house.supply.log)
         told = await house.stop(sweep_id)

@@ -1,0 +1,46 @@
+"""Who has used an instrument last, and for how long that is told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from edged.actions.caller import Caller, Route
+from edged.instruments.instrument import Found, Instrument
+from edged.profiles.bench_file import UnitRules
+from edged.profiles.match import parse_idn
+from edged.profiles.model import Connection
+from edged.transports.address import parse_address
+from tests.bench.driven_clock import START_WALL_MS, DrivenClock
+from tests.promises import promise
+
+IDN = "TOY,S1,0001,1.0"
+
+
+def instrument_of(clock: DrivenClock) -> Instrument:
+    actor: Any = SimpleNamespace(address=parse_address("TCPIP::h::1::SOCKET"))
+    found = Found(
+        idn=IDN,
+        identity=parse_idn(IDN),
+        profile=None,
+        rules=UnitRules(),
+        connection=Connection(),
+    )
+    made = Instrument(instrument_id="psu1", number=1, actor=actor, found=found, clock=clock)
+    made.actor = None
+    return made
+
+
+@promise("callers.named")
+async def test_a_user_is_forgotten_after_ten_minutes(driven_clock: DrivenClock) -> None:
+    instrument = instrument_of(driven_clock)
+    assert instrument.summary()["used_by"] is None
+    instrument.note_use(Caller(route=Route.DIRECT, client="notebook 7", remote="10.0.0.2"))
+    told = instrument.summary()
+    assert told["used_by"] == "notebook 7 at 10.0.0.2"
+    assert told["used_by_ms"] == START_WALL_MS
+    await driven_clock.advance(599)
+    assert instrument.summary()["used_by"] == "notebook 7 at 10.0.0.2"
+    await driven_clock.advance(1)
+    told = instrument.summary()
+    assert (told["used_by"], told["used_by_ms"]) == (None, None)
