@@ -67,6 +67,10 @@ MOST_OF_A_FORM: Final = 4_000
 """Characters of a question to a client; a longer one is asked at the bench only."""
 MOST_OF_A_QUESTION: Final = 8_000
 """Characters that a person reads before the answer."""
+MOST_OF_A_ROW: Final = 3_900
+"""Bytes of a question in one row of the audit log, which has 4,096 for JSON in ASCII."""
+MOST_OF_A_CHARACTER: Final = 6
+"""Bytes of one that a row escapes."""
 LINES_A_PAGE: Final = 1_000
 """Lines of one question that are told at once."""
 IN_THE_TEXT: Final = frozenset(
@@ -568,7 +572,8 @@ class ApprovalControl:
     def _ask(self, question: Question) -> Question:
         self._drop_ended()
         self._approvals.ask(question, self._now())
-        self._tell("approval.asked", question.text, question.instrument_id)
+        for text in _rows(question):
+            self._tell("approval.asked", text, question.instrument_id)
         return question
 
     def _drop_ended(self) -> None:
@@ -650,7 +655,23 @@ def _value(value: object) -> str:
         return shown_line(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return shown(value)
+    if isinstance(value, dict):
+        return f"({', '.join(f'{shown_line(str(name))} {_value(v)}' for name, v in value.items())})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, default=str)
+
+
+def _rows(question: Question) -> Iterator[str]:
+    """The text of a question as the texts of rows; more than one where one row would cut it."""
+    part, size, begin = "", 0, ""
+    for char in question.text:
+        cost = MOST_OF_A_CHARACTER if char == "\n" else len(json.dumps(char)) - 2
+        if size + cost > MOST_OF_A_ROW:
+            yield begin + part
+            part, size, begin = "", 0, f"{question.approval_id} continues: "
+        part, size = part + char, size + cost
+    yield begin + part
 
 
 def _row(question: Question, what: str) -> str:

@@ -116,6 +116,7 @@ class Outgoing:
     later: dict[str, str] = field(default_factory=dict)
     _listed: list[tuple[str, str]] = field(default_factory=list)
     _rows: dict[tuple[str, str, str], _Row] = field(default_factory=dict)
+    _kept: int = 0
     _characters: int = 0
     _hash: hashlib._Hash = field(default_factory=hashlib.sha256)
     _loose: list[str] = field(default_factory=list)
@@ -133,7 +134,7 @@ class Outgoing:
         """
         self.count += times
         self.is_counted = self.is_counted or times > 1
-        self._hash.update(f"{unit}\0{times}\0{line}\n".encode("utf-8", "surrogatepass"))
+        self._hash.update(repr((unit, times, line)).encode())
         shown = shown_line(line)
         if len(shown) > MOST_OF_A_LINE:
             self.gap = self.gap or f"one line is longer than {MOST_OF_A_LINE} characters"
@@ -148,14 +149,15 @@ class Outgoing:
 
     def add_data(self, data: bytes) -> None:
         """Bytes that go out beside the lines, such as a block: the digest covers them."""
-        self._hash.update(b"%d\0%b" % (len(data), data))
+        self._hash.update(repr(data).encode())
 
     def _keep(self, unit: str, shown: str, times: int) -> None:
-        if self.count <= MOST_LISTED:
+        if self._kept < MOST_LISTED:
             self._listed.append((unit, shown))
-        more = f"  (the first of {times:,} on the way to the next)" if times > 1 else ""
+        more = f"  ({times:,} lines like it as the sweep goes)" if times > 1 else ""
+        self._kept += 1
         self._characters += len(shown)
-        if self.count - times > MOST_KEPT or self._characters > MOST_CHARACTERS:
+        if self._kept > MOST_KEPT or self._characters > MOST_CHARACTERS:
             self.gap = self.gap or (
                 f"it is more than {MOST_KEPT:,} lines or {MOST_CHARACTERS // 2**20} MiB of text"
             )
