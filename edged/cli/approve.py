@@ -53,7 +53,9 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(questions)
     elif questions:
-        for question in questions:
+        for number, question in enumerate(questions):
+            if number:
+                print()
             _print_question(question)
     else:
         print("nothing waits for approval")
@@ -65,7 +67,7 @@ def _print_question(question: dict[str, Any]) -> None:
     remark = f"; {question['remark']}" if question["remark"] else ""
     ways = " or ".join(question["ways"])
     print_lines(question["text"].split("\n"), limit=MOST_OF_A_LINE)
-    print_lines([f"It waits for {left_s} s more, for an answer by {ways}{remark}.", ""])
+    print_lines([f"It waits for {left_s} s more, for an answer by {ways}{remark}."])
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -82,7 +84,7 @@ def _show(options: argparse.Namespace) -> int:
         print_json({**told, "lines": found})
     else:
         print_lines(found, limit=MOST_OF_A_LINE)
-        print_lines([f"{told['count']} lines, digest {told['digest']}"])
+        print_lines([f"{told['line_count']} lines, digest {told['digest']}"])
     return ExitStatus.OK
 
 
@@ -93,6 +95,6 @@ def answer(method: str, options: argparse.Namespace) -> int:
     if options.json:
         print_json(told)
     else:
-        names = ("verdict", "instrument", "tool", "who", "count", "digest")
-        print_fields({name: told[name] for name in names})
+        names = ("verdict", "instrument", "tool", "who", "digest")
+        print_fields({**{name: told[name] for name in names}, "lines": told["line_count"]})
     return ExitStatus.OK

@@ -98,7 +98,7 @@ class Question:
             "instrument": self.instrument,
             "tool": self.tool,
             "text": self.text,
-            "count": self.count,
+            "line_count": self.count,
             "digest": self.short_digest,
             "who": self.who,
             "ways": sorted(self.ways),

@@ -107,7 +107,7 @@ async def test_all_roads_show_the_same_text_of_every_line(
             f"({name}).",
             f"Parameters: channel 1, start 20.01 V, stop 32 V, points {points}, "
             "current_limit 0.5 A, settle_ms 0 ms.",
-            f"It would send {waiting['count']:,} lines, digest {waiting['digest']}; ",
+            f"It would send {waiting['line_count']:,} lines, digest {waiting['digest']}; ",
             f"{points + 1} lines of set_voltage, :SOUR{{channel}}:VOLT {{voltage}}: channel 1, "
             "voltage 20.010 to 32.000 V",
             "1 line of set_current, :SOUR{channel}:CURR {current}: channel 1, current 0.5000 A",
@@ -117,8 +117,8 @@ async def test_all_roads_show_the_same_text_of_every_line(
             assert said in text, text
         shown = (await asyncio.to_thread(edged, engine, "approve", "show", name)).stdout
         lines = shown.splitlines()
-        assert lines[-1] == f"{waiting['count']} lines, digest {waiting['digest']}"
-        assert len(lines) == waiting["count"] + 1
+        assert lines[-1] == f"{waiting['line_count']} lines, digest {waiting['digest']}"
+        assert len(lines) == waiting["line_count"] + 1
         assert lines.count("psu1: :OUTP CH1,ON") == 1
         assert sum(line.startswith("psu1: :SOUR1:VOLT ") for line in lines) == points + 1
         asked = {"jsonrpc": "2.0", "id": form["id"], "result": answer}

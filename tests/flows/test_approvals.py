@@ -171,7 +171,7 @@ async def test_every_road_asks_and_what_is_below_the_bound_does_not(
     for tool, arguments in roads:
         calling = asyncio.create_task(alice.call(tool, arguments))
         (waiting,) = await waits(engine)
-        assert waiting["count"] > 0, tool
+        assert waiting["line_count"] > 0, tool
         engine.rpc("approvals.deny", approval_id=waiting["approval_id"], by="anna")
         assert "approval_denied" in json.dumps(await calling), tool
         dry_run = data_of(await alice.call(tool, {**arguments, "dry_run": True}))

@@ -143,9 +143,9 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "approvals.list",
                 "Lists what waits for a person's yes. `text` is what that person is shown "
                 "everywhere: every line, or ranges that describe every line.",
-                "{approvals: [{approval_id, instrument_id, instrument, tool, text, count, digest, "
-                "who, ways, remark, expires_ms}]}; `remark` says why it cannot be answered by a "
-                "way that the owner named",
+                "{approvals: [{approval_id, instrument_id, instrument, tool, text, line_count, "
+                "digest, who, ways, remark, expires_ms}]}; `remark` says why it cannot be answered "
+                "by a way that the owner named",
             ),
             _entry(
                 "approvals.show",
