@@ -70,14 +70,21 @@ class Origin:
 
 @dataclass(slots=True)
 class _Row:
-    """Lines that differ only in their numbers; the smallest and largest text of each number."""
+    """Lines that differ only in their numbers; the smallest and largest text of each number.
+
+    Attributes:
+        shown: the line where all are the same, else their shape.
+    """
 
     count: int
+    shown: str
     least: list[Argument]
     most: list[Argument]
 
-    def add(self, arguments: list[Argument], times: int) -> None:
+    def add(self, line: str, shape: str, arguments: list[Argument], times: int) -> None:
         self.count += times
+        if line != self.shown:
+            self.shown = shape
         for place, argument in enumerate(arguments):
             value = Decimal(argument.text)
             if value < Decimal(self.least[place].text):
@@ -143,9 +150,9 @@ class Outgoing:
         name, shape, arguments = arguments_of(line, origin)
         row = self._rows.get((unit, name, shape))
         if row is not None:
-            row.add(arguments, times)
+            row.add(line, shape, arguments, times)
         elif len(self._rows) <= MOST_LISTED:
-            self._rows[unit, name, shape] = _Row(times, arguments, [*arguments])
+            self._rows[unit, name, shape] = _Row(times, line, arguments, [*arguments])
 
     def add_data(self, data: bytes) -> None:
         """Bytes that go out beside the lines, such as a block: the digest covers them."""
@@ -204,9 +211,9 @@ class Outgoing:
             yield line if other == unit else f"{other}: {line}"
 
     def _ranges(self, unit: str) -> Iterator[str]:
-        for (other, name, shape), row in self._rows.items():
+        for (other, name, _), row in self._rows.items():
             where = "" if other == unit else f"{other}: "
-            what = f"{name}, {shown_line(shape)}" if name else shown_line(shape)
+            what = f"{name}, {shown_line(row.shown)}" if name else shown_line(row.shown)
             told = row.ranges()
             lines = "1 line" if row.count == 1 else f"{row.count:,} lines"
             yield f"{where}{lines} of {what}{f': {told}' if told else ''}"

@@ -110,8 +110,8 @@ async def test_all_roads_show_the_same_text_of_every_line(
             f"It would send {waiting['line_count']:,} lines, digest {waiting['digest']}; ",
             f"{points + 1} lines of set_voltage, :SOUR{{channel}}:VOLT {{voltage}}: channel 1, "
             "voltage 20.010 to 32.000 V",
-            "1 line of set_current, :SOUR{channel}:CURR {current}: channel 1, current 0.5000 A",
-            "1 line of output_on, :OUTP CH{channel},ON: channel 1",
+            "1 line of set_current, :SOUR1:CURR 0.5000: channel 1, current 0.5000 A",
+            "1 line of output_on, :OUTP CH1,ON: channel 1",
             f"{points} lines of measure_current, ",
         ):
             assert said in text, text
