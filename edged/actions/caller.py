@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -54,12 +55,14 @@ class Approval:
         lines: the lines that may go out for it.
         sequence: the sequence that may run.
         ramped: the command whose value may be ramped.
+        within: the smallest and the largest value that this ramp may set.
     """
 
     approval_id: str
     lines: frozenset[str] = frozenset()
     sequence: str = ""
     ramped: str = ""
+    within: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

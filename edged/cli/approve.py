@@ -1,8 +1,9 @@
 """``edged approve``: approve a call that waits for a person.
 
-The bench file says which calls wait (``confirm``). Without an id ``edged approve`` lists them, with
-the exact lines that would be sent. An approval is for these lines alone, once. No tool can approve;
-``edged deny`` refuses.
+The bench file says which calls wait (``confirm``). Without an id ``edged approve`` lists them with
+all that they would send: every line, or the smallest and largest value of each argument where there
+are many. ``edged approve show ID`` prints every line. An approval is for these lines alone, once.
+No tool can approve; ``edged deny`` refuses.
 """
 
 from __future__ import annotations
@@ -12,22 +13,15 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import print_fields, print_json, print_table
+from edged.cli.shared.output import print_fields, print_json, print_lines
 from edged.clock import SystemClock
 from edged.host import ExitStatus
 
 __all__ = ["answer", "run"]
 
-COLUMNS: Final = {
-    "approval_id": "id",
-    "instrument": "instrument",
-    "tool": "call",
-    "sends": "would send",
-    "who": "asked by",
-    "left": "ends in",
-}
-MOST_SHOWN: Final = 5
-"""Lines of one question in the table."""
+SHOW: Final = "show"
+MOST_OF_A_LINE: Final = 10_000
+"""More than the engine puts into one: whoever approves must not be shown less than all of it."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,10 +29,20 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="edged approve", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("approval_id", metavar="ID", nargs="?", help="without it: list what waits")
+    parser.add_argument(
+        "approval_id",
+        metavar="ID",
+        nargs="?",
+        help="without it: list what waits; show ID: print every line that ID would send",
+    )
+    parser.add_argument("shown_id", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("--by", default=this_user(), help="your name (this user)")
     add_engine_options(parser)
     options = parser.parse_args(arguments)
+    if (options.approval_id == SHOW) != (options.shown_id is not None):
+        parser.error("give one ID, or: show ID")
+    if options.shown_id is not None:
+        return _show(options)
     if options.approval_id is None:
         return _list(options)
     return answer("approvals.approve", options)
@@ -49,18 +53,39 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json(questions)
     elif questions:
-        print_table([_row(question) for question in questions], COLUMNS)
+        for number, question in enumerate(questions):
+            if number:
+                print()
+            _print_question(question)
     else:
         print("nothing waits for approval")
     return ExitStatus.OK
 
 
-def _row(question: dict[str, Any]) -> dict[str, Any]:
-    lines = [*question["lines"][:MOST_SHOWN]]
-    more = len(question["lines"]) - len(lines) + question["more"]
+def _print_question(question: dict[str, Any]) -> None:
     left_s = max(0, (question["expires_ms"] - SystemClock().wall_ms()) // 1_000)
-    sends = "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
-    return {**question, "sends": sends, "left": f"{left_s} s"}
+    remark = f"; {question['remark']}" if question["remark"] else ""
+    ways = " or ".join(question["ways"])
+    print_lines(question["text"].split("\n"), limit=MOST_OF_A_LINE)
+    print_lines([f"It waits for {left_s} s more, for an answer by {ways}{remark}."])
+
+
+def _show(options: argparse.Namespace) -> int:
+    client, offset = connect(options), 0
+    found: list[str] = []
+    while True:
+        asked = {"approval_id": options.shown_id, "offset": offset}
+        told = client.call("approvals.show", asked)
+        found += told["lines"]
+        offset = told.get("next_offset", 0)
+        if not offset:
+            break
+    if options.json:
+        print_json({**told, "lines": found})
+    else:
+        print_lines(found, limit=MOST_OF_A_LINE)
+        print_lines([f"{told['line_count']} lines, digest {told['digest']}"])
+    return ExitStatus.OK
 
 
 def answer(method: str, options: argparse.Namespace) -> int:
@@ -70,6 +95,6 @@ def answer(method: str, options: argparse.Namespace) -> int:
     if options.json:
         print_json(told)
     else:
-        names = ("verdict", "instrument", "tool", "who")
-        print_fields({**{name: told[name] for name in names}, "lines": "; ".join(told["lines"])})
+        names = ("verdict", "instrument", "tool", "who", "digest")
+        print_fields({**{name: told[name] for name in names}, "lines": told["line_count"]})
     return ExitStatus.OK

@@ -13,9 +13,9 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import re
+import math
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -34,10 +34,12 @@ from edged.actions.action import (
 from edged.actions.caller import Approval
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.clock import Clock
+from edged.commands.outgoing import Outgoing, shown_line, unpacked
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
+from edged.profiles.arguments import shown
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
 from edged.profiles.raw import RawMatch, RawPart, identify, in_its_unit
 from edged.sharing.approvals import Approvals, Question, Verdict
@@ -61,10 +63,20 @@ CLOSE_WITHIN_S: Final = 1.0
 USED: Final = "was used already, or its question has ended"
 LOOK_AT_CLIENT_S: Final = 0.5
 """How soon it is noticed that nobody waits for the answer any more."""
-MOST_OF_A_LINE: Final = 1_000
-BLANKS: Final = re.compile(r"\s{3,}")
-MOST_CHARACTERS: Final = 4_000
-"""Of the lines in a question to a client; the bench shows as many as fit 8 KB."""
+MOST_OF_A_FORM: Final = 4_000
+"""Characters of a question to a client; a longer one is asked at the bench only."""
+MOST_OF_A_QUESTION: Final = 8_000
+"""Characters that a person reads before the answer."""
+MOST_OF_A_ROW: Final = 3_900
+"""Bytes of a question in one row of the audit log, which has 4,096 for JSON in ASCII."""
+MOST_OF_A_CHARACTER: Final = 6
+"""Bytes of one that a row escapes."""
+LINES_A_PAGE: Final = 1_000
+"""Lines of one question that are told at once."""
+IN_THE_TEXT: Final = frozenset(
+    {"instrument_id", "command_name", "sequence_name", "scpi_command", "parameters", "lease"}
+)
+"""Arguments that the text of a question has in another place; a lease is a secret."""
 
 Tell = Callable[[str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
@@ -199,8 +211,19 @@ def _is_covered(action: Action, target: Target) -> bool:
     if isinstance(action, StartSweep):
         return approval.ramped == target.command_name
     if getattr(action, "purpose", None) is Purpose.SWEEP_STEP:
-        return approval.ramped == target.command_name
+        return approval.ramped == target.command_name and _is_within(approval, target)
     return set(target.lines) <= approval.lines
+
+
+def _is_within(approval: Approval, target: Target) -> bool:
+    """Whether a step of a ramp sets a value that the approved ramp goes through."""
+    sweep = target.command.sweep if target.command is not None else None
+    value = target.values.get(sweep.parameter) if sweep is not None else None
+    if isinstance(value, str | None):
+        return False
+    least, most = approval.within
+    ends = (least, most)
+    return least <= value <= most or any(math.isclose(value, end, abs_tol=1e-12) for end in ends)
 
 
 # Asking
@@ -252,32 +275,45 @@ class ApprovalControl:
         self._drop_ended()
         return [question.told() for question in self._approvals.waiting(self._now())]
 
+    def shown(self, approval_id: str, offset: int) -> dict[str, Any]:
+        """A question that waits, with ``LINES_A_PAGE`` of its lines: {…, lines, next_offset?}.
+
+        Raises:
+            NotFound: UNKNOWN_APPROVAL.
+        """
+        question = self._approvals.find(approval_id, self._now())
+        lines = unpacked(question.packed)
+        page, end = lines[offset : offset + LINES_A_PAGE], offset + LINES_A_PAGE
+        more = {"next_offset": end} if end < len(lines) else {}
+        return {**question.told(), "lines": page, **more}
+
     async def obtain(
-        self, action: Action, target: Target, would_send: Mapping[str, Any], lines: frozenset[str]
+        self, action: Action, target: Target, outgoing: Outgoing, lines: frozenset[str]
     ) -> Approval | InputRequired:
         """A person's yes, however long that takes within the owner's bound.
 
         Args:
-            would_send: what a rehearsal told, for people.
-            lines: what may go out then.
+            outgoing: all that it would send.
+            lines: the lines of it that need a yes.
 
         Raises:
+            Invalid: a person could not be shown all of it.
             Refused: APPROVAL_DENIED, somebody said no; NEEDS_APPROVAL, nobody answered in time.
             Failed: PREEMPTED, everything was stopped meanwhile.
             EdgedError: what came into the way while it waited.
         """
-        question = self._question(action, target, would_send, lines)
-        ways, client = question.ways, action.client
-        given = client.round() if client is not None and Way.CLIENT in ways else None
+        question = self._question(action, target, outgoing, lines)
+        client = action.client if Way.CLIENT in question.ways else None
+        given = client.round() if client is not None else None
         if given is not None:
             found = await self._by_round(action, target, given, question)
             if isinstance(found, InputRequired):
                 return found
             question = found
         else:
-            elicit = client.elicit() if client is not None and Way.CLIENT in ways else None
-            if elicit is None and ways <= {Way.CLIENT}:
-                raise _unanswerable(question, "its client cannot be asked")
+            elicit = client.elicit() if client is not None else None
+            if elicit is None and question.ways <= {Way.CLIENT}:
+                raise _unanswerable(question, question.remark or "its client cannot be asked")
             question = await self._wait(action, target, question, elicit)
         if question.verdict is not Verdict.APPROVED:
             raise _denied(question)
@@ -287,6 +323,7 @@ class ApprovalControl:
             lines=lines,
             sequence=target.command_name if is_sequence else "",
             ramped=target.command_name if is_sweep else "",
+            within=outgoing.ramp or (math.nan, math.nan),
         )
 
     async def answer(self, approval_id: str, *, is_yes: bool, way: Way, by: str) -> dict[str, Any]:
@@ -364,27 +401,43 @@ class ApprovalControl:
         task.add_done_callback(self._spending.discard)
 
     def _question(
-        self,
-        action: Action,
-        target: Target,
-        would_send: Mapping[str, Any],
-        lines: frozenset[str],
+        self, action: Action, target: Target, outgoing: Outgoing, lines: frozenset[str]
     ) -> Question:
+        """What a person is asked.
+
+        Raises:
+            Invalid: it cannot be shown as a whole, so nobody could know what the yes is for.
+        """
         instrument = target.aimed_instrument()
         rules, now = instrument.rules, self._now()
         ttl_s = rules.confirm_ttl_s or TTL_S
-        return Question(
+        question = Question(
             approval_id=self._approvals.new_id(),
-            digest=_digest(action, target, would_send, lines),
+            digest=_digest(action, target, outgoing, lines),
             who=action.caller.who,
             instrument_id=instrument.id,
             instrument=instrument.called,
             tool=_what(action, target),
-            lines=_lines_to_show(would_send["would_send"], lines),
-            more=int(would_send.get("more", 0)),
+            parameters=_parameters(action, target),
+            sends=outgoing.summary(target.called),
+            count=outgoing.count,
+            lines_digest=outgoing.digest(),
+            packed=outgoing.packed(),
             ways=frozenset(EVERY_WAY if rules.confirm_by is None else rules.confirm_by),
             until=Moment(now.monotonic_s + ttl_s, now.wall_ms + round(ttl_s * 1_000)),
         )
+        why, size = outgoing.why_incomplete(), len(question.text)
+        if not why and size > MOST_OF_A_QUESTION:
+            why = f"it takes {size:,} characters, over the maximum {MOST_OF_A_QUESTION:,}"
+        if why:
+            raise _not_shown(question, why)
+        if size > MOST_OF_A_FORM and Way.CLIENT in question.ways:
+            question.ways -= {Way.CLIENT}
+            question.remark = (
+                f"its text of {size:,} characters does not fit the form of a client, which has "
+                f"{MOST_OF_A_FORM:,}"
+            )
+        return question
 
     # By the call's own way, and at the bench
 
@@ -427,10 +480,11 @@ class ApprovalControl:
                     "sent.",
                     code=ErrorCode.CANCELLED,
                 )
-        return _unanswerable(question, "nobody answered in time")
+        remark = f"; {question.remark}" if question.remark else ""
+        return _unanswerable(question, f"nobody answered in time{remark}")
 
     async def _ask_client(self, question: Question, elicit: Elicit) -> None:
-        is_yes = await elicit(_message(question))
+        is_yes = await elicit(question.text)
         if is_yes is None:
             return
         verdict = Verdict.APPROVED if is_yes else Verdict.DENIED
@@ -443,6 +497,9 @@ class ApprovalControl:
         if action.progress is None:
             return
         number = 0
+        ways = " or ".join(sorted(question.ways))
+        remark = question.remark
+        where = f" It must be answered by {ways}: {remark}." if remark else ""
         while True:
             number += 1
             left_s = max(0, round(question.until.monotonic_s - self._clock.monotonic()))
@@ -450,7 +507,7 @@ class ApprovalControl:
                 Progress(
                     progress=number,
                     message=f"{question.approval_id} waits for a person's approval, for {left_s} s "
-                    "at most.",
+                    f"at most.{where}",
                     meta={"approval_id": question.approval_id},
                 )
             )
@@ -478,7 +535,7 @@ class ApprovalControl:
                 approval_id=asked.approval_id,
             )
             return InputRequired(
-                data={"message": _message(asked), "request_state": sealed(state, self._key)}
+                data={"message": asked.text, "request_state": sealed(state, self._key)}
             )
         self._end_round(asked)
         # Of two that repeat it at once, and of one that comes after a restart, one is the first.
@@ -515,7 +572,8 @@ class ApprovalControl:
     def _ask(self, question: Question) -> Question:
         self._drop_ended()
         self._approvals.ask(question, self._now())
-        self._tell("approval.asked", _row(question, "waits"), question.instrument_id)
+        for text in _rows(question):
+            self._tell("approval.asked", text, question.instrument_id)
         return question
 
     def _drop_ended(self) -> None:
@@ -562,12 +620,10 @@ def _what(action: Action, target: Target) -> str:
     return f"{action.tool} {name}".strip() if name and name not in action.tool else action.tool
 
 
-def _digest(
-    action: Action, target: Target, would_send: Mapping[str, Any], lines: frozenset[str]
-) -> str:
+def _digest(action: Action, target: Target, outgoing: Outgoing, lines: frozenset[str]) -> str:
     """Of caller, unit, call and every line: a call that is repeated is the same, no other is."""
     told: list[object] = [_principal(action), target.unit_key, action.tool, action.arguments]
-    told.append(would_send["would_send"])
+    told.append(outgoing.digest())
     said = json.dumps([*told, sorted(lines)], sort_keys=True, default=str)
     return hashlib.sha256(said.encode()).hexdigest()
 
@@ -577,56 +633,62 @@ def _principal(action: Action) -> str:
     return f"{caller.route.value} {caller.subject} {caller.remote} {caller.key} {caller.who}"
 
 
-def _lines_to_show(would_send: Sequence[str], asked: frozenset[str]) -> tuple[str, ...]:
-    """What a person judges by: the lines that need the yes first, blanks told and not shown.
-
-    Raises:
-        Invalid: one that needs a yes is too long to be shown.
-    """
-    first = [line for line in would_send if line in asked]
-    first += sorted(asked.difference(first))
-    lines = [_shown_line(line) for line in dict.fromkeys(first)]
-    if any(len(line) > MOST_OF_A_LINE for line in lines):
-        raise Invalid(
-            f"A line that needs a person's approval is longer than {MOST_OF_A_LINE} characters, so "
-            "nobody could read what would be sent. Nothing was sent.",
-            code=ErrorCode.BAD_ARGUMENTS,
-            remedy="Send it in parts.",
-        )
-    rest = (_shown_line(line) for line in would_send if line not in asked)
-    lines += [line if len(line) <= MOST_OF_A_LINE else f"{line[:200]} …" for line in rest]
-    return tuple(lines)
-
-
-def _shown_line(line: str) -> str:
-    """A line for people: what takes room and says nothing is counted."""
-    return BLANKS.sub(lambda blanks: f" ({len(blanks[0])} blanks) ", line)
-
-
-def _message(question: Question) -> str:
-    """What a person reads."""
-    lines = "\n".join(f"  {line}" for line in _shown(question.lines))
-    more = len(question.lines) + question.more - lines.count("\n") - 1
-    rest = f"\n  and {more} more" if lines and more > 0 else ""
-    sends = f"It would send:\n{lines}{rest}" if lines else "What it sends is known as it runs."
-    return (
-        f"{question.instrument}: {question.tool}, asked by {question.who}, needs your approval "
-        f"({question.approval_id}).\n{sends}"
+def _parameters(action: Action, target: Target) -> tuple[str, ...]:
+    """Every parameter of a call with its unit, defaults too."""
+    called = target.command or target.sequence
+    known = called.parameters if called is not None else {}
+    swept = target.command.sweep if target.command is not None else None
+    found = {name: (value, known.get(name)) for name, value in target.values.items()}
+    for name, value in action.arguments.items():
+        if name not in IN_THE_TEXT and name not in found:
+            found[name] = (value, None)
+    unit = known[swept.parameter].unit if swept is not None else ""
+    units = {"target_value": unit, "sweep_rate": f"{unit}/s"} if unit else {}
+    return tuple(
+        f"{name} {_value(value)} {parameter.unit if parameter else units.get(name, '')}".rstrip()
+        for name, (value, parameter) in found.items()
     )
 
 
-def _shown(lines: Sequence[str]) -> Iterator[str]:
-    left = MOST_CHARACTERS
-    for line in lines:
-        left -= len(line)
-        if left < 0:
-            return
-        yield line
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return shown_line(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return shown(value)
+    if isinstance(value, dict):
+        return f"({', '.join(f'{shown_line(str(name))} {_value(v)}' for name, v in value.items())})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return json.dumps(value, default=str)
+
+
+def _rows(question: Question) -> Iterator[str]:
+    """The text of a question as the texts of rows; more than one where one row would cut it."""
+    part, size, begin = "", 0, ""
+    for char in question.text:
+        cost = MOST_OF_A_CHARACTER if char == "\n" else len(json.dumps(char)) - 2
+        if size + cost > MOST_OF_A_ROW:
+            yield begin + part
+            part, size, begin = "", 0, f"{question.approval_id} continues: "
+        part, size = part + char, size + cost
+    yield begin + part
 
 
 def _row(question: Question, what: str) -> str:
-    lines = "; ".join(question.lines)[:300]
-    return f"{question.approval_id}: {question.tool} on {question.instrument} {what} ({lines})"
+    return (
+        f"{question.approval_id}: {question.tool} on {question.instrument} {what} "
+        f"(digest {question.short_digest})"
+    )
+
+
+def _not_shown(question: Question, why: str) -> Invalid:
+    return Invalid(
+        f"{question.tool} on {question.instrument} needs a person's approval, and what it would "
+        f"send cannot be shown as a whole: {why}. Nothing was sent.",
+        code=ErrorCode.BAD_ARGUMENTS,
+        data={"lines": question.count},
+        remedy="Ask for less in one call: fewer points, or in parts.",
+    )
 
 
 def _denied(question: Question) -> Refused:
@@ -639,12 +701,14 @@ def _denied(question: Question) -> Refused:
 
 
 def _unanswerable(question: Question, why: str) -> Refused:
-    ways = " or ".join(sorted(question.ways))
+    ways = sorted(question.ways)
     return Refused(
         f"{question.tool} on {question.instrument} needs approval at the bench: {why}. Nothing was "
         "sent.",
         code=ErrorCode.NEEDS_APPROVAL,
-        data={"approval_id": question.approval_id, "ways": sorted(question.ways)},
-        remedy=f"Somebody must approve it while the call waits, by {ways}"
-        + "; call again when somebody is there.",
+        data={"approval_id": question.approval_id, "ways": ways},
+        remedy=f"Somebody must approve it while the call waits, by {' or '.join(ways)}; call again "
+        "when somebody is there."
+        if ways
+        else "Ask for fewer points in one call, or have the owner add cli or page to confirm_by.",
     )

@@ -30,6 +30,7 @@ from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import Operation, failure_data
+from edged.commands.outgoing import Outgoing
 from edged.commands.pending import LineJob, Pending, Running, Work, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
@@ -291,11 +292,7 @@ class CommandPath:
         would_send, lines = await self._wanted(action, target)
         if lines is None:
             still_wanted()
-            try:
-                return await _begun(self._run(action, target, began))
-            except NeedsApproval as first_step:
-                # Where a sweep begins is known once it was asked, and nothing has been set by then.
-                lines = frozenset(first_step.lines)
+            return await _begun(self._run(action, target, began))
         if self._approvals is None:
             raise Fault("There is nobody here who could be asked.")
         approved = await self._approvals.obtain(action, target, would_send, lines)
@@ -303,8 +300,8 @@ class CommandPath:
             return approved
         action = replace(action, caller=replace(action.caller, approval=approved))
         first, target = target, self.judge(action)
-        told, lacking = await self._wanted(action, target)
-        is_changed = target.unit_key != unit or told["would_send"] != would_send["would_send"]
+        now, lacking = await self._wanted(action, target)
+        is_changed = target.unit_key != unit or now.digest() != would_send.digest()
         if lacking is not None or is_changed:
             raise Conflict(
                 f"What {action.tool} would send to {target.called} has changed since it was "
@@ -321,13 +318,13 @@ class CommandPath:
 
     async def _wanted(
         self, action: Action, target: Target
-    ) -> tuple[Mapping[str, Any], frozenset[str] | None]:
-        """What it would send, for people; and the lines that need a yes, ``None`` without any.
+    ) -> tuple[Outgoing, frozenset[str] | None]:
+        """All that it would send; and the lines that need a yes, ``None`` without any.
 
         Raises:
             EdgedError: why a step of it would be refused.
         """
-        rehearsal = self._rehearsal()
+        rehearsal = self._rehearsal(asks_instrument=True)
         needed = missing_yes(action, target)
         if needed is not None:
             rehearsal.conflicts.append(needed)
@@ -339,10 +336,14 @@ class CommandPath:
             if not isinstance(held, NeedsApproval):
                 raise held
         lines = frozenset(line for one in asked for line in one.lines)
-        return rehearsal.told(), lines if asked else None
+        return rehearsal.outgoing, lines if asked else None
 
-    def _rehearsal(self) -> Rehearsal:
-        return Rehearsal(self.judge, lambda step: self._operations[type(step)].rehearse)
+    def _rehearsal(self, *, asks_instrument: bool = False) -> Rehearsal:
+        return Rehearsal(
+            self.judge,
+            lambda step: self._operations[type(step)].rehearse,
+            asks_instrument=asks_instrument,
+        )
 
     def rehearse(self, action: Action, tell: Tell) -> Outcome | Pending:
         """``begin`` up to the run, and then what that would send: not a byte goes out."""

@@ -9,12 +9,13 @@ Source: docs/promises.md section 15, "Before it happens".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from edged.actions.action import Action
 from edged.actions.outcome import Done, OutcomeStatus
+from edged.commands.outgoing import Origin, Outgoing
 from edged.commands.static_tool import ANSWER_BYTES, fitting
 from edged.commands.target import Target
 from edged.commands.telling import outputs_told
@@ -46,10 +47,15 @@ class Rehearsed(Done):
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The lines of one conversation in their order, and the pauses between them in seconds."""
+    """The lines of one conversation in their order, and the pauses between them in seconds.
+
+    Attributes:
+        is_cut: there are more lines than are kept of one conversation.
+    """
 
     lines: tuple[str, ...]
-    pauses_s: float
+    pauses_s: float = 0.0
+    is_cut: bool = False
 
 
 def agreeing(command: Command) -> Command:
@@ -95,7 +101,7 @@ def spoken(
                 case _:
                     continue
     gaps_s = connection.min_gap_ms / 1000 * max(0, len(lines) - 1)
-    return Spoken(tuple(lines), pauses_s + gaps_s)
+    return Spoken(tuple(lines), pauses_s + gaps_s, is_cut=len(lines) >= MOST_SPOKEN)
 
 
 class Rehearsal:
@@ -104,8 +110,11 @@ class Rehearsal:
     Args:
         judge: the path's, given what takes the things that stand in the way just now.
         rehearse: how an action of a type is told; its row's.
+        asks_instrument: a person is about to be asked: what an instrument holds may be read for
+            that. A dry run sends nothing.
 
     Attributes:
+        outgoing: all lines, for the person who is asked.
         conflicts: what stands in the way just now, and would refuse it.
         information: what refuses nothing and should be known before the call, by its message.
         steps: how many there are; ``None`` where that is known only while it runs.
@@ -116,21 +125,37 @@ class Rehearsal:
         self,
         judge: Callable[[Action, list[EdgedError]], Target],
         rehearse: Callable[[Action], Rehearse],
+        *,
+        asks_instrument: bool = False,
     ) -> None:
         self._judge = judge
         self._rehearse = rehearse
         self._lines: list[str] = []
         self._left_out = 0
+        self._times = 1
         self._guarded: set[str] = set()
         self._checks: dict[tuple[str, str], dict[str, Any]] = {}
+        self.asks_instrument = asks_instrument
+        self.outgoing = Outgoing()
         self.conflicts: list[EdgedError] = []
         self.information: dict[str, Mapping[str, Any]] = {}
         self.steps: int | None = 1
         self.duration_s: float | None = 0.0
 
-    def say(self, said: Spoken) -> None:
-        """These lines would go out."""
-        self.add_lines(said.lines)
+    def say(self, said: Spoken, target: Target) -> None:
+        """These lines would go out to the instrument of ``target``."""
+        command = target.command
+        templates = command.scpi if command is not None else ()
+        origins = dict(zip(target.lines, templates, strict=False))
+        for line in said.lines:
+            template = origins.get(line)
+            origin = None
+            if command is not None and template is not None:
+                origin = Origin(command, template, target.values)
+            self.outgoing.add(target.called, line, origin, times=self._times)
+        if said.is_cut:
+            self.outgoing.gap = f"one command sends more than {MOST_SPOKEN:,} lines"
+        self._keep(said.lines)
         if self.duration_s is not None:
             self.duration_s += said.pauses_s
 
@@ -143,17 +168,14 @@ class Rehearsal:
         if not target.is_write or not outputs_told(action, target, instrument):
             return
         self._guarded.add(instrument.id)
-        self.say(spoken(timer.would_begin(target.lines), instrument.connection))
+        self.say(spoken(timer.would_begin(target.lines), instrument.connection), target)
         bound = f"silent for {timer.words.limit_s:g} s, it switches its outputs off by itself"
         self.check("its dead-man runs", bound, is_ok=None)
 
-    def add_lines(self, lines: Iterable[str]) -> None:
-        """The same where nothing is waited for."""
-        for line in lines:
-            if len(self._lines) < MOST_LINES:
-                self._lines.append(line)
-            else:
-                self._left_out += 1
+    def _keep(self, lines: Sequence[str]) -> None:
+        room = MOST_LINES - len(self._lines)
+        self._lines += lines[:room]
+        self._left_out += len(lines[room:])
 
     def check(self, what: str, bound: str = "", *, is_ok: bool | None = True) -> None:
         """One thing that was judged; ``is_ok`` is ``None`` where only the run can tell."""
@@ -201,17 +223,22 @@ class Rehearsal:
             near = f" within {verify.tolerance:g}" if verify.tolerance else ""
             self.check(f"the instrument holds {verify.parameter}{near}", "asked back", is_ok=None)
 
-    def step(self, action: Action) -> tuple[str, ...]:
+    def step(self, action: Action, *, times: int = 1) -> tuple[str, ...]:
         """One step of what is rehearsed, judged as the path would; see ``runs.ports.Precheck``.
+
+        Args:
+            times: it stands for so many; see ``Outgoing.add``.
 
         Raises:
             EdgedError: why it would be refused.
         """
         inner = Rehearsal(self._judge, self._rehearse)
         inner._guarded = self._guarded
+        inner._times = times
+        inner.outgoing = self.outgoing
         target = self._judge(action, inner.conflicts)
         self._rehearse(action)(action, target, inner)
-        self.add_lines(inner._lines)
+        self._keep(inner._lines)
         self._left_out += inner._left_out
         self.conflicts += inner.conflicts
         self.information |= inner.information

@@ -463,21 +463,29 @@ class ProgramJob(LineJob):
         """See ``LineJob``."""
         self._remembers.over()
 
+    def would_say(self) -> Spoken:
+        """See ``CommandJob``."""
+        connection = dataclasses.replace(self._connection, acknowledge=None)
+        return spoken(self._conversation(connection), connection)
+
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
         target, lines = self._target, self._target.lines
+        talk = guarded(self._conversation(self._connection), lines, target.send_guard)
+        return armed_first(talk, target.timer, lines, target.send_guard)
+
+    def _conversation(self, connection: Connection) -> Conversation[Reply]:
+        target = self._target
         commands = [match.command for part in target.parts for match in part.matches[:1]]
-        conversation = program_conversation(
-            line=lines[0],
+        return program_conversation(
+            line=target.lines[0],
             data=self._action.data,
             asks=self._asks,
-            connection=self._connection,
+            connection=connection,
             timeout_s=self._timeout_s,
             is_known=target.is_one_command,
             returns=commands[0].returns if len(target.parts) == 1 and commands else None,
         )
-        talk = guarded(conversation, lines, target.send_guard)
-        return armed_first(talk, target.timer, lines, target.send_guard)
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:

@@ -339,7 +339,7 @@ class CommandOperations:
         instrument, command = target.aimed_command()
         self._rehearse_outputs(action, target, rehearsal)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-            rehearsal.say(would_capture(instrument, command, target.values))
+            rehearsal.say(would_capture(instrument, command, target.values), target)
             return
         question = _what_it_does(instrument, command)
         limit_query = self._limit_query(action, target)
@@ -355,7 +355,7 @@ class CommandOperations:
             asks_last=(limit_query, _nothing_heard) if limit_query else None,
         )
         rehearsal.set_going(action, target)
-        rehearsal.say(job.would_say())
+        rehearsal.say(job.would_say(), target)
 
     async def rehearse_sequence(
         self, action: RunSequence, target: Target, rehearsal: Rehearsal
@@ -371,6 +371,7 @@ class CommandOperations:
             rehearsal.duration_s += told.waits_s
         for what, why in told.later.items():
             rehearsal.check(what, why, is_ok=None)
+        rehearsal.outgoing.later.update(told.later)
 
     def rehearse_raw(self, action: SendScpi, target: Target, rehearsal: Rehearsal) -> None:
         """What ``send_scpi`` would say."""
@@ -389,7 +390,15 @@ class CommandOperations:
             finish=_nothing_done,
         )
         rehearsal.set_going(action, target)
-        rehearsal.say(job.would_say())
+        rehearsal.say(job.would_say(), target)
+
+    def rehearse_program(self, action: SendProgram, target: Target, rehearsal: Rehearsal) -> None:
+        """What ``send_program`` would say."""
+        profile = target.aimed_instrument().profile
+        job = ProgramJob(action, target, asks=asks(profile, action.scpi), finish=_nothing_done)
+        rehearsal.set_going(action, target)
+        rehearsal.say(job.would_say(), target)
+        rehearsal.outgoing.add_data(action.data)
 
     def _rehearse_part(self, part: RawPart, target: Target, rehearsal: Rehearsal) -> None:
         """What one message of a raw line is, and what the profile would say of it."""
@@ -658,6 +667,7 @@ OPERATIONS: Final = (
     Operation(
         action=SendProgram,
         run=CommandOperations.send_program,
+        rehearse=CommandOperations.rehearse_program,
         aim=Resolver.program,
     ),
 )

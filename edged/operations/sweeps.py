@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
 from edged.commands.memory import Memory
 from edged.commands.operation import Failure, Operation, bind
-from edged.commands.rehearsal import Rehearsal, spoken
+from edged.commands.rehearsal import Rehearsal, Spoken, spoken
 from edged.commands.resolve import Resolver
 from edged.commands.run import PRIORITY
 from edged.commands.static_tool import (
@@ -39,6 +39,8 @@ from edged.plot.figure import Figure
 from edged.profiles.model import Scalar
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
+from edged.runs.sweeps.ramp import READBACK_EVERY_S
+from edged.runs.sweeps.ramp_plan import RampPlan, next_step, steps_left
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
@@ -104,6 +106,7 @@ MOST_DRAWN: Final = 10_000
 """Rows of a sweep; as many as are kept of one in memory."""
 ABORT_S: Final = 4.0
 """What an abort may take, opening the line anew included; stopping the daemon waits 5 s in all."""
+SLOWER: Final = "more and smaller ones where the instrument is slow, all within these values"
 GRACE_S: Final = 30.0
 """A set-point is asked behind what waits on the line already."""
 
@@ -135,30 +138,41 @@ class SweepOperations:
         thing, request, measures = _wanted(action, target)
         return Done(data=await self.sweeps.start(action, thing, request, measures))
 
-    def rehearse(self, action: StartSweep, target: Target, rehearsal: Rehearsal) -> None:
-        """What it would say: the question where it stands, its last step, and what it measures.
+    async def rehearse(self, action: StartSweep, target: Target, rehearsal: Rehearsal) -> None:
+        """What it would say: the question where it stands, its steps, and what it measures.
 
-        From where it would ramp only the instrument can tell, which is asked nothing: steps and
-        duration are not known.
+        From where it would ramp only the instrument can tell. A dry run asks it nothing: steps and
+        duration are not known then, and the last step stands for all.
         """
         thing, request, measures = _wanted(action, target)
         check_request(thing, request, measures)
         fastest = thing.fastest
         bound = "" if fastest is None else f"{fastest:g} at most"
         rehearsal.check(f"sweep_rate {request.rate_per_s:g} {thing.parameter.unit}/s", bound)
-        rehearsal.add_lines((thing.setpoint_query,))
+        rehearsal.say(Spoken((thing.setpoint_query,)), target)
         rehearsal.check("present value", _ramp_told(thing, request), is_ok=None)
-        rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
+        readings = 1
+        if rehearsal.asks_instrument:
+            legs = await self.sweeps.forecast(action, thing, request)
+            readings = _rehearse_ramp(action, thing, legs, rehearsal)
+            readings = readings if request.points is None else len(legs) + 1
+        else:
+            rehearsal.step(_step(action, thing.command.name, thing.values, Purpose.SWEEP_STEP))
         for measure in measures:
             values, name = measure.parameters, measure.command.name
             rehearsal.check_values(measure.command.parameters, values)
             asked = _step(action, name, values, Purpose.MEASURE)
-            rehearsal.step(replace(asked, instrument_id=measure.instrument.id))
-        self._rehearse_end(action, thing, request, rehearsal)
+            rehearsal.step(replace(asked, instrument_id=measure.instrument.id), times=readings)
+        self._rehearse_end(action, target, thing, request, rehearsal)
         rehearsal.steps = rehearsal.duration_s = None
 
     def _rehearse_end(
-        self, action: StartSweep, thing: SweptThing, request: SweepRequest, rehearsal: Rehearsal
+        self,
+        action: StartSweep,
+        target: Target,
+        thing: SweptThing,
+        request: SweepRequest,
+        rehearsal: Rehearsal,
     ) -> None:
         """What it would say besides its steps: the last readback, and the abort where wanted."""
         if thing.plan.readback is not None:
@@ -176,7 +190,7 @@ class SweepOperations:
             connection = thing.instrument.connection
             asks = [proof.question for proof in thing.abort_proofs()]
             quiet = replace(connection, acknowledge=None)
-            rehearsal.say(spoken(abort_conversation(lines, quiet, asks), connection))
+            rehearsal.say(spoken(abort_conversation(lines, quiet, asks), connection), target)
 
     async def read(self, action: ReadSweep, _target: Target, _began: float) -> Done:
         """How one stands."""
@@ -287,6 +301,27 @@ def _ramp_told(thing: SweptThing, request: SweepRequest) -> str:
         spacing = "log" if request.points.is_log else "linear"
         told += f"; read at {request.points.count} set-points only, {spacing} from there"
     return f"{told}; each is read after {request.rest_s:g} s" if request.rest_s else told
+
+
+def _rehearse_ramp(
+    action: StartSweep, thing: SweptThing, legs: Sequence[RampPlan], rehearsal: Rehearsal
+) -> int:
+    """The first and the last step of a ramp, which bound all between them; returns how many."""
+    outgoing = rehearsal.outgoing
+    start, target = legs[0].start, legs[-1].target
+    outgoing.ramp = (min(start, target), max(start, target))
+    outgoing.later["the number of its steps"] = SLOWER
+    if thing.plan.readback is not None:
+        outgoing.later[thing.plan.readback] = f"asked every {READBACK_EVERY_S:g} s at most"
+    count = sum(steps_left(leg, leg.start) for leg in legs)
+    firsts = (next_step(leg, leg.start) for leg in legs)
+    first = next((value for value in firsts if value is not None), target)
+    for value, times in ((first, count - 1), (target, min(count, 1))):
+        if times > 0:
+            values = thing.at(value)
+            step = _step(action, thing.command.name, values, Purpose.SWEEP_STEP)
+            rehearsal.step(step, times=times)
+    return count
 
 
 def _step(

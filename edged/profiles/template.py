@@ -46,6 +46,7 @@ __all__ = [
     "optional_names",
     "own_bound",
     "parse_template",
+    "pieces",
     "placeholders",
     "possible_values",
     "render",
@@ -448,22 +449,35 @@ def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[s
         Invalid: a placeholder without a value outside of an optional part, a string that cannot
             stand where it would, a number that the format cannot write within its bounds.
     """
-    pieces: list[str] = []
+    return "".join([text for _, text in pieces(template, parameters, values)])
+
+
+def pieces(
+    template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]
+) -> list[tuple[str, str]]:
+    """The stretches of one line, each with the name of what was filled in; empty: plain text.
+
+    Raises:
+        Invalid: as ``render``.
+    """
+    found: list[tuple[str, str]] = []
     for part in parse_template(template):
-        if isinstance(part, Text):
-            pieces.append(part.text)
-        elif isinstance(part, Hole):
-            pieces.append(_filled(part, template, parameters, values))
+        if not isinstance(part, Optional):
+            inner: tuple[Text | Hole, ...] = (part,)
+        elif all(
+            _value(piece.name, parameters, values) is not None
+            for piece in part.parts
+            if isinstance(piece, Hole)
+        ):
+            inner = part.parts
         else:
-            holes = [piece for piece in part.parts if isinstance(piece, Hole)]
-            if all(_value(hole.name, parameters, values) is not None for hole in holes):
-                pieces += [
-                    piece.text
-                    if isinstance(piece, Text)
-                    else _filled(piece, template, parameters, values)
-                    for piece in part.parts
-                ]
-    return "".join(pieces)
+            continue
+        for piece in inner:
+            if isinstance(piece, Text):
+                found.append(("", piece.text))
+            else:
+                found.append((piece.name, _filled(piece, template, parameters, values)))
+    return found
 
 
 def resolution(command: Command, parameter_name: str) -> float | None:

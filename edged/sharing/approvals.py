@@ -1,7 +1,7 @@
 """Questions that wait for a person's yes: who asked what, until when, and the first answer. Pure.
 
 One that was answered is over; whoever answers later is told so. Nothing here knows how a person is
-asked, nor what was asked about beyond the lines that would go out.
+asked. The text of a question is the same wherever it is shown.
 
 Source: docs/sharing.md; docs/promises.md section 16, "Approval".
 """
@@ -22,6 +22,10 @@ MOST_WAITING: Final = 64
 """More questions at once than any person answers."""
 MOST_OF_ONE: Final = 8
 """Of one caller: what one asks must not keep others from asking."""
+MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of the lines of all that wait, compressed: some hundred of the longest questions."""
+DIGEST_CHARACTERS: Final = 16
+"""Hexadecimal digits that people are shown of a digest; what is sent is compared by all."""
 
 
 class Verdict(enum.StrEnum):
@@ -40,8 +44,13 @@ class Question:
         who: the caller, for people.
         instrument: what people call the unit.
         tool: what was called.
-        lines: what would go out, as far as it fits; ``more``: how many lines besides.
+        parameters: each with its value and unit.
+        sends: what would go out: every line, or ranges that together describe every line.
+        count: how many lines that are.
+        lines_digest: of all these lines, in hexadecimal digits.
+        packed: all lines, compressed.
         ways: by which it may be answered.
+        remark: why it cannot be answered by a way that the owner named; else empty.
         until: when it ends unanswered.
         by: who answered.
     """
@@ -52,12 +61,34 @@ class Question:
     instrument_id: str
     instrument: str
     tool: str
-    lines: tuple[str, ...]
-    more: int
+    parameters: tuple[str, ...]
+    sends: tuple[str, ...]
+    count: int
+    lines_digest: str
+    packed: bytes
     ways: frozenset[str]
     until: Moment
+    remark: str = ""
     verdict: Verdict | None = None
     by: str = ""
+
+    @property
+    def short_digest(self) -> str:
+        """The beginning of the digest, for people."""
+        return self.lines_digest[:DIGEST_CHARACTERS]
+
+    @property
+    def text(self) -> str:
+        """What a person reads: in the client's form, on the page, in the shell and in the log."""
+        given = f"Parameters: {', '.join(self.parameters)}.\n" if self.parameters else ""
+        lines = "1 line" if self.count == 1 else f"{self.count:,} lines"
+        sends = "".join(f"\n  {each}" for each in self.sends)
+        return (
+            f"{self.instrument}: {self.tool}, asked by {self.who}, needs your approval "
+            f"({self.approval_id}).\n{given}It would send {lines}, digest {self.short_digest}; "
+            f"`edged approve show {self.approval_id}` prints each:{sends}\n"
+            "If it fails or is stopped, the abort of the instrument may be sent as well."
+        )
 
     def told(self) -> dict[str, object]:
         """JSON-ready, for whoever may look."""
@@ -66,10 +97,12 @@ class Question:
             "instrument_id": self.instrument_id,
             "instrument": self.instrument,
             "tool": self.tool,
-            "lines": list(self.lines),
-            "more": self.more,
+            "text": self.text,
+            "line_count": self.count,
+            "digest": self.short_digest,
             "who": self.who,
             "ways": sorted(self.ways),
+            "remark": self.remark,
             "expires_ms": self.until.wall_ms,
         }
 
@@ -96,9 +129,10 @@ class Approvals:
             Conflict: BUSY, too many wait already.
         """
         self.drop_ended(now)
-        if len(self._questions) >= MOST_WAITING:
+        kept = sum(len(one.packed) for one in self._questions.values())
+        if len(self._questions) >= MOST_WAITING or kept + len(question.packed) > MOST_BYTES:
             raise Conflict(
-                f"{MOST_WAITING} questions wait for a person already.",
+                f"{len(self._questions)} questions wait for a person already.",
                 code=ErrorCode.BUSY,
                 remedy="Wait until they were answered.",
             )
@@ -129,13 +163,7 @@ class Approvals:
             Conflict: BUSY, it was answered already.
             Refused: DENIED_BY_OWNER, it may not be answered by that way.
         """
-        question = self._questions.get(approval_id)
-        if question is None or _is_over(question, now):
-            raise NotFound(
-                f"No question {approval_id[:64]!r} waits for an answer.",
-                code=ErrorCode.UNKNOWN_APPROVAL,
-                remedy="It may have ended: what waits is listed by `edged approve`.",
-            )
+        question = self.find(approval_id, now)
         if question.verdict is not None:
             raise Conflict(
                 f"{approval_id} was {question.verdict} already, by {question.by}.",
@@ -148,6 +176,21 @@ class Approvals:
                 code=ErrorCode.DENIED_BY_OWNER,
             )
         question.verdict, question.by = verdict, by
+        return question
+
+    def find(self, approval_id: str, now: Moment) -> Question:
+        """A question that waits, or was answered and not acted upon.
+
+        Raises:
+            NotFound: UNKNOWN_APPROVAL.
+        """
+        question = self._questions.get(approval_id)
+        if question is None or _is_over(question, now):
+            raise NotFound(
+                f"No question {approval_id[:64]!r} waits for an answer.",
+                code=ErrorCode.UNKNOWN_APPROVAL,
+                remedy="It may have ended: what waits is listed by `edged approve`.",
+            )
         return question
 
     def same(self, digest: str, now: Moment) -> Question | None:

@@ -10,7 +10,6 @@ principal, method and parameters, expire, and count once. RFC 2104 (HMAC).
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -46,25 +45,23 @@ class RequestState:
 def sealed(state: RequestState, key: bytes) -> str:
     """The text of it."""
     told = [state.principal, state.digest, state.until_ms, state.approval_id]
-    payload = json.dumps(told, separators=(",", ":")).encode()
-    return f"{_text(payload)}.{_text(_mac(payload, key))}"
+    return _with_mac(json.dumps(told, separators=(",", ":")).encode(), key)
 
 
 def opened(text: str, key: bytes, *, principal: str, now_ms: int) -> RequestState:
-    """What a text says that this daemon has made, for this caller, and not too long ago.
+    """The state in a text that this daemon made, byte for byte, for this caller, and in time.
 
     Raises:
         Invalid: BAD_ARGUMENTS, it is none of that.
     """
-    payload, _, mac = text[:MOST_CHARACTERS].partition(".")
     try:
-        said = base64.urlsafe_b64decode(payload.encode())
-        is_ours = hmac.compare_digest(_mac(said, key), base64.urlsafe_b64decode(mac.encode()))
-        told: Any = json.loads(said) if is_ours else None
-    except (ValueError, binascii.Error):
-        told = None
-    if told is None:
+        said = base64.urlsafe_b64decode(text[:MOST_CHARACTERS].partition(".")[0])
+    except ValueError:
+        said = b""
+    # Of all texts that decode to these bytes only the one that was given: base64 has many.
+    if not hmac.compare_digest(_with_mac(said, key).encode(), text.encode("utf-8", "replace")):
         raise bad_state("was not given by this daemon")
+    told: Any = json.loads(said)
     state = RequestState(principal=told[0], digest=told[1], until_ms=told[2], approval_id=told[3])
     if state.principal != principal:
         raise bad_state("was given to another caller")
@@ -83,8 +80,9 @@ def bad_state(why: str) -> Invalid:
     )
 
 
-def _mac(payload: bytes, key: bytes) -> bytes:
-    return hmac.new(key, b"edged requestState 1\n" + payload, hashlib.sha256).digest()
+def _with_mac(payload: bytes, key: bytes) -> str:
+    mac = hmac.new(key, b"edged requestState 1\n" + payload, hashlib.sha256).digest()
+    return f"{_text(payload)}.{_text(mac)}"
 
 
 def _text(raw: bytes) -> str:

@@ -172,6 +172,8 @@ async def test_a_person_with_the_key_approves_and_one_without_cannot(
     look(browser, engine)
     await asyncio.to_thread(browser.sees, "Waits for a person")
     assert ":SOUR1:CURR 0.500" in browser.text
+    (waiting,) = engine.rpc("approvals.list")["approvals"]
+    assert browser.run("return document.querySelector('.asks pre').textContent") == waiting["text"]
     assert browser.run("return document.querySelectorAll('.asks button').length") == 0
     key = keep_page_key(engine.state_dir)
     look(browser, engine, f"#key={key}")

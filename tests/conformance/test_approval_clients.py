@@ -81,7 +81,7 @@ def test_the_inspectors_command_line_waits_for_the_bench(
         assert calling.poll() is None, calling.communicate()
         assert time.monotonic() < deadline, "nobody is asked"
         time.sleep(0.05)  # noqa: TID251 - a real engine has no event to wait for
-    assert ":OUTP CH1,ON" in waiting[0]["lines"]
+    assert ":OUTP CH1,ON" in waiting[0]["text"]
     engine.rpc("approvals.approve", approval_id=waiting[0]["approval_id"], by="anna")
     told, complaints = calling.communicate(timeout=WITHIN_S)
     assert calling.returncode == 0, complaints

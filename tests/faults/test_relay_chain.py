@@ -122,7 +122,7 @@ def test_what_several_share_and_what_guards_them_holds_over_the_relay(tmp_path: 
             waits = pool.submit(asked, ada, "output_on")
             wait_for(lambda: bool(waiting(chain)))
             (question,) = waiting(chain)
-            assert ":OUTP CH1,ON" in question["lines"]
+            assert ":OUTP CH1,ON" in question["text"]
             assert "ada" in question["who"]
             rpc(chain, "approvals.approve", approval_id=question["approval_id"], by="anna")
             assert '"isError": true' not in waits.result(timeout=30)

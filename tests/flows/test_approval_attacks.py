@@ -145,7 +145,7 @@ async def test_what_a_person_is_shown_is_what_would_go_out_however_it_is_written
         arguments = {"instrument_id": "psu1", "scpi_command": line}
         calling = asyncio.create_task(client.call("send_scpi", arguments))
         shown = await waiting(engine)
-        assert shown["lines"][0] == f":OUTP ({blanks} blanks) CH1,ON"
+        assert f"\n  :OUTP ({blanks} blanks) CH1,ON\n" in shown["text"]
         engine.rpc("approvals.deny", approval_id=shown["approval_id"], by="anna")
         await calling
     assert not is_on(engine)
@@ -159,7 +159,7 @@ async def test_a_value_that_is_rounded_up_to_the_bound_is_asked_about(
     near = {**ON, "command_name": "set_voltage", "parameters": {"channel": 1, "voltage": 23.9999}}
     calling = asyncio.create_task(client.call("execute_command", near))
     shown = await waiting(engine)
-    assert ":SOUR1:VOLT 24.000" in shown["lines"]
+    assert "\n  :SOUR1:VOLT 24.000\n" in shown["text"]
     engine.rpc("approvals.deny", approval_id=shown["approval_id"], by="anna")
     assert "approval_denied" in json.dumps(await calling)
 

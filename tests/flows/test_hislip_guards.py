@@ -132,6 +132,9 @@ def test_a_person_is_asked_and_what_is_denied_is_refused(tmp_path: Path) -> None
             wait_for(lambda: engine.rpc("approvals.list")["approvals"])
             (waiting,) = engine.rpc("approvals.list")["approvals"]
             assert re.search(r"HiSLIP zz, PID \d+ .* at 127\.0\.0\.1", waiting["who"])
+            assert re.search(
+                r"would send 2 lines, .*:\n  :OUTP CH1,ON\n  SYST:ERR", waiting["text"]
+            )
             # Others are not kept waiting by it, and the program may ask how things are.
             assert engine.tool("send_scpi", instrument_id="psu1", scpi_command="*IDN?")["result"]
             assert program.status() == 0

@@ -79,14 +79,17 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
         print(aligned(line, widths))
 
 
-def print_lines(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str], *, limit: int = LONGEST_LINE) -> None:
     """Lines of a list, each wrapped to the terminal's width; in a pipe each stays one line.
 
     What stands between blanks is never cut: an address or a command that was cut cannot be copied.
+
+    Args:
+        limit: characters of a line.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines:
-        for part in _wrapped(cell(line, limit=LONGEST_LINE), width):
+        for part in _wrapped(cell(line, limit=limit), width):
             print(part)
 
 

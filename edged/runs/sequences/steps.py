@@ -300,8 +300,9 @@ def _named(step: Step) -> str:
     match step:
         case CommandStep(command=name) | QueryStep(query=name) | PollStep(poll=name):
             return name
-        case ForStep(name=name):
-            return f"for {name}"
+        case ForStep(name=name, steps=steps):
+            inner = (_named(each) for each in steps if not isinstance(each, WaitStep | RowStep))
+            return f"for {name}: {', '.join(inner)}"
         case WaitStep():
             return "wait"
         case RowStep():

@@ -342,8 +342,7 @@ class SweepStart:
         )
         # Before it is asked: if asking opens the line, the first step asks once more.
         meeting = thing.instrument.meeting
-        plan = await self._plan(action, thing, request, sweep_id)
-        legs = _legs(plan, thing, request)
+        plan, legs = await self.plan(action, thing, request, sweep_id)
         now = self.clock.monotonic()
         sweep = Sweep(
             sweep_id=sweep_id,
@@ -386,12 +385,13 @@ class SweepStart:
             plan.add(step, lines, at_s, count=count, every_s=every_s)
             at_s += count * every_s
 
-    async def _plan(
-        self, action: StartSweep, thing: SweptThing, request: SweepRequest, sweep_id: str
-    ) -> RampPlan:
-        """The ramp from where the instrument stands."""
-        start = await self._ask_setpoint(action, thing, sweep_id)
-        return _leg(thing, request, start, request.target_value)
+    async def plan(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest, run_id: str
+    ) -> tuple[RampPlan, tuple[RampPlan, ...]]:
+        """The ramp from where the instrument stands, and the same from one reading to the next."""
+        start = await self._ask_setpoint(action, thing, run_id)
+        plan = _leg(thing, request, start, request.target_value)
+        return plan, _legs(plan, thing, request)
 
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""

@@ -38,7 +38,7 @@ from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
 from edged.runs.wording import TARGET_REACHED
 
-__all__ = ["Ramp", "Steps", "ask_anew", "why_strayed"]
+__all__ = ["READBACK_EVERY_S", "Ramp", "Steps", "ask_anew", "why_strayed"]
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:

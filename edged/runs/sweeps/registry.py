@@ -28,6 +28,7 @@ from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
 from edged.runs.sweeps.ramp import Ramp
+from edged.runs.sweeps.ramp_plan import RampPlan
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
 from edged.runs.wording import DAEMON_STOPPED, MADE_SAFE, parked_by, stopped_by
@@ -155,6 +156,17 @@ class SweepRegistry:
         self._publish(sweep)
         self._retire()
         return {"sweep_id": sweep_id, "status": sweep.state.value}
+
+    async def forecast(
+        self, action: StartSweep, thing: SweptThing, request: SweepRequest
+    ) -> tuple[RampPlan, ...]:
+        """The ramps that it would make from where the instrument stands, which is read.
+
+        Raises:
+            Failed: the set-point cannot be known.
+        """
+        _, legs = await self._start.plan(action, thing, request, action.action_id)
+        return legs
 
     def read(self, sweep_id: str, points: int) -> dict[str, Any]:
         """State of a sweep, with at most ``points`` rows.

@@ -109,6 +109,9 @@ def _owner_methods(
     async def approval_list(_params: Params) -> Any:
         return {"approvals": approvals.listed()}
 
+    async def approval_show(params: Params) -> Any:
+        return approvals.shown(params["approval_id"], params.get("offset", 0))
+
     async def approve(params: Params) -> Any:
         name, by = params["approval_id"], params["by"]
         return await approvals.answer(name, is_yes=True, way=Way.CLI, by=by)
@@ -124,6 +127,7 @@ def _owner_methods(
         "leases.list": lease_list,
         "leases.break": lease_break,
         "approvals.list": approval_list,
+        "approvals.show": approval_show,
         "approvals.approve": approve,
         "approvals.deny": deny,
     }

@@ -141,9 +141,20 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
             ),
             _entry(
                 "approvals.list",
-                "Lists what waits for a person's yes, with the lines that would go out.",
-                "{approvals: [{approval_id, instrument_id, instrument, tool, lines, more, who, "
-                "ways, expires_ms}]}",
+                "Lists what waits for a person's yes. `text` is what that person is shown "
+                "everywhere: every line, or ranges that describe every line.",
+                "{approvals: [{approval_id, instrument_id, instrument, tool, text, line_count, "
+                "digest, who, ways, remark, expires_ms}]}; `remark` says why it cannot be answered "
+                "by a way that the owner named",
+            ),
+            _entry(
+                "approvals.show",
+                "Gives every line of one question, 1000 at a time. A line that stands for many "
+                "steps of a sweep says so.",
+                "the question, with `lines`; `next_offset` where there are more",
+                "approval_id",
+                approval_id=_text("of the question", minLength=1),
+                offset=_whole("the first line, from 0", 0, 1_000_000),
             ),
             *(
                 _entry(

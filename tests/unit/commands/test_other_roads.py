@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.caller import Approval
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.errors import EdgedError, ErrorCode
@@ -16,7 +18,7 @@ from edged.profiles.model import Bound
 from edged.profiles.owner_rules import UnitRules, tightened
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
-from tests.bench.sweep_bench import SweepHouse
+from tests.bench.sweep_bench import DIRECT, SweepHouse
 from tests.promises import promise
 
 LEVELS = """
@@ -175,3 +177,32 @@ async def test_what_may_only_be_ramped_is_not_set_at_once_by_one_of_its_lines(
     assert code_of(refused) is ErrorCode.REQUIRES_SWEEP
     assert supply.writes() == []
     assert code_of(await house.command("output_off", channel=1)) is None
+
+
+@promise("approval.shown")
+async def test_a_step_of_a_ramp_lies_within_the_values_that_were_shown(house: SweepHouse) -> None:
+    rule = parse_confirm("set_voltage.voltage >= 0")
+    assert rule is not None
+    owner(house, confirm=(rule,))
+    approval = Approval(approval_id="ask-1", ramped="set_voltage", within=(1.0, 12.0))
+
+    def is_refused(voltage: float, approved: Approval) -> bool:
+        step = RunCommand(
+            tool="start_sweep",
+            caller=replace(DIRECT, approval=approved, on_behalf_of="sweep-1"),
+            action_id="step",
+            instrument_id="psu1",
+            command_name="set_voltage",
+            parameters={"voltage": voltage},
+            purpose=Purpose.SWEEP_STEP,
+        )
+        try:
+            house.path.judge(step)
+        except EdgedError as refused:
+            return refused.code is ErrorCode.NEEDS_APPROVAL
+        return False
+
+    assert [is_refused(voltage, approval) for voltage in (1.0, 5.5, 12.0)] == [False] * 3
+    assert [is_refused(voltage, approval) for voltage in (0.999, 12.001)] == [True] * 2
+    assert is_refused(5.5, replace(approval, ramped="set_both"))
+    assert is_refused(5.5, Approval(approval_id="ask-1", ramped="set_voltage"))

@@ -24,8 +24,11 @@ def question(
         instrument_id="TCPIP::1",
         instrument="psu1",
         tool="execute_command output_on",
-        lines=(":OUTP CH1,ON",),
-        more=0,
+        parameters=("channel 1",),
+        sends=(":OUTP CH1,ON",),
+        count=1,
+        lines_digest="0123456789abcdef" * 4,
+        packed=b"",
         ways=frozenset({"cli", "client"}),
         until=Moment(until_s, round(until_s * 1_000)),
     )

@@ -592,3 +592,28 @@ async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:
 )
 def test_what_a_line_sets_is_all_of_it_but_the_value(line: str, place: str) -> None:
     assert place_set(line) == place
+
+
+@promise("approval.shown")
+async def test_a_forecast_names_each_step_of_a_loop_whose_values_are_not_known_yet(
+    lab: Lab,
+) -> None:
+    inner = ForStep(
+        name="i", kind="list", values=(1, 2), steps=(CommandStep(command="set_current"),)
+    )
+    loop = ForStep(
+        name="v",
+        kind="lin",
+        values=(0, "{measured}", 3),
+        steps=(CommandStep(command="set_voltage"), WaitStep(wait_ms=1), inner),
+    )
+    sequence = Sequence(name="s", steps=(CommandStep(command="measure", save_as="measured"), loop))
+    action = RunSequence(
+        tool="execute_sequence",
+        caller=Caller(route=Route.DIRECT),
+        action_id="outer",
+        instrument_id="psu",
+        sequence_name="s",
+    )
+    forecast = await lab.book.rehearse(action, sequence, {}, lab.precheck)
+    assert list(forecast.later) == ["for v: set_voltage, for i: set_current"]

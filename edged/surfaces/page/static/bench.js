@@ -39,7 +39,7 @@ export function approvals(state, act) {
     h("h2", null, "Waits for a person"),
     waiting.map((one) => h("article", { key: one.approval_id, class: "card" },
       h("p", null, h("b", null, one.who), " wants ", h("b", null, one.tool), " on ", h("b", null, one.instrument), `, until ${clock(one.expires_ms)}`),
-      h("pre", null, one.lines.join("\n") + (one.more ? `\n… and ${one.more} more` : "")),
+      h("pre", null, one.text),
       state.key && isAnsweredHere(state, one)
         ? h("p", { class: "bar" },
           h("button", { type: "button", class: "yes", on: { click: () => act.answer("approve", { id: one.approval_id }) } }, "Approve"),
