@@ -290,12 +290,7 @@ class CommandOperations:
         remembers = Remembering(lambda: self.memory.begin_raw(instrument, target.parts))
 
         def finish(reply: Reply) -> Done:
-            if remembers.writing is not None:
-                remembers.writing.done()
-            self.memory.heard_output(instrument, target.lines, reply.answer)
-            self._note_writer(action, target)
-            for line in target.lines:
-                self.acquisitions.note_raw(instrument.id, instrument.profile, line)
+            self._note_raw(action, target, remembers, reply.answer)
             data = {
                 "response": reply.answer,
                 "error": None,
@@ -320,9 +315,8 @@ class CommandOperations:
         remembers = Remembering(lambda: self.memory.begin_raw(instrument, target.parts))
 
         def finish(reply: Reply) -> Done:
-            if remembers.writing is not None:
-                remembers.writing.done()
-            self.acquisitions.note_raw(instrument.id, instrument.profile, action.scpi)
+            answer = None if reply.block is None else bytes(reply.block).decode("latin-1")
+            self._note_raw(action, target, remembers, answer)
             data = {"block": reply.block, "stale_errors": reply.stale_errors}
             return Done(data=data, scpi=reply.sent)
 
@@ -333,6 +327,17 @@ class CommandOperations:
             finish=finish,
             remembers=remembers,
         )
+
+    def _note_raw(
+        self, action: SendScpi, target: Target, remembers: Remembering, answer: str | None
+    ) -> None:
+        """Remember what a raw line has done, and what it was answered about an output."""
+        instrument = target.aimed_instrument()
+        if remembers.writing is not None:
+            remembers.writing.done()
+        self.memory.heard_output(instrument, _as_the_profile_writes(target), answer)
+        self._note_writer(action, target)
+        self.acquisitions.note_raw(instrument.id, instrument.profile, action.scpi)
 
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
         """What ``run_command`` would say."""
@@ -469,6 +474,15 @@ def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -
             if compile_expression(limited.when).is_true({**target.values, **names}):
                 notes.append(limited.note)
     return {**part, "notes": [*part.get("notes", ()), *notes]} if notes else part
+
+
+def _as_the_profile_writes(target: Target) -> tuple[str, ...]:
+    """The lines of a raw query in the spelling of its command; others as they are."""
+    if len(target.parts) == 1 and target.parts[0].is_query and len(target.parts[0].matches) == 1:
+        (match,) = target.parts[0].matches
+        if match.is_certain and len(match.readings) == 1 and len(match.command.scpi) == 1:
+            return render_lines(match.command, match.readings[0])
+    return target.lines
 
 
 def _what_it_does(instrument: Instrument, command: Command) -> str:
