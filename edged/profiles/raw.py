@@ -497,7 +497,7 @@ def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
 def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     """A message whose header is the entry's, with its arguments read."""
     spelling = entry.spelling
-    captures: Captures | None = dict(header)
+    captures: dict[int, str | None] | None = dict(header)
     known, written = spelling.message.arguments, message.arguments
     for template, raw in itertools.zip_longest(known, written):
         if template is None or captures is None:
@@ -506,7 +506,7 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
         if raw is None:
             continue
         found = match_argument(template, raw)
-        captures = None if found is None else captures | found
+        captures = None if found is None else {**captures, **found}
     is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
     if captures is None or is_short:
         return RawMatch(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from edged.scpi.answer_text import read_number
@@ -52,6 +52,8 @@ _WORD: Final = re.compile("([A-Za-z_]+)([0-9]*|[\ue000-\uf8ff])")
 _RAW_WORD: Final = re.compile(r"([A-Za-z_]+)([0-9]*)")
 _SUFFIX: Final = re.compile("(?:[0-9]+|[\ue000-\uf8ff])$")
 _AT_HOLES: Final = re.compile("([\ue000-\uf8ff])")
+LONGEST_KEPT: Final = 64
+"""Characters of an argument of which it is remembered for a while what it is."""
 LONGEST_CAPTURE: Final = 256
 """Characters that stand at a placeholder within a word or argument."""
 
@@ -72,7 +74,7 @@ _DROPPED_LAST: Final = _forms("STATe")
 _DROPPED_FIRST: Final = _forms("SOURce", "SENSe")
 """Nodes that manuals put into brackets: anywhere but first, only last, only first."""
 
-Captures = dict[int, str | None]
+Captures = Mapping[int, str | None]
 """Placeholder number → the text that stood there; ``None``: a numeric suffix that was left out."""
 
 
@@ -130,6 +132,10 @@ def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures,
 
 def match_argument(template: str, raw: str) -> Captures | None:
     """Whether a raw argument is the template's, and what stood at its placeholders."""
+    return (_match_argument_again if len(raw) <= LONGEST_KEPT else _match_argument)(template, raw)
+
+
+def _match_argument(template: str, raw: str) -> Captures | None:
     if template[:1] in {'"', "'"} and template[-1:] == template[:1]:
         template, raw = template[1:-1], _bare(raw)
     if len(template) == 1 and _HOLE.match(template):
@@ -148,10 +154,13 @@ def match_argument(template: str, raw: str) -> Captures | None:
     return match_pattern(template.replace(" ", ""), raw.replace(" ", ""))
 
 
+_match_argument_again = functools.lru_cache(maxsize=8192)(_match_argument)
+
+
 def _match_nodes(template: Sequence[str], raw: Sequence[str]) -> Captures | None:
     if len(template) != len(raw):
         return None
-    captures: Captures = {}
+    captures: dict[int, str | None] = {}
     for known, written in zip(template, raw, strict=True):
         found = match_node(known, written)
         if found is None:
@@ -160,6 +169,7 @@ def _match_nodes(template: Sequence[str], raw: Sequence[str]) -> Captures | None
     return captures
 
 
+@functools.lru_cache(maxsize=8192)
 def match_node(template: str, raw: str) -> Captures | None:
     """One mnemonic: letters, and a numeric suffix that is 1 when it is left out."""
     known, written = _WORD.fullmatch(template), _RAW_WORD.fullmatch(raw)
@@ -192,7 +202,7 @@ def match_pattern(template: str, raw: str) -> Captures | None:
     text, at = raw.upper(), len(first)
     if not text.startswith(first):
         return None
-    captures: Captures = {}
+    captures: dict[int, str | None] = {}
     for index in range(0, len(rest), 2):
         hole, literal = rest[index : index + 2]
         if index + 2 == len(rest):
