@@ -249,7 +249,8 @@ def read_profile(root: Node, path: str) -> Profile:
             found["acquisition"] = ACQUISITION.read(acquisition, "acquisition", names)
     with gathering.part():
         limited = fields.get("limited")
-        if limited is not None:
+        # A member of a family writes null where its own model cannot tell.
+        if limited is not None and not (isinstance(limited, ScalarNode) and limited.value is None):
             found["limited"] = _read_limited(limited, commands, broken)
     with gathering.part():
         found["abort_excludes"] = _read_excludes(fields, names)
