@@ -26,6 +26,8 @@ from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
 __all__ = ["ToolRegistry"]
 
 MOST_COMPARED: Final = 200
+MOST_NAME_CHARS: Final = 1_024
+"""Far more than any tool's name has; no longer one is compared with them."""
 OTHER_ROADS: Final = "execute_command and execute_sequence reach it."
 
 
@@ -108,6 +110,8 @@ class ToolRegistry:
             NotFound: UNKNOWN_TOOL; or RENAMED_TOOL with the new name, if the name meant an
                 instrument that is now called otherwise.
         """
+        if len(name) > MOST_NAME_CHARS:
+            raise self._unknown(name[:128])
         tool = self._by_name.get(name) or self._spelled_strictly(name)
         if tool is not None:
             return tool

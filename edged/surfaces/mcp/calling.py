@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -41,6 +41,9 @@ from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
 from edged.telemetry.conventions import OperationFacts
 
 __all__ = ["Serving"]
+
+SERVED_AT_ONCE: Final = 32
+"""Of a batch's requests, in one turn of the event loop: a call takes some 0.1 ms."""
 
 
 class Serving:
@@ -110,8 +113,12 @@ class Serving:
             await self._settled.wait()
 
     def _go_on(self, post: Post) -> None:
-        """Serve what is left of it, until a request has to wait."""
+        """Serve what is left of it, until a request has to wait; in turns where that is a lot."""
+        last = post.served + SERVED_AT_ONCE
         while post.served < len(post.calls):
+            if post.served == last:
+                asyncio.get_running_loop().call_soon(self._go_on, post)
+                return
             call = post.calls[post.served]
             post.served += 1
             found = self._served(call)
