@@ -39,7 +39,7 @@ def main() -> int:
         tempfile.TemporaryDirectory() as directory,
         running_engine(Path(directory), "--instruments", "psu1=rigol_dp832") as engine,
     ):
-        idle_ms = percentile(_answers(engine, lambda: time.sleep(QUIET_S)), 0.5)
+        idle_ms = percentile(_answers(engine, lambda: threading.Event().wait(QUIET_S)), 0.5)
         for name, wire in _requests():
             blocked = min(_blocked_ms(engine, wire) for _ in range(TRIES))
             figures.append(

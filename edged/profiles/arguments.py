@@ -780,7 +780,11 @@ class _Sizes:
             for name, item in value.items():
                 self._count(name)
                 shown_name = name[:_MOST_SHOWN]
-                self.judge(item, inner.get(name, {}), _place((place, shown_name) if place else (shown_name,)))
+                self.judge(
+                    item,
+                    inner.get(name, {}),
+                    _place((place, shown_name) if place else (shown_name,)),
+                )
         elif isinstance(value, list):
             self._refuse_over("maxItems", value, schema, place)
             for index, item in enumerate(value):

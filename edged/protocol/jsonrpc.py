@@ -208,10 +208,7 @@ def _check_extent(body: bytes, most_values: int) -> None:
     pieces = body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"', most_quotes + 1)
     outside = b"".join(pieces[::2])
     steps = outside.translate(_STEPS, _NOT_BRACKETS)
-    if (
-        len(pieces) > most_quotes + 1
-        or outside.count(b",") + steps.count(b"\x01") > most_values
-    ):
+    if len(pieces) > most_quotes + 1 or outside.count(b",") + steps.count(b"\x01") > most_values:
         raise _not_json(f"it holds more than {most_values} values")
     depths = array("i", itertools.accumulate(array("b", steps)))
     if not depths:

@@ -105,7 +105,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_read(
     [
         "1,[2],{" * 100_000,
         {"a": '\\"[,"' * 100_000, "b\\": "[,"},
-        [number for number in range(MAX_VALUES - 1)],
+        list(range(MAX_VALUES - 1)),
         {str(number): "a" for number in range(MAX_VALUES - 1)},
     ],
     ids=["a text", "escapes", "a list", "an object"],
