@@ -459,7 +459,22 @@ def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
     SPELLED.filter(lambda typed: typed[0] is not STRING),
     st.one_of(
         st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip(" \t\r\n\x00"))),
-        st.sampled_from(["\n0", "\r1", "\x001", "\x00", " \x00\n", "\ufffd", ";1", ",1", " 1", "\n5.5", "x", "\t0"]),
+        st.sampled_from(
+            [
+                "\n0",
+                "\r1",
+                "\x001",
+                "\x00",
+                " \x00\n",
+                "\ufffd",
+                ";1",
+                ",1",
+                " 1",
+                "\n5.5",
+                "x",
+                "\t0",
+            ]
+        ),
     ),
 )
 @settings(max_examples=300)
