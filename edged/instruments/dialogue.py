@@ -582,7 +582,7 @@ class Dialogue:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
 
 
-def _unpadded(data: bytes) -> bytes:
+def _unpadded(data: bytes | bytearray) -> bytes | bytearray:
     """Without what pads it. A NUL between a text and its line end stays: no text ends so."""
     text = data.rstrip(NO_TEXT)
     if text and data[len(text) : len(text) + 1] == b"\x00":
