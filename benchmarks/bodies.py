@@ -121,6 +121,7 @@ UNKNOWN: Final = (
     b'{"instrument_id":"psu1","command_name":"get_output_overcurrent_protectio"}}}'
 )
 FIFTEEN: Final = b'{"instruments":[' + b",".join([b'"unknown_instrument"'] * 15) + b"]}"
+NAME: Final = b'"' + b"x" * 65_536 + b'"'
 ROOM: Final = MAX_BODY_BYTES - 400
 """For the members around what is long."""
 
@@ -200,6 +201,7 @@ def _calls() -> Iterator[tuple[str, tuple[str, bytes]]]:
         ("send_scpi", b'{"instrument_id":"psu1","scpi_command":' + long + b"}"),
     )
     yield "get_status, 18,000 arguments", ("get_status", fewer)
+    yield "get_capabilities, a long name", ("get_capabilities", b'{"instrument_id":' + NAME + b"}")
     yield "a long name of a tool", ("x" * ROOM, b"{}")
 
 

@@ -22,8 +22,10 @@ from pyvisa.resources import MessageBasedResource
 
 from pyvisa_edged import EdgedVisaError
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
+LONG = "x" * 2_049
 PSU, SCOPE, DMM = "psu1", "scope1", "dmm1"
 WITHIN_S = 15.0
 
@@ -301,6 +303,26 @@ def test_who_gives_back_a_lock_that_it_shared_works_without_it(
     with theirs.lock_context(timeout=0):
         theirs.write(":SOUR1:VOLT 1.5")
     other.close()
+
+
+@promise("mcp.bounded-bodies")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("open", {"resource": LONG}),
+        ("open", {"resource": PSU, "program": LONG}),
+        ("lock", {"session": 1, "lease_id": LONG}),
+    ],
+)
+async def test_a_text_that_is_longer_than_any_name_is_refused(
+    engine: EngineProcess, method: str, params: dict[str, Any]
+) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-06-18")
+    await client.request("edged/visa.open", {"resource": PSU})
+    refused = (await client.request(f"edged/visa.{method}", params)).json()["error"]
+    assert refused["code"] == -32602, refused
+    assert refused["message"].endswith("is a text of at most 2048 characters.")
 
 
 @promise("visa.guards")
