@@ -46,6 +46,7 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed
 
 __all__ = [
+    "START_FILE",
     "Notifier",
     "StateLock",
     "calm",
@@ -174,6 +175,9 @@ else:
 
 
 LOCK_FILE: Final = "engine.lock"
+START_FILE: Final = "start.json"
+"""PID and bench file of the engine that holds the lock: until it is up, ``engine.json`` is absent
+or its predecessor's."""
 DATA_LOCK_FILE: Final = "data.lock"
 LOCKED_AT: Final = 100
 """The byte that Windows locks: past the PID, so that others can still read who holds the lock."""

@@ -1,6 +1,7 @@
 """``edged bench show [UNIT]``: what the owner's bench file says, and the limits that follow.
 
-Reads the file and the profiles as an engine would. With a running engine it also says which units
+Reads the file and the profiles as an engine would: the file of the engine that runs or starts here,
+else the configured one. With a running engine it also says which units
 are connected, and which keys match no unit that has answered since it started: those limit nothing,
 so the exit status is 1 then.
 """
@@ -8,12 +9,14 @@ so the exit status is 1 then.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Final
 
-from edged.cli.shared.options import add_config_options, load, locate
+from edged.cli.shared.options import add_config_options, load, locate, state_dirs
 from edged.cli.shared.output import print_fields, print_json, print_table
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, NotFound
@@ -34,11 +37,13 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
 from edged.profiles.model import Profile
 from edged.profiles.owner_rules import UnitRules, misfits
+from edged.service import START_FILE, lock_holder
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 
 __all__ = ["run"]
 
+MAX_START_FILE_BYTES: Final = 64 * 1024
 COLUMNS: Final = {
     "command": "command",
     "parameter": "parameter",
@@ -86,6 +91,12 @@ def run(arguments: Sequence[str]) -> int:
         for rules in bench.units.values()
         if not options.unit or _is_called(rules, options.unit)
     ]
+    if here["starting"]:
+        print(
+            f"edged: the engine (PID {here['starting']}) does not answer: it is starting, or "
+            f"ending. It reads {file}",
+            file=sys.stderr,
+        )
     if options.unit and not units:
         raise NotFound(
             f"{file} has no entry for {options.unit!r}.",
@@ -128,11 +139,28 @@ def _here(loaded: LoadedConfig) -> dict[str, Any]:
             "instruments": client.call_tool("list_instruments").result,
             "error": status["profiles"]["bench_error"],
             "seen": seen_units(client.call("discovery")["seen"]),
+            "starting": "",
         }
     except EdgedError as error:
         if error.code is not ErrorCode.NO_ENGINE:
             raise
-        return {"file": None, "instruments": [], "error": "", "seen": None}
+        file, pid = _starting(loaded)
+        return {"file": file, "instruments": [], "error": "", "seen": None, "starting": pid}
+
+
+def _starting(loaded: LoadedConfig) -> tuple[Path | None, str]:
+    """Bench file and PID of an engine that runs and does not answer yet; nothing where none is."""
+    for directory in state_dirs(loaded):
+        holder = lock_holder(directory)
+        try:
+            with (directory / START_FILE).open("rb") as opened:
+                facts = json.loads(opened.read(MAX_START_FILE_BYTES))
+            pid, file = facts["pid"], Path(facts["bench_file"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if holder and holder == str(pid):
+            return file, holder
+    return None, ""
 
 
 def _told(

@@ -223,6 +223,16 @@ class LeaseControl:
         is_own = self._leases.is_of(lease, holder_of(caller))
         return LeaseStanding.OWN if is_own else LeaseStanding.ANOTHERS
 
+    def check_presented(self, caller: Caller, instrument: Instrument) -> None:
+        """Refuse a lease that a caller presents and that does not open an instrument.
+
+        Raises:
+            NotFound: UNKNOWN_LEASE, there is none with that id, or it has ended.
+            Conflict: LEASED, it is of other instruments.
+        """
+        unit = unit_of_instrument(instrument).key
+        self._leases.permit(unit, holder_of(caller), moment(self._clock))
+
     # What keeps one
 
     def keep(self, caller: Caller) -> Callable[[], None] | None:

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import sys
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -27,9 +29,9 @@ from edged.config.load import Config
 from edged.engine.housekeeping import keep_no_media_types, share_one_heap
 from edged.engine.sim_child import SimChild
 from edged.errors import EdgedError, Invalid
-from edged.host import ExitStatus
+from edged.host import ExitStatus, write_atomically
 from edged.lean_imports import without_authorities
-from edged.service import StateLock, calm, lock_data
+from edged.service import START_FILE, StateLock, calm, lock_data
 from edged.store.dead_man import ArmedUnit, read_armed
 from edged.store.journal import JournalEntry, read_left
 
@@ -142,6 +144,7 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
     data_lock: StateLock | None = None
     try:
         lock.take()
+        _note_start(config)
         # Before anything there is touched: what lies there may be another engine's.
         data_lock = lock_data(config.data_dir, config.state_dir)
         return _live(config, sim, is_supervised=supervised)
@@ -157,6 +160,13 @@ def run(config: Config, *, sim: SimChild | None = None, supervised: bool = False
         if data_lock is not None:
             data_lock.release()
         lock.release()
+
+
+def _note_start(config: Config) -> None:
+    """Tell others which bench file is read; a full disk keeps no engine from its first aid."""
+    facts = {"pid": os.getpid(), "bench_file": str(config.bench_file.absolute())}
+    with contextlib.suppress(OSError):
+        write_atomically(config.state_dir / START_FILE, json.dumps(facts) + "\n")
 
 
 def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:

@@ -30,6 +30,7 @@ HEADERS: Final = (
 )
 PICTURES: Final = ("image/png", "image/jpeg")
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+MAX_ANSWER_VALUES: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,7 @@ def _failed(edge_id: str, message: str, remedy: str = "") -> Failed:
 def _read(edge_id: str, tool: str, status: int, body: bytes) -> EdgeAnswer:
     try:
         # As strict as with what comes from outside: what cannot be passed on as JSON is no answer.
-        told = decode(body, most_bytes=MAX_ANSWER_BYTES)
+        told = decode(body, most_bytes=MAX_ANSWER_BYTES, most_values=MAX_ANSWER_VALUES)
     except BadJsonError:
         told = None
     match told:

@@ -36,7 +36,7 @@ from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
-from edged.transports.link import Link, LinkGarbled, LinkTimeout
+from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
 
@@ -65,7 +65,7 @@ MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
 NO_TEXT: Final = b"\r\n\x00"
-"""Bytes around an answer that are none of it."""
+"""Bytes around an answer that are none of it; but for a NUL between it and its line end."""
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
@@ -482,22 +482,48 @@ class Dialogue:
     def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
         terminator = (connection.read_termination or "\n").encode("ascii")
         data: bytes | bytearray
-        data = self._link.read_message(terminator, limit - self._clock.monotonic())
+        try:
+            data = self._link.read_message(terminator, limit - self._clock.monotonic())
+            came = data + terminator
+        except LinkOverlong as overlong:
+            data = came = self._block_head(overlong, limit)
         inside = 0
         if data[:1] == b"#":
-            data = self._whole_block(data, terminator, limit)
+            data = self._whole_block(data, came, terminator, limit)
             inside = whole_length(bytes(data[:16])) or 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         # What looks like a line end inside of a block is its data.
-        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else data.strip(NO_TEXT)
+        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else _unpadded(data)
         text = data.decode(encoding or connection.encoding, errors="replace")
         if "\ufffd" in text:
             self.is_suspect = True
         return text
 
-    def _whole_block(self, data: bytes, terminator: bytes, limit: float) -> bytes | bytearray:
-        """A block that was asked for as text: what looks like an end may stand inside of it."""
+    def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
+        """The head of the block that an answer is which no text can be; it may hold no line end.
+
+        Raises:
+            LinkOverlong: it is no block.
+        """
+        head = self._link.read_exactly(2, limit - self._clock.monotonic())
+        if lacks := digits_lacking(head):
+            head += self._link.read_exactly(lacks, limit - self._clock.monotonic())
+        if whole_length(head) is None:
+            raise overlong
+        return head
+
+    def _whole_block(
+        self, data: bytes, came: bytes, terminator: bytes, limit: float
+    ) -> bytes | bytearray:
+        """A block that was asked for as text: what looks like an end may stand inside of it.
+
+        Args:
+            data: its beginning.
+            came: the same with the terminator behind it, where one came.
+            terminator: what an instrument puts at the end.
+            limit: when it is to be here, by the monotonic clock.
+        """
         total = whole_length(data)
         if total is None or len(data) >= total:
             return data
@@ -506,9 +532,7 @@ class Dialogue:
         def left_s() -> float:
             return limit - self._clock.monotonic()
 
-        block = self._read_slices(
-            data + terminator, max(total, len(data) + len(terminator)), left_s
-        )
+        block = self._read_slices(came, max(total, len(came)), left_s)
         self._quiet_since = self._clock.monotonic()
         block += self._link.read_message(terminator, left_s())
         return block
@@ -556,6 +580,14 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def _unpadded(data: bytes | bytearray) -> bytes | bytearray:
+    """Without what pads it. A NUL between a text and its line end stays: no text ends so."""
+    text = data.rstrip(NO_TEXT)
+    if text and data[len(text) : len(text) + 1] == b"\x00":
+        text += b"\x00"
+    return text.lstrip(NO_TEXT)
 
 
 def _check_size(announced: int, most_mb: int) -> None:

@@ -56,6 +56,8 @@ __all__ = [
 
 NAMES_IN_MESSAGE: Final = 20
 NAMES_COMPARED: Final = 200
+MOST_NAME_CHARS: Final = 1_024
+"""More than any address has: what is longer is no name, and is not looked through."""
 NOBODY: Final[Mapping[str, str]] = MappingProxyType({})
 GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
 
@@ -75,6 +77,8 @@ def search(
     Raises:
         NotFound: UNKNOWN_INSTRUMENT; see ``InstrumentPool.get``.
     """
+    if len(name) > MOST_NAME_CHARS:
+        raise _unknown(name, instruments)
     key = address_key(name)
     for instrument in instruments:
         if key and key == address_key(instrument.id):

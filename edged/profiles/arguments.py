@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,6 +73,13 @@ _KNOWN: Final = _ANNOTATIONS | {
 }
 _MOST_BITS: Final = 1_023
 """An integer with more bits has no float."""
+MAX_CHARACTERS: Final = 65_536
+MAX_ITEMS: Final = 1_000
+"""Of a text, and of a list or an object, where the schema has no bound of its own."""
+MAX_CHARACTERS_IN_ALL: Final = 4 * MAX_CHARACTERS
+"""Of all texts and names in the arguments of a call."""
+_MOST_VIOLATIONS: Final = 100
+"""Of a schema that are looked at; the rest of them would say the same again."""
 
 
 def make_acceptor(schema: Mapping[str, Any]) -> Acceptor | None:
@@ -91,12 +99,24 @@ def is_fit_number(value: object) -> bool:
 
 
 def is_fit(value: object) -> bool:
-    """``is_fit_number`` for everything inside."""
+    """``is_fit_number`` and the usual bounds on sizes, for everything inside."""
     if isinstance(value, dict):
-        return all(map(is_fit, value.values()))
+        return len(value) <= MAX_ITEMS and all(map(is_fit, value.values()))
     if isinstance(value, list):
-        return all(map(is_fit, value))
+        return len(value) <= MAX_ITEMS and all(map(is_fit, value))
+    if isinstance(value, str):
+        return len(value) <= MAX_CHARACTERS
     return is_fit_number(value)
+
+
+def most_of(keyword: str, schema: Mapping[str, Any]) -> int:
+    """The bound on a size: the schema's own, else the usual one.
+
+    Args:
+        keyword: maxLength, maxItems or maxProperties.
+    """
+    usual = MAX_CHARACTERS if keyword == "maxLength" else MAX_ITEMS
+    return int(schema.get(keyword, usual))
 
 
 def _number(schema: Mapping[str, Any]) -> Acceptor | None:
@@ -129,7 +149,7 @@ def _integer(schema: Mapping[str, Any]) -> Acceptor | None:
 
 
 def _string(schema: Mapping[str, Any]) -> Acceptor | None:
-    short, long = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+    short, long = schema.get("minLength", 0), most_of("maxLength", schema)
     if "enum" in schema:
         choices = schema["enum"]
         if not all(isinstance(choice, str) for choice in choices):
@@ -149,7 +169,7 @@ def _array(schema: Mapping[str, Any]) -> Acceptor | None:
     accept_item = make_acceptor(schema["items"]) if "items" in schema else is_fit
     if accept_item is None:
         return None
-    few, many = schema.get("minItems", 0), schema.get("maxItems", math.inf)
+    few, many = schema.get("minItems", 0), most_of("maxItems", schema)
     return lambda value: (
         type(value) is list and few <= len(value) <= many and all(map(accept_item, value))
     )
@@ -167,9 +187,10 @@ def _object(schema: Mapping[str, Any]) -> Acceptor | None:
         inside[name] = acceptor
     required = frozenset(schema.get("required", ()))
     otherwise: Acceptor = is_fit if rest else lambda _: False
+    most = most_of("maxProperties", schema)
 
     def accept(value: object) -> bool:
-        if type(value) is not dict:
+        if type(value) is not dict or len(value) > most:
             return False
         for name, item in value.items():
             if not inside.get(name, otherwise)(item):
@@ -206,6 +227,7 @@ _KINDS: Final = {
     "object": "an object",
     "array": "a list",
 }
+_COUNTED: Final = {"Length": "character", "Items": "item", "Properties": "member"}
 _ORDER: Final = {"additionalProperties": 0, "required": 1, "type": 2}
 """What a caller should hear first: a misspelled name explains the missing one."""
 
@@ -226,7 +248,8 @@ def worst_refusal(
     owner: str, errors: Iterable[ValidationError], units: Mapping[str, str]
 ) -> Invalid | None:
     """The error worth telling, as ``Invalid``; ``None`` when there is none."""
-    worst = min(errors, key=lambda error: _ORDER.get(str(error.validator), 3), default=None)
+    some = itertools.islice(errors, _MOST_VIOLATIONS)
+    worst = min(some, key=lambda error: _ORDER.get(str(error.validator), 3), default=None)
     if worst is None:
         return None
     violation = _Violation(
@@ -259,10 +282,11 @@ def _refusal(owner: str, found: _Violation, units: Mapping[str, str]) -> Invalid
         case "exclusiveMinimum":
             message = f"{place} {shown(value)} is not above {shown(limit)}, as {owner} needs."
             return _invalid(message, place, value, {found.keyword: limit})
-        case "minLength" | "maxLength" | "minItems" | "maxItems":
+        case "minLength" | "maxLength" | "minItems" | "maxItems" | "maxProperties":
             side = "short" if found.keyword.startswith("min") else "long"
-            message = f"{place} is too {side} for {owner}: the limit is {limit}."
-            return _invalid(message, place, value, {found.keyword: limit})
+            counted = _COUNTED[found.keyword[3:]] + ("" if limit == 1 else "s")
+            message = f"{place or 'What was given'} is too {side} for {owner}: the limit is"
+            return _invalid(f"{message} {limit} {counted}.", place, value, {found.keyword: limit})
         case _:
             message = f"{place or 'What was given'} does not fit {owner}: {found.message[:200]}."
             return _invalid(message, place, value, {})
@@ -453,7 +477,8 @@ def compile_given(schema: Mapping[str, Any]) -> Given:
     """What takes out of arguments the optional ones that are null: they were left out.
 
     Clients that fill in every argument of a schema send null for what they do not mean. One that is
-    required stays, and so does one that nobody knows: the check refuses both.
+    required stays, and so does one that nobody knows: the check refuses both. What is larger than
+    the check allows is not looked through.
 
     Args:
         schema: an object at its root; objects inside it, and in lists, are read the same way.
@@ -465,7 +490,11 @@ def compile_given(schema: Mapping[str, Any]) -> Given:
         if (deeper := _given_inside(inner)) is not None
     }
 
+    most = most_of("maxProperties", schema)
+
     def given(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(arguments) > most:
+            return arguments
         if None in arguments.values():
             arguments = {n: v for n, v in arguments.items() if v is not None or n not in optional}
         for name, deeper in inside.items():
@@ -484,7 +513,14 @@ def _given_inside(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     items = _given_inside(schema["items"]) if "items" in schema else None
     if items is None:
         return None
-    return lambda value: [items(one) for one in value] if isinstance(value, list) else value
+    most = most_of("maxItems", schema)
+
+    def given_items(value: Any) -> Any:
+        if not isinstance(value, list) or len(value) > most:
+            return value
+        return [items(one) for one in value]
+
+    return given_items
 
 
 def compile_schema(
@@ -504,6 +540,7 @@ def compile_schema(
     def check(arguments: Mapping[str, Any]) -> None:
         if accepts is not None and accepts(arguments):
             return
+        _Sizes(owner).judge(arguments, schema, "")
         _refuse_unfit(owner, arguments, "")
         try:
             refusal = worst_refusal(owner, validator().iter_errors(_plain(arguments)), units)
@@ -709,6 +746,72 @@ class ParameterCheck:
             },
             remedy=WITHIN,
         )
+
+
+class _Sizes:
+    """Refuses what is too large, before anything else reads it: jsonschema reads every item.
+
+    A size is judged before what has it is looked into, at most as deep as a body may be nested.
+
+    Args:
+        owner: whose arguments they are, for the sentences.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._characters_left = MAX_CHARACTERS_IN_ALL
+
+    def judge(self, value: object, schema: Mapping[str, Any], place: str) -> None:
+        """Judge a value, and what is in it.
+
+        Args:
+            schema: its own; empty where nothing is said of it.
+            place: where it is in the arguments.
+
+        Raises:
+            Invalid: BAD_ARGUMENTS.
+        """
+        if isinstance(value, str):
+            self._refuse_over("maxLength", value, schema, place)
+            self._count(value)
+        elif isinstance(value, Mapping):
+            self._refuse_over("maxProperties", value, schema, place)
+            inner = schema.get("properties", {})
+            for name, item in value.items():
+                self._count(name)
+                shown_name = name[:_MOST_SHOWN]
+                self.judge(
+                    item,
+                    inner.get(name, {}),
+                    _place((place, shown_name) if place else (shown_name,)),
+                )
+        elif isinstance(value, list):
+            self._refuse_over("maxItems", value, schema, place)
+            for index, item in enumerate(value):
+                self.judge(item, schema.get("items", {}), f"{place}[{index}]")
+
+    def _refuse_over(
+        self, keyword: str, value: Sized, schema: Mapping[str, Any], place: str
+    ) -> None:
+        most = most_of(keyword, schema)
+        if len(value) > most:
+            raise _refusal(
+                self._owner,
+                _Violation(
+                    keyword=keyword, place=place, value=value, limit=most, schema=schema, message=""
+                ),
+                {},
+            )
+
+    def _count(self, text: str) -> None:
+        self._characters_left -= len(text)
+        if self._characters_left < 0:
+            raise Invalid(
+                f"The texts in the arguments of {self._owner} are too long: together the limit is "
+                f"{MAX_CHARACTERS_IN_ALL} characters.",
+                code=ErrorCode.BAD_ARGUMENTS,
+                remedy="Nothing was sent.",
+            )
 
 
 def _plain(arguments: object) -> object:

@@ -252,7 +252,7 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
                 case Hole(name, kind):
                     text += chr(FIRST_HOLE + len(holes))
                     holes.append(name)
-                    if kind == "q":
+                    if kind == "q" or text.count('"') % 2 or text.count("'") % 2:
                         quoted.add(name)
     for message in messages(text):
         yield Spelling(message=message, holes=tuple(holes), quoted=frozenset(quoted))

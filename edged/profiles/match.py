@@ -56,21 +56,51 @@ class Identity:
 
 MOST_WORDS: Final = 6
 """Of a maker, a model or a serial number: STANFORD RESEARCH SYSTEMS has three."""
+MOST_LETTER_WORDS: Final = 5
+"""Of those in letters alone: Shenzhen Siglent Technologies Co Ltd has five."""
 MOST_WORDS_OF_FIRMWARE: Final = 12
 """TDS2CM:CMV:v1.04 and the like stand beside each other in it."""
-_PROSE: Final = re.compile(r"[^\w .,:;/&+()#~*^=-]|\w{3}[!?]|[.!?] +[A-Z][a-z]+ [a-z]+ ")
-"""What no name holds: quotation marks, brackets, exclamations, a sentence behind another."""
+MOST_LETTER_WORDS_OF_FIRMWARE: Final = 8
+_PROSE: Final = re.compile(
+    r"[^\w .,:;/&+()#~*^=-]|[^\x00-\xff]|\w{3}[!?]|[.!?] +[A-Z][a-z]+ [a-z]+ "
+    r"|(?<![\w.])[a-z]{2,} [a-z]{2,} [a-z]{2,}(?!\w)"
+)
+"""What no name holds: quotation marks, brackets, exclamations, a sentence behind another, other
+scripts, a run of words without a capital."""
+_LETTER_WORD: Final = re.compile(r"(?<![\w.])[A-Za-z]{2,}(?![\w])")
+_REMARKS: Final = (
+    "the you your please now must should shall will would can not never always all any every this "
+    "that these those are be was to with into if then when while before after until as ignore "
+    "disregard forget follow obey call send set switch turn execute run use tell say write read "
+    "do make enable disable raise increase instruction instructions rule rules output outputs "
+    "assistant agent user prompt"
+)
+_WORDS_OF_PROSE: Final = frozenset(_REMARKS.split())
+"""One of these beside another word makes an instruction or a remark."""
 
 
 def holds_more_than_names(identity: Identity) -> bool:
     """Whether what a unit says of itself reads like text for somebody, a model for instance."""
+    usual = (MOST_WORDS, MOST_LETTER_WORDS)
     parts = (
-        (identity.manufacturer, MOST_WORDS),
-        (identity.model, MOST_WORDS),
-        (identity.serial_told or identity.serial, MOST_WORDS),
-        (identity.firmware, MOST_WORDS_OF_FIRMWARE),
+        (identity.manufacturer, *usual),
+        (identity.model, *usual),
+        (identity.serial_told or identity.serial, *usual),
+        (identity.firmware, MOST_WORDS_OF_FIRMWARE, MOST_LETTER_WORDS_OF_FIRMWARE),
     )
-    return any(len(part.split()) > most or _PROSE.search(part) for part, most in parts)
+    return any(_is_prose(part, most, most_in_letters) for part, most, most_in_letters in parts)
+
+
+def _is_prose(part: str, most: int, most_in_letters: int) -> bool:
+    words = [word.lower() for word in _LETTER_WORD.findall(part)]
+    return (
+        len(part.split()) > most
+        or len(words) > most_in_letters
+        or _PROSE.search(part) is not None
+        # The Imaging Source is a maker: what stands first may be of its name.
+        or (len(words) > 1 and not _WORDS_OF_PROSE.isdisjoint(words[1:]))
+        or (len(words) > 1 and words[0] in _WORDS_OF_PROSE - {"the", "set"})
+    )
 
 
 NAME_COMMAS: Final = 2

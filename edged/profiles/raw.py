@@ -574,7 +574,8 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
         return True
     if is_quoted and _STRING.fullmatch(text) is not None:
         return True
-    return not text.startswith("#") and not set(text) & set("\"';,")
+    marks = "\"'" if is_quoted else "\"';,"
+    return not text.startswith("#") and not set(text) & set(marks)
 
 
 def _combined(known: Mapping[str, list[Scalar]]) -> tuple[Mapping[str, Scalar], ...]:

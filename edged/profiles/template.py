@@ -6,8 +6,9 @@ value; ``{{ }} [[ ]]`` are literal braces and brackets. FORMAT is one of Python'
 
 Template and values → the SCPI lines that go out.
 
-Whatever a caller put into a value, a line stays one message: line ends and other control
-characters are refused, and so is a ``;`` or a quote that would stand outside of quotes. Numbers are
+Whatever a caller put into a value, a line stays one message with as many arguments as its template
+has: line ends and other control characters are refused, and so is a ``,``, a ``;`` or a quote that
+would stand outside of quotes. Numbers are
 written within their bounds (``numbers.py``); a label goes out as its wire value.
 
 Which bounds hold for a parameter: its own, and those that another parameter brings (``by``).
@@ -476,7 +477,10 @@ def pieces(
             if isinstance(piece, Text):
                 found.append(("", piece.text))
             else:
-                found.append((piece.name, _filled(piece, template, parameters, values)))
+                before = [text for _, text in found]
+                found.append(
+                    (piece.name, _filled(piece, template, parameters, values, before=before))
+                )
     return found
 
 
@@ -531,7 +535,12 @@ def wire_value(value: Scalar, parameter: Parameter | None) -> Scalar:
 
 
 def _filled(
-    hole: Hole, template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]
+    hole: Hole,
+    template: str,
+    parameters: Mapping[str, Parameter],
+    values: Mapping[str, Scalar],
+    *,
+    before: Sequence[str],
 ) -> str:
     value = _value(hole.name, parameters, values)
     if value is None:
@@ -547,7 +556,11 @@ def _filled(
         if hole.format == "q":
             return _quoted(wire, hole)
         # A wire value is the profile's own text, and may be '"VOLT:DC"'; a caller's may not.
-        return _bare(wire, hole) if wire == value else _mapped(wire, hole)
+        if wire != value:
+            return _mapped(wire, hole)
+        is_text = parameter is not None and parameter.type is ParameterType.STRING
+        marks = ",;" if is_text else ";"
+        return _bare(wire, hole, "" if _is_in_quotes(before) else marks)
     if isinstance(wire, float) and not math.isfinite(wire):
         _refuse(hole, repr(wire), "is not a finite number")
     if isinstance(wire, int) and wire.bit_length() > _MOST_BITS:
@@ -570,18 +583,29 @@ def _filled(
     return number_text(wire, hole.format, bound, name=hole.name)
 
 
-def _bare(text: str, hole: Hole) -> str:
+def _bare(text: str, hole: Hole, marks: str) -> str:
     if hole.format:
         _refuse(hole, text, f"is not a number, as the format {hole.format} needs")
     _refuse_control(text, hole)
-    for mark in (";", *_QUOTES):
+    for mark in (*marks, *_QUOTES):
         if mark in text:
-            _refuse(hole, text, f"holds {mark} outside of quotes")
+            _refuse(hole, text, f"holds {mark}, which only a quoted text may hold")
     # "#19" announces a block of nine bytes: the instrument would swallow the next commands.
     block = text.find("#")
     if block >= 0 and text[block + 1 : block + 2].isdigit():
         _refuse(hole, text, "holds the head of a binary block")
     return text
+
+
+def _is_in_quotes(before: Sequence[str]) -> bool:
+    """Whether a quote of the template is open behind what has been written of a line."""
+    quote = ""
+    for character in "".join(before):
+        if not quote and character in _QUOTES:
+            quote = character
+        elif character == quote:
+            quote = ""
+    return bool(quote)
 
 
 def _mapped(text: str, hole: Hole) -> str:

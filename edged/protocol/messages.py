@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edged.protocol.jsonrpc import (
+    MAX_NAME_CHARS,
     BadMessage,
     JsonObject,
     Notification,
@@ -208,6 +209,8 @@ def progress_token(request: Request) -> ProgressToken | None:
         return None
     if isinstance(token, bool) or not isinstance(token, str | int):
         raise reader.complaint("_meta.progressToken must be a string or an integer.")
+    if isinstance(token, str) and len(token) > MAX_NAME_CHARS:
+        raise reader.complaint(f"_meta.progressToken has over {MAX_NAME_CHARS} characters.")
     return token
 
 
@@ -235,10 +238,10 @@ def subscription_params(request: Request) -> Subscription:
             raise reader.complaint(f"notifications.{key} must be true or false.")
     uris = wishes.get("resourceSubscriptions")
     uris = [] if uris is None else uris
+    if isinstance(uris, list) and len(uris) > MAX_WATCHED:
+        raise reader.complaint(f"notifications.resourceSubscriptions has over {MAX_WATCHED} URIs.")
     if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
         raise reader.complaint("notifications.resourceSubscriptions must be a list of URIs.")
-    if len(uris) > MAX_WATCHED:
-        raise reader.complaint(f"notifications.resourceSubscriptions has over {MAX_WATCHED} URIs.")
     return Subscription(
         methods=frozenset(method for key, method in _FILTER_KEYS.items() if wishes.get(key)),
         resource_uris=tuple(uris),
@@ -472,13 +475,15 @@ def completion_params(request: Request) -> CompletionParams:
     argument = request.params.get("argument")
     if not isinstance(ref, dict) or not isinstance(argument, dict):
         raise wrong_params(request, "ref and argument must be objects.")
-    kind = str(ref.get("type"))
-    if kind not in _REF_KEYS:
+    kind = ref.get("type")
+    if not isinstance(kind, str) or kind not in _REF_KEYS:
         raise wrong_params(request, f"ref.type must be one of {', '.join(_REF_KEYS)}.")
     named, name, value = ref.get(_REF_KEYS[kind]), argument.get("name"), argument.get("value")
     if not isinstance(named, str) or len(named) > MAX_URI_CHARS:
         raise wrong_params(request, f"ref.{_REF_KEYS[kind]} must be a string.")
-    if not isinstance(name, str) or not isinstance(value, str) or len(value) > MAX_URI_CHARS:
+    if not (isinstance(name, str) and isinstance(value, str)) or (
+        max(len(name), len(value)) > MAX_URI_CHARS
+    ):
         raise wrong_params(request, "argument.name and argument.value must be strings.")
     context = request.params.get("context")
     known = context.get("arguments") if isinstance(context, dict) else None

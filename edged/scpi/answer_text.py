@@ -2,9 +2,10 @@
 
 Everything here is untrusted text, and strict: whatever does not belong to one value (a second line,
 a NUL, a byte that cannot be decoded, something behind a number) makes a bad answer, because it may
-be part of another question's answer. Quirks that it copes with: stray CR, LF and NUL around an
-answer, quotes around everything (Rigol DG1000Z ``APPL?``), numbers with units, and stars or dashes
-where a value should be.
+be part of another question's answer. Quirks that it copes with: stray CR and LF around an answer,
+NULs in front of it and behind its line end (the padding of whole messages), quotes around
+everything (Rigol DG1000Z ``APPL?``), numbers with units, and stars or dashes where a value should
+be.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def clean_text(text: str, limit: int = MAX_LABEL) -> str:
 
 def first_line(text: str) -> str:
     """The first line that holds anything; later ones are junk that came along."""
-    rest = text[:MAX_ANSWER].replace("\x00", "").replace("\r", "\n").lstrip()
+    rest = text[:MAX_ANSWER].replace("\x00", " ").replace("\r", "\n").lstrip()
     return rest.partition("\n")[0].rstrip()
 
 
@@ -130,11 +131,11 @@ def only_line(text: str, extra_lines: int = 0, *, keeps_control: bool = False) -
     Raises:
         Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
     """
-    padding = _LINE_ENDS if keeps_control else _PADDING
-    line = text.strip(padding)
     # Nearly every answer ends here.
-    if line.isprintable() and UNDECODABLE not in line:
-        return line
+    if text.isprintable() and UNDECODABLE not in text:
+        return text if keeps_control else text.strip(_BLANKS)
+    padding = _LINE_ENDS if keeps_control else _PADDING
+    line = text.strip(padding) if keeps_control else _unpadded(text)
     check_text(line.replace("\x00", "") if keeps_control else line)
     lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(padding)]
     if len(lines) > 1 + extra_lines:
@@ -146,12 +147,20 @@ def check_text(text: str) -> None:
     """Refuse an answer that holds what no text holds.
 
     Raises:
-        Failed: BAD_ANSWER, for a NUL inside it and for a byte that is no character.
+        Failed: BAD_ANSWER, for a NUL inside or behind it and for a byte that is no character.
     """
     if UNDECODABLE in text:
         raise bad_answer("The instrument", text, "holds a byte that cannot be decoded", UNREADABLE)
-    if "\x00" in text.strip(_PADDING):
+    if "\x00" in _unpadded(text):
         raise bad_answer("The instrument", text, "holds a NUL")
+
+
+def _unpadded(text: str) -> str:
+    """Without what pads it. A NUL between a value and its line end is no padding, and stays."""
+    line = text.rstrip(_PADDING)
+    if line and text[len(line) :].lstrip(_BLANKS).startswith("\x00"):
+        line += "\x00"
+    return line.lstrip(_PADDING)
 
 
 def unquoted(text: str) -> str:
@@ -165,7 +174,7 @@ def unquoted(text: str) -> str:
 
 def leading_integer(text: str) -> int | None:
     """The signed integer that an answer begins with (``+0,"No error"``), or ``None``."""
-    match = _LEADING_INTEGER.match(text.replace("\x00", ""))
+    match = _LEADING_INTEGER.match(text.replace("\x00", " "))
     return int(match.group(1)) if match else None
 
 

@@ -26,6 +26,9 @@ from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
 __all__ = ["ToolRegistry"]
 
 MOST_COMPARED: Final = 200
+MOST_COMPARED_CHARS: Final = 64
+MOST_NAME_CHARS: Final = 1_024
+"""Far more than any tool's name has; no longer one is compared with them."""
 OTHER_ROADS: Final = "execute_command and execute_sequence reach it."
 
 
@@ -108,6 +111,8 @@ class ToolRegistry:
             NotFound: UNKNOWN_TOOL; or RENAMED_TOOL with the new name, if the name meant an
                 instrument that is now called otherwise.
         """
+        if len(name) > MOST_NAME_CHARS:
+            raise self._unknown(name[:128])
         tool = self._by_name.get(name) or self._spelled_strictly(name)
         if tool is not None:
             return tool
@@ -125,14 +130,18 @@ class ToolRegistry:
         A group are the tools of one instrument, and those that belong to none; before these come
         the tools of a command that is called just so, and what is only spelled otherwise.
         """
-        start, mark, _ = name.partition("__")
+        start, mark, rest = name.partition("__")
+        group = start + mark if mark else ""
         siblings = [
-            tool.name
+            tool.name.removeprefix(group)
             for tool in self._tools
-            if (tool.name.startswith(start + mark) if mark else "__" not in tool.name)
+            if (tool.name.startswith(group) if mark else "__" not in tool.name)
         ]
-        # difflib takes a while: hundreds of siblings are no help, and would keep others waiting.
-        near = difflib.get_close_matches(name, siblings[:MOST_COMPARED], n=3)
+        # difflib takes a while: hundreds of siblings are no help, and would keep others waiting,
+        # and so would what all of them begin with.
+        meant = (rest if mark else name)[:MOST_COMPARED_CHARS]
+        near = difflib.get_close_matches(meant, siblings[:MOST_COMPARED], n=3)
+        near = [group + one for one in near]
         near = list(dict.fromkeys([*self._meant(name, is_bare=not mark), *near]))[:3]
         remedy = "tools/list has the present names; list_instruments says what is connected."
         return NotFound(

@@ -40,6 +40,7 @@ __all__ = [
     "LinkError",
     "LinkGarbled",
     "LinkLost",
+    "LinkOverlong",
     "LinkPreempted",
     "LinkTimeout",
     "OpenResource",
@@ -85,6 +86,10 @@ class LinkLost(LinkError):
 
 class LinkGarbled(LinkError):
     """More came than any answer can be, or not in the form that was asked for."""
+
+
+class LinkOverlong(LinkGarbled):
+    """A message has no end where any text has one; what came of it can still be read as bytes."""
 
 
 class LinkPreempted(LinkError):
@@ -178,7 +183,11 @@ class Link(Protocol):
         ...
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """The next whole message without its terminator; on message-based lines up to END."""
+        """The next whole message without its terminator; on message-based lines up to END.
+
+        Raises:
+            LinkOverlong: it is longer than any text; nothing of it has been taken.
+        """
         ...
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:

@@ -24,6 +24,7 @@ from edged.transports.link import (
     LinkError,
     LinkGarbled,
     LinkLost,
+    LinkOverlong,
     LinkTimeout,
     OpenResource,
     Wake,
@@ -85,7 +86,7 @@ class MessageAnswer:
             ends_at_terminator: below may lie a wire that marks no end.
 
         Raises:
-            LinkError: as ``more`` does; ``LinkGarbled`` when it does not end.
+            LinkError: as ``more`` does; ``LinkOverlong`` when it does not end.
         """
         deadline = self._clock.monotonic() + timeout_s
         if self._is_taken:
@@ -93,7 +94,7 @@ class MessageAnswer:
         while not self.has_end and not (ends_at_terminator and terminator in self._bytes):
             self._more(deadline)
             if len(self._bytes) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(self._bytes)} bytes came without an end")
+                raise LinkOverlong(f"{len(self._bytes)} bytes came without an end")
         if not self.has_end:
             end = self._bytes.index(terminator)
             message = bytes(self._bytes[:end])

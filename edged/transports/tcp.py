@@ -29,8 +29,8 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.transports.link import (
     LinkError,
-    LinkGarbled,
     LinkLost,
+    LinkOverlong,
     LinkTimeout,
     OpenResource,
     Wake,
@@ -130,7 +130,7 @@ class SocketStream:
                 del buffer[: end + len(terminator)]
                 return message
             if len(buffer) > MAX_MESSAGE_BYTES:
-                raise LinkGarbled(f"{len(buffer)} bytes came without a line end")
+                raise LinkOverlong(f"{len(buffer)} bytes came without a line end")
             searched = max(0, len(buffer) - len(terminator) + 1)
             self.receive(deadline)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edged.cli.main import main
 from edged.profiles.format.schema import profile_schema
 from edged.profiles.loading import load_library
+from edged.service import START_FILE, StateLock
 from edged.store.bench_copy import BenchCopy
 from tests.promises import promise
 
@@ -189,6 +191,51 @@ def test_the_bench_file_is_shown_unit_by_unit(
     bench.write_text("format: 1\nSN1: {limits: {set_v: {v: {max: 10}}}}\n")
     assert main(["bench", "show"]) == 1
     assert f"{bench}:2:28: " in capsys.readouterr().err
+
+
+@promise("owner.file-of-the-engine")
+def test_beside_an_engine_that_is_starting_the_file_that_it_reads_is_shown(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "bench.yaml").write_text("format: 1\nSN1: {alias: configured}\n")
+    given = place / "given.yaml"
+    given.write_text("format: 1\nSN2: {alias: given}\n")
+    state = place / "state"
+    lock = StateLock(state)
+    lock.take()
+    try:
+        facts = {"pid": os.getpid(), "bench_file": str(given)}
+        (state / START_FILE).write_text(json.dumps(facts))
+        # Its predecessor was killed, and what that said of itself is still there.
+        old = {"pid": 1, "rpc_port": 1, "mcp_port": 1, "bench_file": str(place / "bench.yaml")}
+        (state / "engine.json").write_text(json.dumps(old))
+        assert main(["bench", "show", "--json"]) == 0
+        shown = capsys.readouterr()
+        told = json.loads(shown.out)
+        assert (told["file"], [unit["alias"] for unit in told["units"]]) == (str(given), ["given"])
+        assert f"(PID {os.getpid()}) does not answer: it is starting, or ending." in shown.err
+        assert f"It reads {given}" in shown.err
+    finally:
+        lock.release()
+    # What the file says alone proves nothing: the engine that wrote it is gone.
+    assert main(["bench", "show", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["file"] == str(place / "bench.yaml")
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"pid": 1}', '{"pid": 1, "bench_file": 2}'])
+def test_a_start_file_that_says_nothing_is_passed_over(
+    place: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    lock = StateLock(place / "state")
+    lock.take()
+    try:
+        (place / "state" / START_FILE).write_text(text)
+        assert main(["bench", "show", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["file"] == str(place / "bench.yaml")
+    finally:
+        lock.release()
 
 
 def test_guards_are_shown_with_the_bench_file(

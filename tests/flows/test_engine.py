@@ -20,6 +20,7 @@ import psutil
 import pytest
 from jsonschema import Draft202012Validator
 
+from edged.service import START_FILE
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_rules import holds
 from tests.bench.relay_chain import wait_for
@@ -447,6 +448,8 @@ def test_an_mcp_port_that_becomes_free_is_bound_once_and_told(tmp_path: Path) ->
             assert (told["port"], told["error"]) == (port, "")
             file = json.loads((engine.state_dir / "engine.json").read_text())
             assert (file["mcp_port"], file["pid"]) == (port, engine.process.pid)
+            began = json.loads((engine.state_dir / START_FILE).read_text())
+            assert (began["pid"], began["bench_file"]) == (file["pid"], file["bench_file"])
             with socket.create_connection(("127.0.0.1", port), 5):
                 pass
             events = [line["event"] for line in lines_of(engine)]

@@ -24,6 +24,7 @@ from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Connection
 from edged.transports.address import parse_address
+from edged.transports.tcp import MAX_MESSAGE_BYTES
 from edged.transports.visa import VisaLibrary
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
@@ -235,6 +236,39 @@ async def test_blocks_come_whole_and_leave_the_line_in_step(
     assert got == block
     assert await line.ask("ECHO? 1") == "1"
     assert instrument.connections == 1
+
+
+@pytest.mark.parametrize("begin", [b"", b"\n"], ids=["no line end in it", "a line end in it"])
+async def test_a_block_longer_than_any_text_is_a_raw_answer_too(
+    instrument: LoopbackInstrument, open_line: Open, begin: bytes
+) -> None:
+    length = MAX_MESSAGE_BYTES + 100_000
+    block = b"#7%d" % length + begin.ljust(length, b"x")
+    instrument.special["WAV?"] = lambda: block + b"\n"
+    line = open_line(instrument.port)
+
+    assert (await line.ask("WAV?", answer_s=10, timeout_s=10)).encode() == block
+    assert await line.ask("ECHO? 1") == "1"
+    assert instrument.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (b"x" * (MAX_MESSAGE_BYTES + 100_000), "bytes came without a line end"),
+        (b"#9099000000" + b"x" * MAX_MESSAGE_BYTES, "MAX_BLOCK_MB is 64"),
+        (b"#H" + b"x" * (MAX_MESSAGE_BYTES + 100_000), "bytes came without a line end"),
+    ],
+    ids=["no block", "too large a block", "a number"],
+)
+async def test_an_answer_that_is_too_long_is_told_with_its_cause(
+    instrument: LoopbackInstrument, open_line: Open, answer: bytes, cause: str
+) -> None:
+    instrument.special["WAV?"] = lambda: answer
+    line = open_line(instrument.port)
+
+    with pytest.raises(Failed, match=cause):
+        await line.ask("WAV?", answer_s=10, timeout_s=10)
 
 
 # Stopping does not wait

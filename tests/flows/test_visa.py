@@ -22,8 +22,10 @@ from pyvisa.resources import MessageBasedResource
 
 from pyvisa_edged import EdgedVisaError
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
+LONG = "x" * 2_049
 PSU, SCOPE, DMM = "psu1", "scope1", "dmm1"
 WITHIN_S = 15.0
 
@@ -254,6 +256,73 @@ def test_a_lock_is_a_lease_that_ends_with_its_program(
     assert len(engine.rpc("leases.list")["leases"]) == 1
     psu.close()
     assert engine.rpc("leases.list")["leases"] == []
+
+
+@promise("visa.lock-is-a-lease")
+def test_a_lock_under_a_lease_that_has_ended_is_refused_and_gives_no_other(
+    engine: EngineProcess, rm: pyvisa.ResourceManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = engine.tool("bench__reserve", instruments=[PSU])["result"]["lease_id"]
+    other = engine.tool("bench__reserve", instruments=[DMM])["result"]["lease_id"]
+    engine.tool("bench__release", lease_id=lease)
+    monkeypatch.setenv("EDGED_LEASE", lease)
+    late = pyvisa.ResourceManager(f"{engine.mcp_url}?as=late@edged")
+    try:
+        psu = opened(rm, PSU)
+        for key, reason in (
+            (lease, "unknown_lease"),
+            ("nonsense", "unknown_lease"),
+            (other, "leased"),
+        ):
+            with pytest.raises(EdgedVisaError) as refused:
+                psu.lock(timeout=0, requested_key=key)
+            assert refused.value.reason == reason
+        with pytest.raises(EdgedVisaError) as refused:
+            opened(late, PSU).lock_excl(timeout=0)
+        assert refused.value.reason == "unknown_lease"
+        assert [row["instruments"] for row in engine.rpc("leases.list")["leases"]] == [[DMM]]
+        psu.write(":SOUR1:VOLT 1")
+    finally:
+        engine.tool("bench__release", lease_id=other)
+        late.close()
+
+
+@promise("visa.lock-is-a-lease")
+def test_who_gives_back_a_lock_that_it_shared_works_without_it(
+    engine: EngineProcess, rm: pyvisa.ResourceManager
+) -> None:
+    psu, other = opened(rm, PSU), pyvisa.ResourceManager(f"{engine.mcp_url}?sharing@edged")
+    theirs = opened(other, PSU)
+    key = psu.lock(timeout=0)
+    theirs.lock(timeout=0, requested_key=key)
+    theirs.unlock()
+    with pytest.raises(EdgedVisaError):
+        theirs.write(":SOUR1:VOLT 1")
+    psu.unlock()
+    theirs.write(":SOUR1:VOLT 1")
+    with theirs.lock_context(timeout=0):
+        theirs.write(":SOUR1:VOLT 1.5")
+    other.close()
+
+
+@promise("mcp.bounded-bodies")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("open", {"resource": LONG}),
+        ("open", {"resource": PSU, "program": LONG}),
+        ("lock", {"session": 1, "lease_id": LONG}),
+    ],
+)
+async def test_a_text_that_is_longer_than_any_name_is_refused(
+    engine: EngineProcess, method: str, params: dict[str, Any]
+) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-06-18")
+    await client.request("edged/visa.open", {"resource": PSU})
+    refused = (await client.request(f"edged/visa.{method}", params)).json()["error"]
+    assert refused["code"] == -32602, refused
+    assert refused["message"].endswith("is a text of at most 2048 characters.")
 
 
 @promise("visa.guards")

@@ -158,7 +158,14 @@ HTTP = [
     Case(
         rule="http.size",
         name="nesting over 64 levels",
-        message=b"[" * 100_000,
+        message=b"[" * 10_000,
+        status=400,
+        body=error(-32700, None),
+    ),
+    Case(
+        rule="http.size",
+        name="over 20,000 values",
+        message=b"[" + b"1," * 20_000 + b"1]",
         status=400,
         body=error(-32700, None),
     ),

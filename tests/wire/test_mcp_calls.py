@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 import pytest
 from structlog.testing import capture_logs
 
+from edged.actions.tool import ToolCall
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, Refused
+from edged.surfaces.mcp.calling import SERVED_AT_ONCE
 from tests.bench.mcp_client import modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds
@@ -183,6 +186,31 @@ async def test_calls_of_a_batch_run_in_their_order(mcp: Endpoint) -> None:
     mcp.tools.gate.set()
     await client.post([client.tool_call(name) for name in ("wait", "echo", "count", "echo")])
     assert [call.name for call in mcp.tools.calls] == ["wait", "echo", "count", "echo"]
+
+
+@promise("mcp.bounded-bodies")
+async def test_between_the_calls_of_a_long_batch_others_have_their_turn(mcp: Endpoint) -> None:
+    turns = 0
+    served_in: list[int] = []
+
+    def count_turn() -> None:
+        nonlocal turns, turn
+        turns += 1
+        turn = asyncio.get_running_loop().call_soon(count_turn)
+
+    async def note(_: ToolCall) -> int:
+        served_in.append(turns)
+        return len(served_in)
+
+    mcp.tools.add("note", note, at_once=True)
+    client = await mcp.session()
+    turn = asyncio.get_running_loop().call_soon(count_turn)
+    answer = await client.post([client.tool_call("note") for _ in range(1_000)])
+    turn.cancel()
+
+    texts = [reply["result"]["content"][0]["text"] for reply in json.loads(answer.body)]
+    assert texts == [str(number) for number in range(1, 1_001)]
+    assert max(Counter(served_in).values()) <= SERVED_AT_ONCE
 
 
 @promise("mcp.same-id")

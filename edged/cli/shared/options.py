@@ -49,6 +49,7 @@ __all__ = [
     "read_parameters",
     "schema_of_parameters",
     "seconds",
+    "state_dirs",
     "this_user",
 ]
 
@@ -178,14 +179,19 @@ def load(options: argparse.Namespace, *, is_simulated: bool = False) -> LoadedCo
 
 
 def locate(loaded: LoadedConfig) -> EngineFile:
-    """The running engine: in the configured state directory, else wherever this machine keeps it.
+    """The running engine.
 
     Raises:
         Failed: NO_ENGINE.
     """
+    return find_engine(state_dirs(loaded))
+
+
+def state_dirs(loaded: LoadedConfig) -> Sequence[Path]:
+    """Where an engine may run: the configured state directory, else all those of this machine."""
     if loaded.origins["STATE_DIR"] != "default":
-        return find_engine([loaded.config.state_dir])
-    return find_engine(this_machine().state_dirs)
+        return [loaded.config.state_dir]
+    return this_machine().state_dirs
 
 
 def own_profile_dir(loaded: LoadedConfig) -> Path:

@@ -44,6 +44,8 @@ __all__ = ["visa_extension"]
 MAX_OPEN: Final = 64
 """Units that one client may have open at once."""
 MAX_COUNT: Final = 64 * 1024 * 1024
+MAX_TEXT_CHARS: Final = 2_048
+"""Of a name or an id; what a program sends to its unit is bounded where it is read."""
 LONGEST_WAIT_S: Final = 1.0
 WHOLE: Final = 1_048_576
 """Bytes of an answer that goes back with its question; what is longer is read in pieces."""
@@ -61,13 +63,11 @@ async def open_unit(desk: VisaDesk, parts: Parts, call: PendingCall) -> bytes:
     """Open a unit; the number names it in this session of MCP."""
     await parts.first_look.wait()
     request, session = call.request, _whose(call)
-    program = _text(request, "program", "")
+    resource, program = _text(request, "resource"), _text(request, "program", "")
     try:
         if len(session.visa) >= MAX_OPEN:
             raise Conflict(f"{MAX_OPEN} units are open here already.", code=ErrorCode.BUSY)
-        opened = desk.open(
-            _text(request, "resource"), program=program or session.client, caller=call.post.caller
-        )
+        opened = desk.open(resource, program=program or session.client, caller=call.post.caller)
     except EdgedError as refused:
         raise _refused(call, refused) from refused
     session.visa_count += 1
@@ -179,9 +179,10 @@ async def trigger(_parts: Parts, call: PendingCall) -> bytes:
 async def lock(_parts: Parts, call: PendingCall) -> bytes:
     """Have the unit alone, for a minute."""
     visa = _opened(call)
+    shared = _text(call.request, "lease_id", "")
+    wait_s = _seconds(call.request, "wait_ms", 0.0)
     try:
-        shared = _text(call.request, "lease_id", "")
-        lease_id = await visa.lock(_seconds(call.request, "wait_ms", 0.0), lease_id=shared)
+        lease_id = await visa.lock(wait_s, lease_id=shared)
     except EdgedError as refused:
         raise _refused(call, refused) from refused
     return encode({"lease_id": lease_id})
@@ -273,8 +274,9 @@ def _seconds(request: Request, name: str, missing: float) -> float:
 
 def _text(request: Request, name: str, missing: str | None = None) -> str:
     value = request.params.get(name, missing)
-    if not isinstance(value, str):
-        raise messages.wrong_params(request, f"{name} is a text.")
+    if not isinstance(value, str) or len(value) > MAX_TEXT_CHARS:
+        limit = f"at most {MAX_TEXT_CHARS} characters"
+        raise messages.wrong_params(request, f"{name} is a text of {limit}.")
     return value
 
 

@@ -306,11 +306,15 @@ class VisaSession:
 
         Raises:
             Conflict: LEASED, or another's run is under way there.
+            NotFound: UNKNOWN_LEASE, the lease that is presented has ended.
             Refused, Failed: as bench__reserve.
         """
         self._check_open()
-        if lease_id:
-            self._caller = replace(self._caller, lease=lease_id)
+        presented = lease_id or ("" if self._lease_id else self._caller.lease)
+        if presented:
+            caller = replace(self._caller, lease=presented)
+            self._work.leases.check_presented(caller, self.instrument)
+            self._caller = caller
         until = self._work.clock.monotonic() + timeout_s
         while True:
             standing = self._work.leases.standing(self._caller, self.instrument)
@@ -343,8 +347,10 @@ class VisaSession:
             await self._ordered(Renew, "visa.renew", {"lease_id": self._lease_id})
 
     async def unlock(self) -> None:
-        """Give it back; one that has ended already is given back."""
-        if self._lease_id:
+        """Give it back; one that has ended already is given back, one of another is left."""
+        if not self._lease_id:
+            self._caller = replace(self._caller, lease=self._came_as.lease)
+        else:
             lease_id = self._lease_id
             self._forget_lock()
             with contextlib.suppress(EdgedError):

@@ -404,6 +404,31 @@ def test_an_answer_that_cannot_be_empty_is_waited_for_beyond_an_empty_line(bench
     assert bench.link.events == ["open"]
 
 
+@promise("answer.is-its-type")
+def test_a_nul_in_front_of_a_line_end_stays_for_the_answer_to_be_judged(bench: Bench) -> None:
+    bench.link.answers["A?"] = [b"5.5\x00\n", b"5.5\r\x00\n", b"\x005.5\n", b"5.5\x00\r\n"]
+
+    answers = [bench.serve(Ask("A?"))[0] for _ in range(4)]
+
+    assert answers == ["5.5\x00", "5.5", "5.5", "5.5\x00"]
+
+
+@promise("answer.is-its-type")
+def test_nuls_behind_a_line_end_are_padding_and_a_nul_may_be_the_line_end(bench: Bench) -> None:
+    bench.link.answers["A?"] = [b"5.5\n\x00\x00", b"6.5\n\x00\x00"]
+    bench.link.answers["B?"] = b"7.5\x00"
+    # NULs behind a line end come with the next answer, or before anything is asked.
+    bench.link.pending = lambda: b""  # type: ignore[method-assign]
+    nul = Connection(read_termination="\x00")
+
+    assert bench.serve(Ask("A?"), Ask("A?")) == ["5.5", "6.5"]
+    bench.link.arrived = b""
+    bench.line.bound = BoundInstrument(
+        number=1, idn=IDN, connection=nul, greeted_at=bench.line.openings
+    )
+    assert bench.serve(Ask("B?")) == ["7.5"]
+
+
 def test_empty_lines_without_an_end_are_an_empty_answer_and_the_line_is_cleaned(
     bench: Bench,
 ) -> None:

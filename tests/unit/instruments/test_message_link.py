@@ -9,7 +9,14 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.profiles.model import Connection
-from edged.transports.link import LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
+from edged.transports import message as message_module
+from edged.transports.link import (
+    LinkGarbled,
+    LinkLost,
+    LinkOverlong,
+    LinkPreempted,
+    LinkTimeout,
+)
 from edged.transports.message import MORE_TO_COME, MessageLink
 from tests.promises import promise
 
@@ -68,6 +75,17 @@ def test_a_message_may_come_in_parts_and_ends_with_its_end(links: list[MessageLi
     link.write(b"MEAS?\n", 1.0)
     assert link.read_message(b"\n", 1.0) == b"1.500"
     assert link.pending() == b""
+
+
+def test_of_a_message_longer_than_any_text_nothing_is_lost(
+    links: list[MessageLink], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(message_module, "MAX_MESSAGE_BYTES", 8)
+    link = opened(links, Resource((b"#19abcd", MORE_TO_COME), (b"efghi\n", DONE)))
+    with pytest.raises(LinkOverlong, match="13 bytes came without an end"):
+        link.read_message(b"\n", 1.0)
+    assert link.read_exactly(12, 1.0) == b"#19abcdefghi"
+    assert link.read_message(b"\n", 1.0) == b""
 
 
 def test_waits_are_sliced_and_end_at_their_limit(links: list[MessageLink]) -> None:

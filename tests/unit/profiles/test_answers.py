@@ -39,7 +39,7 @@ def value(kind: AnswerType, text: str, **fields: object) -> object:
     [
         (FLOAT, "+1.00000000E+01\n", 10.0),
         (FLOAT, "\r\n 5.0 \r\n", 5.0),
-        (FLOAT, "\x005.0\x00\x00", 5.0),
+        (FLOAT, "\x005.0\r\n\x00\x00", 5.0),
         (FLOAT, ".5", 0.5),
         (INT, "+1", 1),
         (INT, "1.0E+00", 1),
@@ -86,6 +86,13 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (FLOAT, "5.5;0"),
         (FLOAT, "9.9E37V"),
         (FLOAT, "5\x000"),
+        (FLOAT, "5.5\x00"),
+        (FLOAT, "5.5\x00\n"),
+        (FLOAT, "5.5 \x00\r\n\x00"),
+        (FLOAT, "5.5\x00\n0"),
+        (INT, "1\x00"),
+        (BOOL, "1\x00\n"),
+        (SI, "5V\x00\n"),
         (FLOAT, "5\ufffd"),
         (FLOAT, "5\u00a0"),
         (FLOAT, "\u0665"),
@@ -101,6 +108,7 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (BOOL, "1\n0"),
         (STRING, "CC\nCV"),
         (STRING, "C\x00C"),
+        (STRING, "CC\x00"),
         (STRING, "C\ufffdC"),
         (SI, "3 bananas"),
         (SI, "5V\n6V"),
@@ -156,7 +164,7 @@ def test_scale_works_on_the_value_and_the_commands_parameters():
 
 def test_no_returns_gives_the_cleaned_text():
     assert parse_answer(None, "\x00SIGLENT\x1b[2J,\nSDG\r\n").value == "SIGLENT [2J, SDG"
-    for text in ("SDG\x002042", "SDG\ufffd2042"):
+    for text in ("SDG\x002042", "SDG\x00", "SDG\x00\n", "SDG\ufffd2042"):
         with pytest.raises(Failed) as caught:
             parse_answer(None, text)
         assert caught.value.code is ErrorCode.BAD_ANSWER
@@ -437,9 +445,10 @@ WIRE = {BOOL: {True: ("1", "ON", "on"), False: ("0", "OFF", "Off")}}
 def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
     kind, meant = typed
     text = data.draw(st.sampled_from(WIRE[kind][meant])) if kind is BOOL else str(meant)
-    around = data.draw(st.text(alphabet=" \r\n\x00", max_size=4))
+    before = data.draw(st.text(alphabet=" \r\n\x00", max_size=4))
+    behind = data.draw(st.from_regex(r"[ \r\n]{0,3}(?:[\r\n][ \r\n\x00]{0,4})?", fullmatch=True))
 
-    answer = parse_answer(ScalarAnswer(type=kind, sentinels=()), around + text + around)
+    answer = parse_answer(ScalarAnswer(type=kind, sentinels=()), before + text + behind)
 
     assert (answer.value, answer.flag) == (meant, None)
     assert type(answer.value) is (float if kind is SI else type(meant))
@@ -450,7 +459,22 @@ def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
     SPELLED.filter(lambda typed: typed[0] is not STRING),
     st.one_of(
         st.text(min_size=1, max_size=8).filter(lambda text: bool(text.strip(" \t\r\n\x00"))),
-        st.sampled_from(["\n0", "\r1", "\x001", "\ufffd", ";1", ",1", " 1", "\n5.5", "x", "\t0"]),
+        st.sampled_from(
+            [
+                "\n0",
+                "\r1",
+                "\x001",
+                "\x00",
+                " \x00\n",
+                "\ufffd",
+                ";1",
+                ",1",
+                " 1",
+                "\n5.5",
+                "x",
+                "\t0",
+            ]
+        ),
     ),
 )
 @settings(max_examples=300)

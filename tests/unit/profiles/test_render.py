@@ -12,6 +12,7 @@ from edged.errors import Invalid
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, SweepPlan
 from edged.profiles.template import render, render_lines, resolution, wire_text
 from edged.scpi.line import split_compound
+from tests.promises import promise
 
 FLOAT, INT, STRING = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING
 BOOL, ENUM = ParameterType.BOOL, ParameterType.ENUM
@@ -131,11 +132,50 @@ def test_quoted_string_has_its_quotes_doubled():
 
 @pytest.mark.parametrize(
     "value",
-    ["a;b", 'a"b', "a'b", "a\nb", "a\rb", "a\x00b", "\x1b[2J", "#15hello", "\u2028", "a\tb"],
+    [
+        "a,b",
+        ",1",
+        "a;b",
+        'a"b',
+        "a'b",
+        "a\nb",
+        "a\rb",
+        "a\x00b",
+        "\x1b[2J",
+        "#15hello",
+        "\u2028",
+        "a\tb",
+    ],
 )
 def test_a_bare_string_cannot_end_its_message_or_line(value):
     with pytest.raises(Invalid):
         one("DISP {x}", value, STRING)
+
+
+@promise("arguments.one-text")
+@pytest.mark.parametrize(
+    ("template", "line"),
+    [
+        ("DISP {x:q}", 'DISP "a,b"'),
+        ('DISP "{x}"', 'DISP "a,b"'),
+        ("DISP '\"{x}'", "DISP '\"a,b'"),
+        ('DISP "1"[,"{x}"]', 'DISP "1","a,b"'),
+    ],
+)
+def test_a_comma_may_stand_in_a_text_that_the_template_quotes(template, line):
+    assert one(template, "a,b", STRING) == line
+
+
+@promise("arguments.one-text")
+@pytest.mark.parametrize("template", ["X {x}", 'X "1",{x}', "X[ {x}]", "X '\"',{x}"])
+def test_a_text_is_one_argument_and_no_more(template):
+    for value in ("a,b", "a;b", 'a"', "a'", "a\x01"):
+        with pytest.raises(Invalid):
+            one(template, value, STRING)
+
+
+def test_a_label_of_the_profile_may_hold_a_comma():
+    assert one("MEAS {x}", "VOLT,CURR", ENUM, options=("VOLT,CURR",)) == "MEAS VOLT,CURR"
 
 
 @given(st.text(max_size=40))

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import math
 
@@ -5,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.protocol.jsonrpc import VerbatimText, decode, encode, encode_long, quote
+from edged.protocol import jsonrpc
+from edged.protocol.jsonrpc import (
+    MAX_VALUES,
+    BadJsonError,
+    VerbatimText,
+    decode,
+    encode,
+    encode_long,
+    quote,
+)
+from tests.promises import promise
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -56,3 +67,64 @@ def test_a_long_text_is_put_in_whole_and_the_rest_is_as_ever(value: object) -> N
 def test_nobody_looks_through_a_long_text() -> None:
     """It would stand on the event loop for a second; what were to be escaped shows it."""
     assert encode_long({"blob": VerbatimText('"')}) == b'{"blob":"""}'
+
+
+class _Unread(json.JSONDecoder):
+    """Stands for the reader of a body that must be refused before it is read."""
+
+    def decode(self, s: str, *_: object) -> object:
+        raise AssertionError(f"{len(s)} characters were read")
+
+
+@promise("mcp.bounded-bodies")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b",".join([b"1"] * (MAX_VALUES + 1)) + b"]",
+        b"[" + b",".join([b'""'] * (MAX_VALUES + 1)) + b"]",
+        b"{" + b",".join(b'"%d":1' % number for number in range(MAX_VALUES + 1)) + b"}",
+        b"[" + b",".join([b"[]"] * (MAX_VALUES + 1)) + b"]",
+        b"[" + b",".join([b'{"a":{}}'] * (MAX_VALUES // 2 + 1)) + b"]",
+        b'{"a\\\\":[' + b",".join([b'"\\\\"'] * (MAX_VALUES + 1)) + b"]}",
+        b'"' * (5 * MAX_VALUES) + b"," * (MAX_VALUES + 1),
+    ],
+    ids=["numbers", "texts", "members", "lists", "objects", "escapes", "quotes"],
+)
+def test_a_body_of_too_many_values_is_refused_before_it_is_read(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonrpc, "_DECODER", _Unread())
+
+    with pytest.raises(BadJsonError, match=f"more than {MAX_VALUES} values"):
+        decode(body)
+
+
+@promise("mcp.bounded-bodies")
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1,[2],{" * 100_000,
+        {"a": '\\"[,"' * 100_000, "b\\": "[,"},
+        list(range(MAX_VALUES - 1)),
+        {str(number): "a" for number in range(MAX_VALUES - 1)},
+    ],
+    ids=["a text", "escapes", "a list", "an object"],
+)
+def test_what_only_looks_like_many_values_is_read(value: object) -> None:
+    assert decode(json.dumps(value).encode()) == value
+
+
+@given(VALUES, st.integers(1, 12))
+def test_values_are_counted_as_a_reader_counts_them(value: object, most: int) -> None:
+    body = json.dumps(value).encode()
+    is_more = _count(value) > most
+    with pytest.raises(BadJsonError) if is_more else contextlib.nullcontext():
+        jsonrpc._check_extent(body, most)
+
+
+def _count(value: object) -> int:
+    """Values in a list or object, and in those in it; an empty one counts as if it had one."""
+    if not isinstance(value, dict | list):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return max(1, len(value)) + sum(map(_count, inner))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
@@ -17,6 +18,7 @@ from edged.protocol.messages import (
     call_params,
     cancelled_id,
     change_bytes,
+    completion_params,
     initialize_params,
     list_cursor,
     progress_bytes,
@@ -60,6 +62,24 @@ def test_a_progress_token_keeps_its_type_and_zero_is_one(token: str | int) -> No
     assert type(sent) is type(token)
 
 
+REF = {"type": "ref/prompt", "name": "check_bench"}
+
+
+class _TooMany(list[object]):
+    """A list that may be counted, and not read."""
+
+    def __len__(self) -> int:
+        return 300_000
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("what is too large was read")
+
+    def __repr__(self) -> NoReturn:
+        self.__iter__()
+
+
+TOO_MANY = _TooMany()
+
 BAD_PARAMS: list[tuple[Callable[[Request], object], dict[str, object]]] = [
     (initialize_params, {}),
     (initialize_params, HELLO | {"protocolVersion": 20250326}),
@@ -75,12 +95,16 @@ BAD_PARAMS: list[tuple[Callable[[Request], object], dict[str, object]]] = [
     (progress_token, {"_meta": {"progressToken": True}}),
     (progress_token, {"_meta": {"progressToken": 1.5}}),
     (progress_token, {"_meta": {"progressToken": ["a"]}}),
+    (progress_token, {"_meta": {"progressToken": "x" * 1_025}}),
     (list_cursor, {"cursor": 1}),
     (subscription_params, {}),
     (subscription_params, {"notifications": []}),
     (subscription_params, {"notifications": {"toolsListChanged": 1}}),
     (subscription_params, {"notifications": {"resourceSubscriptions": "a:b"}}),
     (subscription_params, {"notifications": {"resourceSubscriptions": [1]}}),
+    (subscription_params, {"notifications": {"resourceSubscriptions": TOO_MANY}}),
+    (completion_params, {"ref": {"type": TOO_MANY}, "argument": {}}),
+    (completion_params, {"ref": REF, "argument": {"name": "x" * 2_049, "value": ""}}),
 ]
 
 

@@ -8,6 +8,7 @@ from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.operations.table import static_tools
 from edged.profiles.bench_file import UnitRules
+from edged.tools import registry as registry_module
 from edged.tools.registry import ToolRegistry
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -122,6 +123,27 @@ def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> N
     with pytest.raises(NotFound) as far:
         registry.find("nope")
     assert "near" not in far.value.data
+
+
+@promise("mcp.bounded-bodies")
+def test_a_name_longer_than_any_tools_is_compared_by_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = registry_of(FakePool(supply()))
+    compared: list[str] = []
+
+    def spelled(name: str) -> str:
+        compared.append(name)
+        return name
+
+    monkeypatch.setattr(registry_module, "strict_name", spelled)
+    monkeypatch.setattr(registry_module, "loose_name", spelled)
+
+    with pytest.raises(NotFound) as unknown:
+        registry.find("toy_supply__set_voltage" * 100_000)
+
+    assert len(unknown.value.data["tool"]) == 128
+    assert max(map(len, compared)) == 128
 
 
 @pytest.mark.parametrize(
