@@ -260,7 +260,7 @@ class Engine:
         )
         self._desk = VisaDesk(
             self._pool,
-            permissions,
+            self._path.authorize,
             VisaWork(
                 begin=self._dispatcher.begin_action, leases=self._leases, clock=clock, new_id=new_id
             ),

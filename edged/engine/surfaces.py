@@ -183,6 +183,7 @@ class McpParts:
                 names=own_names(config),
                 permissions=permissions,
             ),
+            authorize=path.authorize,
             telemetry=telemetry,
             extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,

@@ -134,14 +134,20 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            method = self._methods[call.request.method]
             if self._parts.telemetry is None:
-                return method(self._parts, call)
+                return self._begun(call)
             call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))
             with call.span.current():
-                return method(self._parts, call)
+                return self._begun(call)
         except Exception as error:  # noqa: BLE001 - one call must not take others along
             return self._error_reply(error, call)
+
+    def _begun(self, call: PendingCall) -> Served:
+        """What the method's handler gives, if the caller has the permission that it needs."""
+        method = self._methods[call.request.method]
+        if isinstance(method.needs, str):
+            self._parts.authorize(call.post.caller, method.needs)
+        return method.handler(self._parts, call)
 
     def _wait(self, call: PendingCall, found: Underway | Coroutine[Any, Any, bytes]) -> None:
         self._enlist(call)

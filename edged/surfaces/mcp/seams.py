@@ -146,7 +146,7 @@ class ResourceSource(Protocol):
         """
         ...
 
-    def watch_key(self, uri: str, caller: Caller) -> str:
+    async def watch_key(self, uri: str, caller: Caller) -> str:
         """What names it in the news.
 
         Raises:
@@ -180,10 +180,10 @@ class NoResources:
 
     async def read(self, uri: str, caller: Caller, _action_id: str) -> Sequence[Content]:
         """See ``ResourceSource``."""
-        self.watch_key(uri, caller)
+        await self.watch_key(uri, caller)
         return ()
 
-    def watch_key(self, uri: str, _caller: Caller) -> str:
+    async def watch_key(self, uri: str, _caller: Caller) -> str:
         """See ``ResourceSource``."""
         raise NotFound(
             f"There is no resource {uri[:200]!r}.",

@@ -17,7 +17,13 @@ from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
-from edged.surfaces.mcp.methods import METHODS, MethodExtension, Parts
+from edged.surfaces.mcp.methods import (
+    METHODS,
+    Authorize,
+    MethodExtension,
+    Parts,
+    allow_no_tool,
+)
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.request import BodyReader
@@ -102,6 +108,7 @@ class McpRoom:
         neighbour: what else is served on this port, if anything.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
+        authorize: judges the callers of methods that need the permission of a tool.
         telemetry: told of every request, where the owner exports that.
         extension: methods beside MCP's own.
 
@@ -129,6 +136,7 @@ class McpRoom:
         neighbour: Neighbour | None = None,
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
+        authorize: Authorize = allow_no_tool,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -163,6 +171,7 @@ class McpRoom:
             first_look=first_look or _over(),
             offers=offers if extension is None else {*offers, *extension.methods},
             keeps_sessions=keeps_sessions,
+            authorize=authorize,
             telemetry=telemetry,
             extension=extension,
         )
@@ -248,6 +257,7 @@ class McpSurface:
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        authorize: Authorize = allow_no_tool,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -266,6 +276,7 @@ class McpSurface:
             first_look=first_look,
             resources=resources,
             neighbour=neighbour,
+            authorize=authorize,
             telemetry=telemetry,
             extension=extension,
         )
