@@ -35,7 +35,7 @@ from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
 from edged.engine.parts import Stores
-from edged.errors import EdgedError, NotFound
+from edged.errors import Conflict, EdgedError, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
@@ -297,6 +297,7 @@ class RpcParts:
     sweeps: SweepRegistry
     discovery: Discovery
     restart: IdleRestart
+    relay: RelayRoute
     hub: EventHub
     here: Here
     clock: Clock
@@ -316,6 +317,7 @@ class RpcParts:
             **stream_methods(self.streams, self.waveforms),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
+            "relay.refresh_keys": self.relay.refresh_keys,
         }
 
     def sights(self) -> Sights:
@@ -468,6 +470,20 @@ class RelayRoute:
             refuse=refuse,
             clock=clock,
         )
+
+    async def refresh_keys(self, _params: Mapping[str, Any]) -> Any:
+        """Fetch the issuer's keys now, at the owner's wish.
+
+        Raises:
+            Conflict: no relay is configured.
+            Failed: NO_KEYS, they cannot be fetched.
+        """
+        if self._keys is None:
+            raise Conflict(
+                "No issuer is configured, so there are no keys.",
+                remedy="Set RELAY_ISSUER and RELAY_JWKS_URL.",
+            )
+        return await self._keys.fetch_now()
 
     def start(self) -> None:
         """Look from now on at how the supervisor's connection to the relay is."""

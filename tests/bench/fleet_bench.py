@@ -50,6 +50,7 @@ from tests.bench.nats_server import USERS, NatsServer, running_nats
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 
 SECRET = "s" * 43
+REFUSED_AFTER_S = 0.01
 ALL_TOOLS = (
     "fleet__list_edges",
     "fleet__find_instrument",
@@ -126,7 +127,7 @@ class FleetBench:
 
     def verifier(self) -> Verifier:
         book = KeyBook(Keys(self.issuer), url="u", state_dir=None, clock=self.clock)
-        return Verifier(book, issuer=ISSUER, clock=self.clock)
+        return Verifier(book, issuer=ISSUER, clock=self.clock, refused_after_s=REFUSED_AFTER_S)
 
     async def link(self, user: str) -> NatsLink:
         settings = LinkSettings(

@@ -28,6 +28,7 @@ from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
 
 HEADER = "Edge-Caller-JWT"
+REFUSED_AFTER_S = 0.01
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "echo"}}
 
 # What no header can carry (the parser refuses it: test_mcp_http), what HTTP takes off a value, and
@@ -61,7 +62,7 @@ class Relayed:
         clock = SystemClock()
         book = KeyBook(self.keys, url="u", state_dir=None, clock=clock)
         self.guard = RelayGuard(
-            verifier=Verifier(book, issuer=ISSUER, clock=clock),
+            verifier=Verifier(book, issuer=ISSUER, clock=clock, refused_after_s=REFUSED_AFTER_S),
             door=EdgeDoor(EDGE),
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
             clock=clock,
