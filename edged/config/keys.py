@@ -501,7 +501,9 @@ _TABLE: Final = (
         name="MAX_SESSIONS",
         kind=integer(1, 1_000_000),
         default=10_000,
-        sentence="Maximum number of MCP sessions; the oldest idle one is ended for a new one.",
+        sentence="Maximum number of MCP sessions. One caller (an address, or over the relay a "
+        "subject) has at most a tenth of them, and at least 10; a new session ends one of the "
+        "caller with the most that nobody uses.",
     ),
     Key(
         name="WAVEFORM_MEMORY_MB",

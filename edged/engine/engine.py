@@ -543,6 +543,7 @@ class Engine:
             neighbour=self._page,
             metrics=self._sights.metrics,
             desk=self._desk,
+            leases=self._leases,
             is_supervised=is_supervised,
             clock=self._clock,
             telemetry=self._telemetry.telemetry,

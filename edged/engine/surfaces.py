@@ -117,6 +117,7 @@ class McpParts:
         neighbour: what else is served on the port, beside the metrics.
         metrics: gives their page and its content type.
         desk: opens units for programs that know VISA.
+        leases: keep the sessions of who holds some.
         is_supervised: the supervisor listens on the same port.
         telemetry: told of every request, where that is exported.
 
@@ -142,6 +143,7 @@ class McpParts:
         neighbour: Neighbour,
         metrics: Callable[[], Awaitable[tuple[bytes, str]]],
         desk: VisaDesk,
+        leases: LeaseControl,
         is_supervised: bool,
         clock: Clock,
         telemetry: Telemetry | None = None,
@@ -184,6 +186,7 @@ class McpParts:
                 permissions=permissions,
             ),
             authorize=path.authorize,
+            lease_keys=leases.holder_keys,
             telemetry=telemetry,
             extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,

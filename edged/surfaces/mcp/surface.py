@@ -44,7 +44,7 @@ from edged.surfaces.mcp.seams import (
     no_instrument,
     socket_peer,
 )
-from edged.surfaces.mcp.sessions import SessionRegistry
+from edged.surfaces.mcp.sessions import LeaseKeys, SessionRegistry, no_leases
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class McpRoom:
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
         authorize: judges the callers of methods that need the permission of a tool.
+        lease_keys: who holds leases, and so keeps a session.
         telemetry: told of every request, where the owner exports that.
         extension: methods beside MCP's own.
 
@@ -137,6 +138,7 @@ class McpRoom:
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
         authorize: Authorize = allow_no_tool,
+        lease_keys: LeaseKeys = no_leases,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -151,6 +153,7 @@ class McpRoom:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            lease_keys=lease_keys,
             **({"leave": extension.leave} if extension is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
@@ -258,6 +261,7 @@ class McpSurface:
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
         authorize: Authorize = allow_no_tool,
+        lease_keys: LeaseKeys = no_leases,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -277,6 +281,7 @@ class McpSurface:
             resources=resources,
             neighbour=neighbour,
             authorize=authorize,
+            lease_keys=lease_keys,
             telemetry=telemetry,
             extension=extension,
         )
