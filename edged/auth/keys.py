@@ -180,8 +180,8 @@ class KeyBook:
                 self._missed_s = self._clock.monotonic()
                 if self._is_new(kid):
                     self._tried.add(kid)
-            fetch = self._begin(is_after_miss=True)
-            await asyncio.wait({fetch, until}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {self._begin(is_after_miss=True), until}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._set if self._age_ms() is not None else NO_KEYS
 
     async def fetch_now(self) -> dict[str, Any]:

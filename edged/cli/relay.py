@@ -17,8 +17,8 @@ from edged.log import set_up_logging
 
 __all__ = ["run"]
 
-EPILOG = """A front needs RELAY_NATS_URL, RELAY_ISSUER and RELAY_JWKS_URL, and speaks plain HTTP: put a
-proxy with TLS before it (docs/relay.md)."""
+EPILOG = """A front needs RELAY_NATS_URL, RELAY_ISSUER and RELAY_JWKS_URL, and speaks plain HTTP:
+put a proxy with TLS before it (docs/relay.md)."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ from edged.config.instruments import INSTRUMENTS
 from edged.config.kinds import (
     BOOL,
     FILE,
+    HOST_OR_NETWORK,
     NAME,
     NETWORK,
     PLACE,
@@ -477,6 +478,14 @@ _TABLE: Final = (
         kind=BOOL,
         default=False,
         sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
+    ),
+    Key(
+        name="FLEET_HOSTS",
+        kind=map_of(HOST_OR_NETWORK),
+        default=MappingProxyType({}),
+        sentence="Of a relay front: edge id, or '*', to the host at which the front says that the "
+        "page and the metrics of this edge are; a network accepts each address in it. An edge "
+        "without an entry has neither.",
     ),
     Key(
         name="RELAY_INVENTORY",

@@ -161,9 +161,7 @@ class RunOperations:
         runs = told[:limit] if "limit" in asked else fitting(told[:limit], {"runs": [], "more": 0})
         return {"runs": runs, "more": len(told) > len(runs)}
 
-    async def _rows(
-        self, caller: Caller, run_id: str, asked: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def _rows(self, caller: Caller, run_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         wish = PageWish(
             first=int(asked.get("from_row", 0)),
             most=int(asked.get("rows", ROWS_UNLESS_ASKED)),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -65,7 +64,10 @@ def params_of(method: str) -> dict[str, Any]:
         "resources/subscribe": {"uri": unit},
         "resources/unsubscribe": {"uri": unit},
         "prompts/get": {"name": "check_bench"},
-        "completion/complete": {"ref": template, "argument": {"name": "instrument_id", "value": ""}},
+        "completion/complete": {
+            "ref": template,
+            "argument": {"name": "instrument_id", "value": ""},
+        },
         "edged/visa.open": {"resource": "psu1"},
     }
     return params.get(method, {"session": 1} if method in VISA else {})

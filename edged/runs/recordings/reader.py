@@ -96,9 +96,7 @@ def list_runs(
     return found
 
 
-def _newest_first(
-    date: Path, kind: str, instrument: str, only_subject: str | None
-) -> list[Path]:
+def _newest_first(date: Path, kind: str, instrument: str, only_subject: str | None) -> list[Path]:
     """The recordings of a day that fit."""
     text = instrument.casefold()
     fitting: list[tuple[int, str]] = []

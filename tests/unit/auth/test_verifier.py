@@ -368,7 +368,11 @@ async def test_a_disk_that_hangs_keeps_nobody_from_the_keys(
     assert await asyncio.to_thread(has_ended.wait, 5)
 
 
-FAR_AND_NEAR = ({"keys": []}, {"keys": [{"kty": "EC", "kid": "k1"}]}, {"keys": [GOOD.jwk(use="enc")]})
+FAR_AND_NEAR = (
+    {"keys": []},
+    {"keys": [{"kty": "EC", "kid": "k1"}]},
+    {"keys": [GOOD.jwk(use="enc")]},
+)
 
 
 @promise("auth.usable-keys-only")
@@ -380,7 +384,7 @@ async def test_an_answer_without_a_usable_key_leaves_the_good_keys_in_force(
     await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
     source.body = json.dumps(answer).encode()
     assert await refused(verifier, GOOD.mint({"kid": "k9"}))
-    with pytest.raises(Failed, match="no RSA key of 2048 to 8192 bits.*1 cached keys stay"):
+    with pytest.raises(Failed, match=r"no RSA key of 2048 to 8192 bits.*1 cached keys stay"):
         await verifier._keys.fetch_now()
     assert source.fetches == 3
     assert not await refused(verifier, GOOD.mint(jti="2"))

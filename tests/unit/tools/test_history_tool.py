@@ -95,7 +95,9 @@ def note(
 
 
 @promise("bench.history-seen-by")
-async def test_a_direct_caller_sees_what_it_may_do_and_one_of_the_relay_what_it_asked_for(store: StoreBench) -> None:
+async def test_a_direct_caller_sees_what_it_may_do_and_one_of_the_relay_what_it_asked_for(
+    store: StoreBench,
+) -> None:
     note(store, "a1", "get_status")
     note(store, "a2", "execute_command", scope="set_voltage")
     note(store, "a3", "execute_command", scope="measure")
