@@ -210,7 +210,7 @@ class Resources:
 
     async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
         """What there is now and the caller may read, in a fixed order."""
-        told = [entry for entry in present(self._sources) if self._may_read(caller, entry)]
+        told = [entry for entry in present(self._sources) if self.may_read(entry.uri, caller)]
         if self._may(caller, KINDS["run"], {}):
             subject = caller.only_subject
             found = await self._sources.runs.read(list_runs, MOST_RUNS, "", "", subject)
@@ -253,6 +253,10 @@ class Resources:
             values["instrument_id"] = self._sources.pool.get(instrument_id).id
         return uri_of(kind.name, **values)
 
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        """Whether this caller has the permission that a resource needs."""
+        return self._may(caller, *find_kind(uri))
+
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         """Values that may go on from what was typed, best first.
 
@@ -285,9 +289,6 @@ class Resources:
 
     def _may(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> bool:
         return self._permissions.allows_tool(caller, *kind.permission(values))
-
-    def _may_read(self, caller: Caller, entry: ResourceEntry) -> bool:
-        return self._may(caller, *find_kind(entry.uri))
 
     def _spend_a_completion(self) -> None:
         now_s = self._clock.monotonic()

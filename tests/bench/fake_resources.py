@@ -59,6 +59,9 @@ class FakeResources:
             raise NotFound(f"There is no resource {uri!r}.", code=ErrorCode.UNKNOWN_RESOURCE)
         return uri.upper()
 
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        return caller.claims is None or "get_status" in caller.claims.tools_allow
+
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         known = "".join(asked.known.values())
         return [f"{asked.value}{known}{number}" for number in range(150)]

@@ -55,6 +55,9 @@ class FixtureResources:
             )
         return uri
 
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        return caller.claims is None or "get_status" in caller.claims.tools_allow
+
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         return [name for name in ("paris", "park", "party") if name.startswith(asked.value)]
 

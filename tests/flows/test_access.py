@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ VISA = visa_extension(cast("Any", None)).methods
 EVERYTHING = {**METHODS, **VISA}
 OF_THE_BENCH = ("psu1", "dmm1", "rigol", "TCPIP", "DP832")
 NOT_ALLOWED = -33003
+NOT_AUTHENTICATED = -33001
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +190,27 @@ async def shows_only(client: McpClient, own: str, others: set[str]) -> None:
         if not is_own:
             told = json.dumps([rows, plot]).replace(run_id, "")
             assert not [run for run in others if run in told], told
+
+
+@promise("auth.expiry-ends")
+async def test_a_stream_whose_call_ended_with_its_token_is_recorded_to_its_end(
+    engine: EngineProcess, issuer: TokenIssuer
+) -> None:
+    tools = ("start_stream", "bench__runs")
+    began = time.time()  # noqa: TID251 - the engine judges tokens by the machine's clock
+    client = client_of(engine, issuer, *tools, sub="user:carl", exp=int(began) + 3)
+    await client.initialize("2025-06-18")
+    asked = {**READ, "interval_ms": 50, "duration_ms": 5_000}
+    error = await client.call("start_stream", asked)
+    assert error["code"] == NOT_AUTHENTICATED, error
+    client.headers[HEADER] = issuer.mint(
+        tools_allow=list(tools), sub="user:carl", jti="newer", exp=int(began) + 200
+    )
+    async with asyncio.timeout(20):
+        while True:
+            (run,) = (await client.call("bench__runs", {}))["structuredContent"]["runs"]
+            if run["state"] != "running":
+                break
+            await asyncio.sleep(0.1)
+    assert run["state"] == "ended"
+    assert run["rows"] > 60

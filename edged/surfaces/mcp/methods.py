@@ -43,7 +43,14 @@ from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, Leave, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import (
+    Announcement,
+    CallEnd,
+    Leave,
+    Over,
+    Session,
+    SessionRegistry,
+)
 from edged.surfaces.mcp.tool_list import ToolList
 
 if TYPE_CHECKING:
@@ -54,6 +61,7 @@ __all__ = [
     "ENDABLE",
     "METHODS",
     "NOTIFICATIONS",
+    "OUTLIVES_TOKEN",
     "AnsweredError",
     "Authorize",
     "Handler",
@@ -298,7 +306,10 @@ async def unwatch_resource(parts: Parts, call: PendingCall) -> bytes:
 
 
 async def listen(parts: Parts, call: PendingCall) -> bytes:
-    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops."""
+    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops.
+
+    It ends with the token of its caller, too.
+    """
     wish = messages.subscription_params(call.request).honoured(SENT)
     post = call.post
     request_id = call.request.id
@@ -331,11 +342,15 @@ async def listen(parts: Parts, call: PendingCall) -> bytes:
             post.notify(call, payload)
 
     post.notify(call, messages.acknowledged_bytes(request_id, wish))
-    unsubscribe = parts.board.listen(tell)
+    unsubscribe, expired = parts.board.listen(tell), Over()
+    call.on_expiry = expired.set
+    ends = {asyncio.ensure_future(end.wait()) for end in (parts.stopping, expired)}
     try:
-        await parts.stopping.wait()
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         unsubscribe()
+        for end in ends:
+            end.cancel()
     return results.listen_result(call.post.revision, parts.server, request_id)
 
 
@@ -511,6 +526,9 @@ AFTER_FIRST_LOOK: Final = frozenset({"tools/list", "tools/call"})
 
 ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
 """Requests that may take long, and so can be cancelled."""
+
+OUTLIVES_TOKEN: Final = frozenset({"tools/call", "edged/visa.write"})
+"""What these have begun goes on when the caller's token expires; other requests are cancelled."""
 
 NOTIFICATIONS: Final[Mapping[str, NoteHandler]] = MappingProxyType(
     {

@@ -154,6 +154,10 @@ class ResourceSource(Protocol):
         """
         ...
 
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        """Whether this caller has the permission that a resource needs."""
+        ...
+
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         """All values that go on from what was typed, best first.
 
@@ -190,6 +194,10 @@ class NoResources:
             code=ErrorCode.UNKNOWN_RESOURCE,
             data={"uri": uri},
         )
+
+    def may_read(self, _uri: str, _caller: Caller) -> bool:
+        """There is nothing to read."""
+        return False
 
     async def complete(self, _asked: CompletionParams, _caller: Caller) -> Sequence[str]:
         """Nothing."""

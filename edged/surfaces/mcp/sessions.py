@@ -61,6 +61,7 @@ __all__ = [
     "Endable",
     "LeaseKeys",
     "NewsStream",
+    "Over",
     "Owner",
     "Resumable",
     "Session",
@@ -75,6 +76,8 @@ class CallEnd(enum.Enum):
     CANCELLED = "cancelled"
     CLIENT_GONE = "client_gone"
     STOPPING = "stopping"
+    EXPIRED = "expired"
+    """The token under which it came."""
 
 
 class Endable(Protocol):
@@ -189,12 +192,18 @@ class Over:
 
 
 class NewsStream:
-    """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
+    """The open GET stream of a session.
 
-    __slots__ = ("over", "reply")
+    Attributes:
+        caller: who has opened it, by a token of its own over the relay.
+        over: is set when it must end, whatever the reason.
+    """
 
-    def __init__(self, reply: StreamReply) -> None:
+    __slots__ = ("caller", "over", "reply")
+
+    def __init__(self, reply: StreamReply, caller: Caller) -> None:
         self.reply = reply
+        self.caller = caller
         self.over = Over()
 
 
@@ -341,6 +350,7 @@ class SessionRegistry:
         replay: where resumable streams keep their events.
         leave: told what a session that ends had open.
         lease_keys: who holds leases; a session of theirs ends by idleness alone.
+        may_hear: whether the caller who opened a stream may read the resource of that key.
     """
 
     def __init__(
@@ -352,6 +362,7 @@ class SessionRegistry:
         replay: ReplayBuffer,
         leave: Leave = _nothing_is_open,
         lease_keys: LeaseKeys = no_leases,
+        may_hear: Callable[[str, Caller], bool] = lambda _key, _caller: True,
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s
@@ -360,6 +371,7 @@ class SessionRegistry:
         self._share = min(max_sessions, max(LEAST_SHARE, max_sessions // 10))
         self._leave = leave
         self._lease_keys = lease_keys
+        self._may_hear = may_hear
         # By ``held_by``: the sessions of a caller, the oldest first.
         self._held: dict[str, dict[Session, None]] = {}
         self._sessions: OrderedDict[str, Session] = OrderedDict()
@@ -427,9 +439,15 @@ class SessionRegistry:
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 
-    def attach(self, session: Session, reply: StreamReply) -> NewsStream:
-        """Make this the session's GET stream; one that is there already is ended."""
-        stream = NewsStream(reply)
+    def attach(self, session: Session, reply: StreamReply, caller: Caller) -> NewsStream:
+        """Make this the session's GET stream; one that is there already is ended.
+
+        The session watches no more what the caller, by its present token, may not read.
+        """
+        for key in tuple(session.watched):
+            if not self._may_hear(key, caller):
+                self.unwatch(session, key)
+        stream = NewsStream(reply, caller)
         if session.stream is not None:
             session.stream.over.set()
         session.stream = stream
@@ -482,7 +500,10 @@ class SessionRegistry:
     def announce(self, news: Announcement) -> None:
         """Give news to every session that it concerns, and to every listener."""
         if news.key:
-            for session in self._watchers.get(news.key, ()):
+            for session in tuple(self._watchers.get(news.key, ())):
+                if session.stream and not self._may_hear(news.key, session.stream.caller):
+                    self.unwatch(session, news.key)
+                    continue
                 payload = updated_bytes(session.watched[news.key])
                 self._tell(session, payload, encode_event(payload))
         else:

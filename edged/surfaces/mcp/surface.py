@@ -154,6 +154,7 @@ class McpRoom:
             max_sessions=settings.max_sessions,
             replay=replay,
             lease_keys=lease_keys,
+            may_hear=self._resources.may_read,
             **({"leave": extension.leave} if extension is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)

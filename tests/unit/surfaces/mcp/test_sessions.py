@@ -123,7 +123,7 @@ async def test_no_session_that_somebody_may_miss_makes_room(driven_clock: Driven
     board = board_of(driven_clock, max_sessions=5, lease_keys=lambda: leased)
     at_work, listening, programs, holding, idle = (board.open(LEGACY, DIRECT) for _ in range(5))
     at_work.calls.add(1, Call())
-    board.attach(listening, stream_of(driven_clock)[0])
+    board.attach(listening, stream_of(driven_clock)[0], DIRECT)
     programs.visa[1] = object()
     leased.add(f"session:{holding.label}")
     newer = board.open(LEGACY, DIRECT)
@@ -192,7 +192,7 @@ async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: Driv
     session = board.open(LEGACY, DIRECT)
     call = Call()
     session.calls.add(1, call)
-    stream = board.attach(session, stream_of(driven_clock)[0])
+    stream = board.attach(session, stream_of(driven_clock)[0], DIRECT)
     board.end(session, SessionEvent.DELETED)
     assert call.ended is CallEnd.CANCELLED
     assert stream.over.is_set()
@@ -205,7 +205,7 @@ def test_news_waits_once_for_a_stream(driven_clock: DrivenClock) -> None:
     board.announce(NEWS)
     board.announce(NEWS)
     reply, transport = stream_of(driven_clock)
-    board.attach(session, reply)
+    board.attach(session, reply, DIRECT)
     board.deliver_pending(session)
     board.deliver_pending(session)
     assert transport.written.count(b"list_changed") == 1
@@ -217,14 +217,14 @@ def test_a_reader_that_is_too_far_behind_is_cut_and_told_next_time(
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
     reply, transport = stream_of(driven_clock)
-    stream = board.attach(session, reply)
+    stream = board.attach(session, reply, DIRECT)
     transport.unread_bytes = MAX_BUFFERED_BYTES + 1
     board.announce(NEWS)
     assert transport.is_aborted
     assert stream.over.is_set()
     board.detach(session, stream)
     again, transport = stream_of(driven_clock)
-    board.attach(session, again)
+    board.attach(session, again, DIRECT)
     board.deliver_pending(session)
     assert b"list_changed" in transport.written
 
@@ -234,7 +234,7 @@ def test_news_for_many_sessions_reaches_each(driven_clock: DrivenClock) -> None:
     transports = []
     for _ in range(200):
         reply, transport = stream_of(driven_clock)
-        board.attach(board.open(LEGACY, DIRECT), reply)
+        board.attach(board.open(LEGACY, DIRECT), reply, DIRECT)
         transports.append(transport)
     heard: list[Announcement] = []
     unsubscribe = board.listen(heard.append)
@@ -265,7 +265,7 @@ def test_only_who_watches_a_resource_hears_of_it(driven_clock: DrivenClock) -> N
     transports = []
     for session in (watching, other):
         reply, transport = stream_of(driven_clock)
-        board.attach(session, reply)
+        board.attach(session, reply, DIRECT)
         transports.append(transport)
     board.watch(watching, SWEEP.key, "edged://sweeps/as-it-spelled-it")
     board.announce(SWEEP)
@@ -298,7 +298,7 @@ def test_after_a_gap_everything_is_told_anew(driven_clock: DrivenClock) -> None:
     board.watch(session, SWEEP.key, SWEEP.key)
     board.note_gap(session)
     reply, transport = stream_of(driven_clock)
-    board.attach(session, reply)
+    board.attach(session, reply, DIRECT)
     board.deliver_pending(session)
     for method in (b"tools/list_changed", b"resources/list_changed", b"resources/updated"):
         assert transport.written.count(method) == 1
