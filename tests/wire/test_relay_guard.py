@@ -24,6 +24,7 @@ from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_resources import TEXT, FakeResources
 from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
 
@@ -333,6 +334,7 @@ async def driven(driven_clock: DrivenClock) -> AsyncIterator[Driven]:
         yield made
 
 
+@holds("expiry.ends")
 @promise("auth.expiry-ends")
 @pytest.mark.parametrize("tool", ["wait", "watch"])
 @pytest.mark.parametrize("accepts", ["application/json", "application/json, text/event-stream"])
@@ -373,6 +375,7 @@ async def test_a_batch_ends_with_its_token_and_nothing_more_of_it_is_begun(
     assert [call.name for call in tools.calls] == ["wait"]
 
 
+@holds("expiry.ends")
 @promise("auth.expiry-ends")
 async def test_a_session_s_stream_ends_with_the_token_that_opened_it(driven: Driven) -> None:
     client = driven.client("get_status")
@@ -404,6 +407,7 @@ async def test_a_session_s_stream_ends_with_the_token_that_opened_it(driven: Dri
         assert event.json()["method"] == "notifications/resources/list_changed"
 
 
+@holds("expiry.ends")
 @promise("auth.expiry-ends")
 async def test_a_subscription_of_the_latest_revision_ends_with_its_token_and_a_result(
     driven: Driven,

@@ -15,6 +15,7 @@ from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, SessionRegistry
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.mcp_rules import holds
 from tests.bench.recording_transport import RecordingTransport
 from tests.promises import promise
 from tests.unit.surfaces.mcp.test_calls import Call
@@ -164,6 +165,7 @@ async def test_a_caller_that_floods_ends_nobodys_session_but_its_own(
     assert flood[-12].state is SessionState.ENDED
 
 
+@holds("session.share")
 @promise("mcp.eviction")
 async def test_a_full_table_takes_from_the_caller_with_the_most(driven_clock: DrivenClock) -> None:
     board = board_of(driven_clock, max_sessions=100)
