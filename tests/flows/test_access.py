@@ -93,7 +93,7 @@ def test_every_method_says_which_permission_it_needs() -> None:
 
 async def shown_to_nobody(client: McpClient) -> None:
     await client.initialize("2025-06-18")
-    # Two need a stream or the latest revision, and have tests of their own. SPEC.md section 9:
+    # Two need a stream or the latest revision, and have tests of their own. By docs/promises.md
     # tools/list is the same for all callers, and a call is judged.
     for method in sorted(EVERYTHING.keys() - {"tools/list", "subscriptions/listen"}):
         answer = await client.request(method, params_of(method))
