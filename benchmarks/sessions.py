@@ -35,7 +35,8 @@ MB = 1024 * 1024
 
 def main() -> int:
     as_json = parse_json_flag(__doc__)
-    config = {"SESSION_IDLE_SEC": IDLE_S, "MAX_SESSIONS": SESSIONS}
+    # One address may have a tenth.
+    config = {"SESSION_IDLE_SEC": IDLE_S, "MAX_SESSIONS": 10 * SESSIONS}
     with (
         tempfile.TemporaryDirectory() as directory,
         running_engine(Path(directory), config=config) as engine,

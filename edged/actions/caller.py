@@ -109,6 +109,20 @@ class Caller:
             return "edged itself"
         return who_of(self.client, self.remote, self.subject)
 
+    @property
+    def only_subject(self) -> str | None:
+        """The subject whose calls and runs alone this caller is shown; ``None``: those of all."""
+        return self.subject if self.route is Route.RELAY else None
+
+    def is_shown(self, route: str, subject: str) -> bool:
+        """Whether this caller is shown what a caller of that route and subject has done.
+
+        Source: docs/audit.md, "Query the log from an agent".
+        """
+        if self.only_subject is None:
+            return True
+        return bool(subject) and (route, subject) == (self.route.value, self.subject)
+
     def to_json(self) -> dict[str, str]:
         """Who it is, to be kept with what it began: nothing by which it could act again."""
         return {

@@ -35,12 +35,15 @@ __all__ = [
     "check_time",
     "is_edge_id",
     "read_token",
+    "unreadable_entries",
 ]
 
 ALGORITHM: Final = "RS256"
 MAX_TOKEN_CHARS: Final = 16_384
 MAX_KID_CHARS: Final = 200
 MAX_ENTRIES: Final = 1_000
+MAX_SHOWN_CHARS: Final = 100
+"""Of an entry of tools_allow that cannot be read."""
 MAX_EDGES: Final = 1_000
 MAX_LIFETIME_S: Final = 300
 MAX_HTTP_SD_LIFETIME_S: Final = 30 * 24 * 3_600
@@ -167,7 +170,7 @@ def check_claims(payload: Mapping[str, Any], *, issuer: str, door: Door, now_ms:
         tools_allow=_tools(payload),
         danger_allow=_bool(payload, "danger_allow"),
     )
-    if not 0 < claims.exp - claims.iat <= _longest_s(claims, door):
+    if not 0 < claims.exp - claims.iat <= _longest_s(claims, payload, door):
         raise BadTokenError(f"The token lives for {claims.exp - claims.iat} s.")
     if "nbf" in payload and _epoch(payload, "nbf") * 1000 > now_ms + MAX_AHEAD_S * 1000:
         raise BadTokenError("The token is not valid yet (nbf).")
@@ -191,9 +194,13 @@ def _audience(payload: Mapping[str, Any], door: Door) -> tuple[str, str, frozens
     return aud, "", edges
 
 
-def _longest_s(claims: Claims, door: Door) -> int:
-    """How long it may live: no edge knows of an exception."""
-    is_for_prometheus = isinstance(door, FleetDoor) and claims.tools_allow == {HTTP_SD}
+def _longest_s(claims: Claims, payload: Mapping[str, Any], door: Door) -> int:
+    """How long it may live: no edge knows of an exception, nor one with an unreadable entry."""
+    is_for_prometheus = (
+        isinstance(door, FleetDoor)
+        and claims.tools_allow == {HTTP_SD}
+        and not unreadable_entries(payload)
+    )
     return MAX_HTTP_SD_LIFETIME_S if is_for_prometheus else MAX_LIFETIME_S
 
 
@@ -296,10 +303,23 @@ def _tools(payload: Mapping[str, Any]) -> frozenset[str]:
     value = payload.get("tools_allow")
     if not isinstance(value, list) or len(value) > MAX_ENTRIES:
         raise BadTokenError("The token's tools_allow is not an array of tools.")
-    for entry in value:
-        if not isinstance(entry, str) or not ENTRY.fullmatch(entry):
-            raise BadTokenError("The token's tools_allow has an entry that is not a tool.")
-    return frozenset(value)
+    return frozenset(entry for entry in value if _is_entry(entry))
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, str) and ENTRY.fullmatch(entry) is not None
+
+
+def unreadable_entries(payload: Mapping[str, Any]) -> list[str]:
+    """The entries of tools_allow that allow nothing here, as the log may show them.
+
+    An issuer may know forms of entries that this version does not: the token is as good without.
+    """
+    return [
+        "".join(char if char.isprintable() else " " for char in str(entry)[:MAX_SHOWN_CHARS])
+        for entry in payload["tools_allow"]
+        if not _is_entry(entry)
+    ]
 
 
 def _bool(payload: Mapping[str, Any], name: str) -> bool:

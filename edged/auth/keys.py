@@ -3,9 +3,12 @@
 Whoever floods us with bad tokens must not make us flood the issuer: after a fetch the first token
 that does not verify may cause another at once, and so may each of eight key ids that nobody has
 seen since (an issuer that changes its keys begins with one); further ones at most one a minute, and
-all who wait share one request. What is cached serves until its 24 hours are over, whatever the
-issuer answers meanwhile; it is kept on disk, so that a restart needs no issuer either. Lives on the
-event loop.
+all who wait share one request. The cached keys are used until their 24 hours are over, unless an
+answer with at least one usable key leaves them out: an answer without any changes nothing. They are
+kept on disk, so that a restart needs no issuer either. Lives on the event loop.
+
+Nobody learns from the time of a refusal whether a fetch was made: a token that does not verify is
+refused after a fixed time (``verifier``), and the fetch goes on behind it.
 
 Source: docs/promises.md section 9; RFC 7517.
 """
@@ -24,6 +27,7 @@ import structlog
 
 from edged.auth.signature import PublicKey, read_keys
 from edged.clock import Clock
+from edged.errors import ErrorCode, Failed
 from edged.host import write_atomically
 
 __all__ = ["HttpJwksSource", "JwksError", "JwksSource", "KeyBook", "KeySet"]
@@ -147,23 +151,27 @@ class KeyBook:
         self.last_error = ""
 
     async def current(self) -> KeySet:
-        """The keys in force; fetched first if there are none or they are about to end."""
+        """The keys in force; fetched first if there are none.
+
+        Keys that are about to end are fetched behind whoever asks.
+        """
         if not self._is_loaded:
             self._is_loaded = True
             await self._load()
         age_ms = self._age_ms()
         if age_ms is None:
             if self._may_retry(EMPTY_AGAIN_S):
-                await self._refresh()
+                await asyncio.wait({self._begin()})
         elif age_ms > KEEP_MS - AHEAD_MS and self._may_retry(AGAIN_S):
-            await self._refresh()
+            self._begin()
         return self._set if self._age_ms() is not None else NO_KEYS
 
-    async def after_miss(self, seen: KeySet, kid: str) -> KeySet:
+    async def after_miss(self, seen: KeySet, kid: str, until: asyncio.Future[None]) -> KeySet:
         """A token did not verify with ``seen``: the keys in force now, anew if that is allowed.
 
         Args:
             kid: the id of the key that the token claims to be signed with.
+            until: a fetch is waited for until this is done; then it goes on by itself.
         """
         if self._set.generation == seen.generation:
             if self._fetch is None and not self._may_miss(kid):
@@ -172,8 +180,29 @@ class KeyBook:
                 self._missed_s = self._clock.monotonic()
                 if self._is_new(kid):
                     self._tried.add(kid)
-            await self._refresh(is_after_miss=True)
+            either: set[asyncio.Future[Any]] = {self._begin(is_after_miss=True), until}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._set if self._age_ms() is not None else NO_KEYS
+
+    async def fetch_now(self) -> dict[str, Any]:
+        """Fetch at the owner's wish, however recently that was done; gives ``status``.
+
+        Raises:
+            Failed: NO_KEYS, the issuer gave no usable key; the cached ones stay in force.
+        """
+        if self._fetch is not None:
+            # Its answer may have been made before the owner withdrew a key.
+            await asyncio.wait({self._fetch})
+        await asyncio.wait({self._begin()})
+        if self._failed_s is not None:
+            kept = self.status()["keys"]
+            raise Failed(
+                f"The keys could not be fetched from {self._url}: {self.last_error} "
+                f"{kept} cached keys stay in force.",
+                code=ErrorCode.NO_KEYS,
+                remedy="Check the issuer's server and RELAY_JWKS_URL.",
+            )
+        return self.status()
 
     def status(self) -> dict[str, Any]:
         """For get_status and doctor: how many keys, how old, the last error."""
@@ -210,12 +239,12 @@ class KeyBook:
         is_known = kid in self._set.keys or kid in self._tried
         return not is_known and len(self._tried) < NEW_KIDS
 
-    async def _refresh(self, *, is_after_miss: bool = False) -> None:
-        """Fetch, or wait for the fetch under way; a caller that gives up does not end it."""
+    def _begin(self, *, is_after_miss: bool = False) -> asyncio.Task[bool]:
+        """The fetch under way, begun here if there is none; whoever gives up does not end it."""
         if self._fetch is None:
             self._fetch = asyncio.create_task(self._fetch_once(is_after_miss), name="jwks fetch")
             self._fetch.add_done_callback(self._fetch_ended)
-        await asyncio.wait({self._fetch})
+        return self._fetch
 
     def _fetch_ended(self, task: asyncio.Task[bool]) -> None:
         self._fetch = None

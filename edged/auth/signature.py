@@ -6,6 +6,7 @@ only its RSA key does work here.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -18,8 +19,8 @@ from edged.auth.claims import ALGORITHM
 __all__ = ["PublicKey", "read_keys", "verify"]
 
 MAX_KEYS: Final = 100
-MIN_MODULUS_CHARS: Final = 342
-"""2048 bits as unpadded base64url; what is smaller is no signature to rely on."""
+MIN_MODULUS_BITS: Final = 2048
+"""What is smaller is no signature to rely on."""
 MAX_MODULUS_CHARS: Final = 1366
 """8192 bits; verifying with more would cost too much time."""
 MAX_EXPONENT_CHARS: Final = 8
@@ -45,7 +46,7 @@ def read_keys(body: bytes) -> dict[str, PublicKey]:
     """The keys of a JWKS that may verify RS256, by kid; all others are left out.
 
     Raises:
-        ValueError: it is no key set, or two of its keys have one kid.
+        ValueError: it is no key set, has no such key, or two of its keys have one kid.
     """
     try:
         found = json.loads(body.decode("utf-8"))
@@ -63,6 +64,8 @@ def read_keys(body: bytes) -> dict[str, PublicKey]:
         key = _make(entry)
         if key is not None:
             keys[entry["kid"]] = key
+    if not keys:
+        raise ValueError("It has no RSA key of 2048 to 8192 bits that could verify a token.")
     return keys
 
 
@@ -76,7 +79,7 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
         and isinstance(entry.get("kid"), str)
         and bool(entry["kid"])
         and isinstance(modulus, str)
-        and MIN_MODULUS_CHARS <= len(modulus.rstrip("=")) <= MAX_MODULUS_CHARS
+        and len(modulus.rstrip("=")) <= MAX_MODULUS_CHARS
         and isinstance(exponent, str)
         and 0 < len(exponent) <= MAX_EXPONENT_CHARS
     )
@@ -90,6 +93,10 @@ def _make(entry: Mapping[str, Any]) -> PublicKey | None:
     # Only the public numbers, whatever else the entry holds.
     public = {"kty": "RSA", "n": entry["n"], "e": entry["e"]}
     try:
+        # By its value: zeros in front make a small modulus long.
+        modulus = base64.urlsafe_b64decode(entry["n"].rstrip("=") + "==")
+        if int.from_bytes(modulus).bit_length() < MIN_MODULUS_BITS:
+            return None
         made: PublicKey = jwk.construct(public, algorithm=ALGORITHM)
     except (JOSEError, ValueError, TypeError):
         return None

@@ -3,14 +3,20 @@
 The order is chosen by cost: form and claims first (pure, and most bad tokens end there without a
 key being touched), the signature last. What was verified is remembered by its hash until it expires
 or the issuer's keys change.
+
+A token whose signature does not verify is refused after ``REFUSED_AFTER_S``, whether the issuer's
+keys were fetched for it or not: the time of the refusal says nothing about that.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
+
+import structlog
 
 from edged.actions.caller import Claims
 from edged.auth.claims import (
@@ -21,6 +27,7 @@ from edged.auth.claims import (
     check_claims,
     check_time,
     read_token,
+    unreadable_entries,
 )
 from edged.auth.keys import KeyBook, KeySet
 from edged.auth.signature import verify
@@ -29,6 +36,11 @@ from edged.clock import Clock
 __all__ = ["Verifier"]
 
 MAX_REMEMBERED: Final = 1_024
+MAX_LOGGED: Final = 10
+"""Entries of one token that cannot be read; the log has the number of all."""
+REFUSED_AFTER_S: Final = 0.5
+"""Long enough for an issuer on another continent to answer, so that the first token that is signed
+with a new key passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +56,22 @@ class Verifier:
         keys: the issuer's.
         issuer: RELAY_ISSUER.
         clock: for exp and iat.
+        refused_after_s: when a token is refused whose signature does not verify.
     """
 
-    def __init__(self, keys: KeyBook, *, issuer: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        keys: KeyBook,
+        *,
+        issuer: str,
+        clock: Clock,
+        refused_after_s: float = REFUSED_AFTER_S,
+    ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._clock = clock
+        self._refused_after_s = refused_after_s
+        self._log = structlog.get_logger("edged.auth")
         self._remembered: OrderedDict[tuple[bytes, Door], _Verified] = OrderedDict()
 
     async def verify(self, text: str, door: Door) -> Claims:
@@ -72,6 +94,14 @@ class Verifier:
         key_set = await self._check_signature(token, key_set, claims.sub)
         # Fetching keys took time.
         check_time(claims, self._clock.wall_ms())
+        unreadable = unreadable_entries(token.payload)
+        if unreadable:
+            self._log.warning(
+                "token_entries_ignored",
+                subject=claims.sub,
+                entries=unreadable[:MAX_LOGGED],
+                count=len(unreadable),
+            )
         self._remember(key, _Verified(claims, key_set.generation))
         return claims
 
@@ -79,9 +109,14 @@ class Verifier:
         """The key set that verifies it, fetched anew if need be."""
         if _is_signed(token, key_set):
             return key_set
-        newer = await self._keys.after_miss(key_set, token.kid)
-        if newer.generation != key_set.generation and _is_signed(token, newer):
-            return newer
+        refusal = asyncio.ensure_future(self._clock.sleep(self._refused_after_s))
+        try:
+            newer = await self._keys.after_miss(key_set, token.kid, refusal)
+            if newer.generation != key_set.generation and _is_signed(token, newer):
+                return newer
+            await refusal
+        finally:
+            refusal.cancel()
         if not newer.generation:
             raise NoKeysError(
                 f"The token claims to be of {claimed}; its issuer's keys could not be fetched: "

@@ -128,7 +128,8 @@ class Captures:
                     raise _after(unreadable, capture.sent) from unreadable
                 freshness = self._freshness(target, capture)
                 stream_id = _stream_of(action)
-                index = self._waveforms.add(stream_id, replace(waveform, freshness=freshness))
+                waveform = replace(waveform, freshness=freshness)
+                index = self._waveforms.add(stream_id, waveform, action.caller)
                 told = {
                     **waveform.told(),
                     "x_first": waveform.x_first,

@@ -206,6 +206,12 @@ class LeaseControl:
             for lease in self._leases.all(now)
         ]
 
+    def holder_keys(self) -> frozenset[str]:
+        """The ``Caller.key`` of everybody who holds a lease."""
+        if not self._leases.is_any:
+            return frozenset()
+        return frozenset(lease.holder_key for lease in self._leases.all(moment(self._clock)))
+
     def of(self, instrument: Instrument) -> dict[str, Any] | None:
         """Who has an instrument: ``{who, purpose, expires_ms}``."""
         if not self._leases.is_any:

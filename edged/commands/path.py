@@ -20,7 +20,7 @@ from edged.actions.action import (
     RunSequence,
     StartSweep,
 )
-from edged.actions.caller import Route
+from edged.actions.caller import Caller, Route
 from edged.actions.elicit import InputRequired
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.actions.tool import Tell
@@ -114,6 +114,18 @@ class CommandPath:
         self._budgets = budgets
         self.performed = 0
         self._log = structlog.get_logger("edged.path")
+
+    def authorize(self, caller: Caller, tool: str, scope: str | None = None) -> None:
+        """Judge a caller who asks for what is no action: a list, a subscription, a VISA session.
+
+        Raises:
+            Refused: NOT_ALLOWED; the refusal is in the record.
+        """
+        try:
+            self._permissions.authorize_tool(caller, tool, scope)
+        except Refused as refused:
+            self.record.refuse(caller, tool, refused)
+            raise
 
     def judge(self, action: Action, conflicts: list[EdgedError] | None = None) -> Target:
         """Everything up to the record: may it, can it, what exactly would be sent.

@@ -20,6 +20,7 @@ from edged.config.instruments import INSTRUMENTS
 from edged.config.kinds import (
     BOOL,
     FILE,
+    HOST_OR_NETWORK,
     NAME,
     NETWORK,
     PLACE,
@@ -479,6 +480,14 @@ _TABLE: Final = (
         sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
     ),
     Key(
+        name="FLEET_HOSTS",
+        kind=map_of(HOST_OR_NETWORK),
+        default=MappingProxyType({}),
+        sentence="Of a relay front: edge id, or '*', to the host at which the front says that the "
+        "page and the metrics of this edge are; a network accepts each address in it. An edge "
+        "without an entry has neither.",
+    ),
+    Key(
         name="RELAY_INVENTORY",
         kind=choice(InventoryPlace),
         default=InventoryPlace.MEMORY,
@@ -501,7 +510,9 @@ _TABLE: Final = (
         name="MAX_SESSIONS",
         kind=integer(1, 1_000_000),
         default=10_000,
-        sentence="Maximum number of MCP sessions; the oldest idle one is ended for a new one.",
+        sentence="Maximum number of MCP sessions. One caller (an address, or over the relay a "
+        "subject) has at most a tenth of them, and at least 10; a new session ends one of the "
+        "caller with the most that nobody uses.",
     ),
     Key(
         name="WAVEFORM_MEMORY_MB",

@@ -320,6 +320,19 @@ def _network(value: Value, base: Path) -> IpNetwork:
         raise BadValue(f"must be a network like 192.168.0.0/16: {error}", value) from error
 
 
+def _host_or_network(value: Value, base: Path) -> str | IpNetwork:
+    text = _text(value, base)
+    if "/" in text:
+        return _network(value, base)
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        if HOST_NAME.fullmatch(text):
+            return text
+    raise BadValue(f"must be a host, an address or a CIDR, not {_shown(value)}", value)
+
+
 def _is_loopback(host: str) -> bool:
     if host in LOOPBACK_NAMES:
         return True
@@ -329,9 +342,11 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+HOST_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 BOOL: Final = Kind(name="true \\| false", parse=_boolean)
 TEXT: Final = Kind(name="text", parse=_text)
 NAME: Final = matching("name", r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}", "be a name of 64 characters")
 PLACE: Final = Kind(name="directory", parse=_path)
 FILE: Final = Kind(name="file", parse=_path)
 NETWORK: Final = Kind(name="CIDR", parse=_network)
+HOST_OR_NETWORK: Final = Kind(name="host or CIDR", parse=_host_or_network)

@@ -111,6 +111,7 @@ class Config:
     relay_jwks_url: str | None
     relay_fleet: bool
     fleet_all: bool
+    fleet_hosts: Mapping[str, str | IpNetwork]
     relay_inventory: InventoryPlace
     metrics: MetricsAccess
     session_idle_sec: int

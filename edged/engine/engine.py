@@ -264,7 +264,7 @@ class Engine:
         )
         self._desk = VisaDesk(
             self._pool,
-            permissions,
+            self._path.authorize,
             VisaWork(
                 begin=self._dispatcher.begin_action, leases=self._leases, clock=clock, new_id=new_id
             ),
@@ -273,15 +273,15 @@ class Engine:
         self._asked: asyncio.Event | None = None
         self._restart = self._make_restart(is_supervised=is_supervised)
         self._hub = self._make_hub()
-        self._rpc = self._make_rpc(new_id)
-        self._engine_file = config.state_dir / ENGINE_FILE
-        self._is_told = False
         self._relay = RelayRoute(
             config,
             edge_id=self._edge_id,
             clock=clock,
-            refuse=lambda caller, tool, error: self._path.record.refuse(caller, tool, error),
+            refuse=self._path.record.refuse,
         )
+        self._rpc = self._make_rpc(new_id)
+        self._engine_file = config.state_dir / ENGINE_FILE
+        self._is_told = False
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
         self._visa_port = VisaPort(
             config,
@@ -547,6 +547,7 @@ class Engine:
             neighbour=self._page,
             metrics=self._sights.metrics,
             desk=self._desk,
+            leases=self._leases,
             is_supervised=is_supervised,
             clock=self._clock,
             telemetry=self._telemetry.telemetry,
@@ -719,6 +720,7 @@ class Engine:
             sweeps=self._work.sweeps,
             discovery=self._discovery,
             restart=self._restart,
+            relay=self._relay,
             hub=self._hub,
             here=Here(
                 pool=self._pool,

@@ -35,7 +35,7 @@ from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
 from edged.engine.parts import Stores
-from edged.errors import EdgedError, NotFound
+from edged.errors import Conflict, EdgedError, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
@@ -117,6 +117,7 @@ class McpParts:
         neighbour: what else is served on the port, beside the metrics.
         metrics: gives their page and its content type.
         desk: opens units for programs that know VISA.
+        leases: keep the sessions of who holds some.
         is_supervised: the supervisor listens on the same port.
         telemetry: told of every request, where that is exported.
 
@@ -142,6 +143,7 @@ class McpParts:
         neighbour: Neighbour,
         metrics: Callable[[], Awaitable[tuple[bytes, str]]],
         desk: VisaDesk,
+        leases: LeaseControl,
         is_supervised: bool,
         clock: Clock,
         telemetry: Telemetry | None = None,
@@ -183,6 +185,8 @@ class McpParts:
                 names=own_names(config),
                 permissions=permissions,
             ),
+            authorize=path.authorize,
+            lease_keys=leases.holder_keys,
             telemetry=telemetry,
             extension=visa_extension(desk),
             instrument_id_of=self._instrument_id_of,
@@ -296,6 +300,7 @@ class RpcParts:
     sweeps: SweepRegistry
     discovery: Discovery
     restart: IdleRestart
+    relay: RelayRoute
     hub: EventHub
     here: Here
     clock: Clock
@@ -315,6 +320,7 @@ class RpcParts:
             **stream_methods(self.streams, self.waveforms),
             **discovery_methods(self.discovery),
             **self.restart.methods(),
+            "relay.refresh_keys": self.relay.refresh_keys,
         }
 
     def sights(self) -> Sights:
@@ -467,6 +473,20 @@ class RelayRoute:
             refuse=refuse,
             clock=clock,
         )
+
+    async def refresh_keys(self, _params: Mapping[str, Any]) -> Any:
+        """Fetch the issuer's keys now, at the owner's wish.
+
+        Raises:
+            Conflict: no relay is configured.
+            Failed: NO_KEYS, they cannot be fetched.
+        """
+        if self._keys is None:
+            raise Conflict(
+                "No issuer is configured, so there are no keys.",
+                remedy="Set RELAY_ISSUER and RELAY_JWKS_URL.",
+            )
+        return await self._keys.fetch_now()
 
     def start(self) -> None:
         """Look from now on at how the supervisor's connection to the relay is."""

@@ -14,6 +14,7 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.fleet.hosts import FleetHosts
 from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
 from edged.fleet.service import Fleet, forget
 from edged.fleet.table import EdgeTable
@@ -45,7 +46,7 @@ async def _main(config: Config, host: str, port: int) -> int:
     verifier, guard = Verifier(keys, issuer=issuer, clock=clock), _guard(config)
     login = LoginMetadata.of(config.relay_url, issuer)
     front = RelayFront(link, verifier=verifier, guard=guard, clock=clock, login=login)
-    table = EdgeTable()
+    table = EdgeTable(hosts=FleetHosts(config.fleet_hosts))
     inventory = _inventory(config, link, table, clock)
     fleet = Fleet(
         link,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
+from edged.fleet.hosts import NO_HOSTS, FleetHosts
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
 from edged.sharing.leases import Moment
 
@@ -87,12 +88,18 @@ class EdgeTable:
     """All edges that were ever heard, within bounds.
 
     Args:
+        hosts: where the page and the metrics of an edge may be.
         most_edges, most_bytes: the bounds; who has been away for longest makes room.
     """
 
     def __init__(
-        self, *, most_edges: int = MAX_TABLED_EDGES, most_bytes: int = MAX_TABLED_BYTES
+        self,
+        *,
+        hosts: FleetHosts = NO_HOSTS,
+        most_edges: int = MAX_TABLED_EDGES,
+        most_bytes: int = MAX_TABLED_BYTES,
     ) -> None:
+        self._hosts = hosts
         self._most_edges = most_edges
         self._most_bytes = most_bytes
         self._edges: dict[str, Edge] = {}
@@ -120,7 +127,7 @@ class EdgeTable:
         if not edge_id:
             raise BadAnnouncementError("It is on the subject of no edge.")
         self._listen(edge_id, now)
-        said = read_said(data)
+        said = self._hosts.checked(edge_id, read_said(data))
         return self._take(Edge(edge_id=edge_id, said=said, size=len(data), mark=mark, heard=now))
 
     def recall(self, edge_id: str, data: bytes, heard: Moment) -> None:
@@ -133,7 +140,7 @@ class EdgeTable:
             raise BadAnnouncementError("It was kept of no edge.")
         known = self._edges.get(edge_id)
         if known is None or known.heard.monotonic_s < heard.monotonic_s:
-            said = read_said(data)
+            said = self._hosts.checked(edge_id, read_said(data))
             self._take(
                 Edge(edge_id=edge_id, said=said, size=len(data), mark=hash(data), heard=heard)
             )

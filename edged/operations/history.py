@@ -107,9 +107,9 @@ class History:
             return name
 
     def _may_see(self, caller: Caller, row: AuditRow) -> bool:
-        """What a caller may do it may see done, and what itself has asked for."""
-        if caller.subject and (caller.route.value, caller.subject) == (row.route, row.subject):
-            return True
+        """Over the relay the rows of its own subject; else those of the tools it may use."""
+        if caller.only_subject is not None:
+            return caller.is_shown(row.route, row.subject)
         return self.permissions.allows_tool(caller, row.tool, row.scope, self.plain_name(row.tool))
 
 

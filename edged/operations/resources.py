@@ -113,7 +113,8 @@ class ResourceOperations:
 
     async def read_run(self, action: ReadRun, _target: Target, _began: float) -> Done:
         """What a recording is, and its last rows."""
-        return Done(data=await self.runs.read(show_run, action.run_id, ROWS_OF_A_RUN))
+        shown = await self.runs.read_run(action.caller, show_run, action.run_id, ROWS_OF_A_RUN)
+        return Done(data=shown)
 
     async def read_app(self, action: ReadApp, _target: Target, _began: float) -> Done:
         """One of the pages."""

@@ -6,11 +6,12 @@ stands is known best by those who have it in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
+from edged.actions.caller import Caller
 from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
 from edged.commands.operation import Operation, bind
@@ -95,8 +96,8 @@ class RunOperations:
         """The newest runs, or rows of one."""
         run_id = action.arguments.get("run_id")
         if run_id is None:
-            return Done(data=await self._listed(action.arguments))
-        return Done(data=await self._rows(str(run_id), action.arguments))
+            return Done(data=await self._listed(action.caller, action.arguments))
+        return Done(data=await self._rows(action.caller, str(run_id), action.arguments))
 
     async def plot(self, action: PlotRun, _target: Target, _began: float) -> Done:
         """A picture, and a line of what it shows."""
@@ -105,12 +106,12 @@ class RunOperations:
         if len(names) != 1:
             raise Invalid("Say which: either run_id or stream_id.", data={"parameter": "run_id"})
         wish = plot_wish(asked)
-        last = None if wish.x or wish.y else self.waveforms.last(names[0])
+        last = None if wish.x or wish.y else self.waveforms.last(names[0], action.caller)
         if last is not None:
             figure = await self.waveforms.figure(names[0], last, wish.title)
         else:
             await self.runs.written(names[0])
-            figure = await self.runs.read(run_figure, names[0], wish)
+            figure = await self.runs.read_run(action.caller, run_figure, names[0], wish)
         picture = await self.artist.draw(figure)
         return Done(data=described(figure), pictures=(Picture(mime="image/png", data=picture),))
 
@@ -122,7 +123,7 @@ class RunOperations:
     async def _stopped(
         self, run_id: str, who: str, *, hold: bool
     ) -> tuple[RunKind, Mapping[str, Any]]:
-        now = self._known().get(run_id)
+        now = {run.head.run_id: run for run in self._all()}.get(run_id)
         if now is None:
             raise NotFound(
                 f"There is no run {run_id[:100]!r} that could be stopped.",
@@ -148,18 +149,19 @@ class RunOperations:
             "error": ended.error or None,
         }
 
-    async def _listed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _listed(self, caller: Caller, asked: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(asked.get("limit", RUNS_UNLESS_ASKED))
         kind = str(asked.get("kind", ""))
-        on_disk = await self.runs.read(list_runs, limit + 1, kind)
-        now = {key: run for key, run in self._known().items() if kind in ("", run.head.kind)}
+        on_disk = await self.runs.read(list_runs, limit + 1, kind, "", caller.only_subject)
+        known = self._known(caller)
+        now = {key: run for key, run in known.items() if kind in ("", run.head.kind)}
         told = [_recorded(run, now.pop(str(run["run_id"]), None)) for run in on_disk]
         told += [_unrecorded(run) for run in now.values()]
         told.sort(key=lambda run: run["started_ms"] or 0, reverse=True)
         runs = told[:limit] if "limit" in asked else fitting(told[:limit], {"runs": [], "more": 0})
         return {"runs": runs, "more": len(told) > len(runs)}
 
-    async def _rows(self, run_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    async def _rows(self, caller: Caller, run_id: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         wish = PageWish(
             first=int(asked.get("from_row", 0)),
             most=int(asked.get("rows", ROWS_UNLESS_ASKED)),
@@ -167,10 +169,10 @@ class RunOperations:
             columns=tuple(asked.get("columns") or ()),
         )
         # Before its rows are written: what ends in between would be told without its last row.
-        now = self._known().get(run_id)
+        now = self._known(caller).get(run_id)
         recording = await self.runs.written(run_id)
         try:
-            page = await self.runs.read(page_of_run, run_id, wish)
+            page = await self.runs.read_run(caller, page_of_run, run_id, wish)
         except NotFound:
             if now is None:
                 raise
@@ -205,10 +207,17 @@ class RunOperations:
         told["next_row"] = following if following < total else None
         return told
 
-    def _known(self) -> dict[str, RunNow]:
-        """Every run that somebody has in memory."""
-        books = (self.sweeps, self.streams, self.sequences)
-        return {run.head.run_id: run for book in books for run in book.runs()}
+    def _known(self, caller: Caller) -> dict[str, RunNow]:
+        """Every run in memory that this caller is shown."""
+        return {
+            run.head.run_id: run
+            for run in self._all()
+            if caller.is_shown(run.head.caller.route.value, run.head.caller.subject)
+        }
+
+    def _all(self) -> Iterator[RunNow]:
+        for book in (self.sweeps, self.streams, self.sequences):
+            yield from book.runs()
 
 
 def _recorded(run: Mapping[str, Any], now: RunNow | None) -> dict[str, Any]:

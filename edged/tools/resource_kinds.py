@@ -402,8 +402,10 @@ def present(sources: ResourceSources) -> Iterator[ResourceEntry]:
         )
 
 
-async def values_of(sources: ResourceSources, asked: CompletionParams) -> AsyncIterator[str]:
-    """Everything that the variable could be."""
+async def values_of(
+    sources: ResourceSources, asked: CompletionParams, only_subject: str | None
+) -> AsyncIterator[str]:
+    """Everything that the variable could be; of recordings those of that subject (``Caller``)."""
     match asked.argument:
         case "tool" | "command_name" | "picture_id" if "pictures" in asked.ref:
             for picture_id, picture in sources.waveforms.newest_pictures(MOST_WAVEFORMS):
@@ -426,7 +428,7 @@ async def values_of(sources: ResourceSources, asked: CompletionParams) -> AsyncI
             for sweep in reversed(sources.sweeps.listed()):
                 yield str(sweep["sweep_id"])
         case "run_id":
-            for run in await sources.runs.read(list_runs, MOST_RUNS):
+            for run in await sources.runs.read(list_runs, MOST_RUNS, "", "", only_subject):
                 yield str(run["run_id"])
         case "stream_id" if "waveforms" in asked.ref:
             for stream_id, _, _ in sources.waveforms.newest(MOST_WAVEFORMS):

@@ -20,11 +20,11 @@ from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.path import CommandPath
-from edged.errors import Conflict, ErrorCode, Invalid, NotFound, Refused
+from edged.errors import Conflict, ErrorCode, Invalid, NotFound
 from edged.instruments.pool import Changed, Event, InstrumentPool
 from edged.protocol.jsonrpc import encode
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
-from edged.runs.recordings.reader import list_runs
+from edged.runs.recordings.reader import check_own_run, list_runs
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamNews, StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -210,9 +210,10 @@ class Resources:
 
     async def entries(self, caller: Caller) -> Sequence[ResourceEntry]:
         """What there is now and the caller may read, in a fixed order."""
-        told = [entry for entry in present(self._sources) if self._may_read(caller, entry)]
+        told = [entry for entry in present(self._sources) if self.may_read(entry.uri, caller)]
         if self._may(caller, KINDS["run"], {}):
-            found = await self._sources.runs.read(list_runs, MOST_RUNS)
+            subject = caller.only_subject
+            found = await self._sources.runs.read(list_runs, MOST_RUNS, "", "", subject)
             told += [run_entry(run) for run in found]
         return told
 
@@ -234,19 +235,27 @@ class Resources:
             raise outcome.error
         return [_content(kind, asked, outcome.data)]
 
-    def watch_key(self, uri: str, caller: Caller) -> str:
+    async def watch_key(self, uri: str, caller: Caller) -> str:
         """What names this resource in the news, however the caller spells it.
 
         Raises:
-            NotFound: no resource has such a URI.
+            NotFound: no resource has such a URI, or it is a run that the caller is not shown.
             Refused: NOT_ALLOWED; it is in the audit.
         """
         kind, values = find_kind(uri)
         self._judge(caller, kind, values)
+        run_id = values.get("run_id")
+        if run_id is not None and caller.only_subject is not None:
+            await self._sources.runs.written(run_id)
+            await self._sources.runs.read(check_own_run, run_id, caller.only_subject)
         instrument_id = values.get("instrument_id")
         if instrument_id is not None:
             values["instrument_id"] = self._sources.pool.get(instrument_id).id
         return uri_of(kind.name, **values)
+
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        """Whether this caller has the permission that a resource needs."""
+        return self._may(caller, *find_kind(uri))
 
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         """Values that may go on from what was typed, best first.
@@ -270,27 +279,16 @@ class Resources:
         self._judge(caller, kind, {})
         self._spend_a_completion()
         typed = asked.value.casefold()
-        known = dict.fromkeys([value async for value in values_of(self._sources, asked)])
+        values = values_of(self._sources, asked, caller.only_subject)
+        known = dict.fromkeys([value async for value in values])
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 
     def _judge(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> None:
-        tool, scope = kind.permission(values)
-        try:
-            self._permissions.authorize_tool(caller, tool, scope)
-        except Refused as refused:
-            self._path.record.refuse(caller, tool, refused)
-            raise
+        self._path.authorize(caller, *kind.permission(values))
 
     def _may(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> bool:
-        try:
-            self._permissions.authorize_tool(caller, *kind.permission(values))
-        except Refused:
-            return False
-        return True
-
-    def _may_read(self, caller: Caller, entry: ResourceEntry) -> bool:
-        return self._may(caller, *find_kind(entry.uri))
+        return self._permissions.allows_tool(caller, *kind.permission(values))
 
     def _spend_a_completion(self) -> None:
         now_s = self._clock.monotonic()

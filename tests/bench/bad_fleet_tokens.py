@@ -32,6 +32,10 @@ WRONG_EDGES: dict[str, dict[str, Any]] = {
         "tools_allow": ["fleet/http_sd", "fleet__list_edges"],
         "lives_s": 30 * 86_400,
     },
+    "lives 30 days for http_sd and an entry that cannot be read": {
+        "tools_allow": ["fleet/http_sd", "*"],
+        "lives_s": 30 * 86_400,
+    },
     "lives longer than 30 days for http_sd": {
         "tools_allow": ["fleet/http_sd"],
         "lives_s": 30 * 86_400 + 1,

@@ -52,6 +52,13 @@ class DrivenClock:
         """Let time pass for what only reads it; nobody is woken."""
         self._now += seconds
 
+    def wake_all(self) -> None:
+        """Wake everybody who sleeps without any time passing, where waiting is not the matter."""
+        for _, _, future in self._sleepers:
+            if not future.done():
+                future.set_result(None)
+        self._sleepers.clear()
+
     async def advance(self, seconds: float) -> None:
         """Let time pass, stopping at each moment at which somebody wakes."""
         end = self._now + seconds

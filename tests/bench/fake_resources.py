@@ -41,7 +41,7 @@ class FakeResources:
 
     async def read(self, uri: str, caller: Caller, action_id: str) -> Sequence[Content]:
         self.read_by.append((uri, caller, action_id))
-        self.watch_key(uri, caller)
+        await self.watch_key(uri, caller)
         if uri == BROKEN:
             raise Failed("The disk is broken.", code=ErrorCode.RECORDING_FAILED)
         if uri == BLOB:
@@ -52,12 +52,15 @@ class FakeResources:
             content = Content(uri=uri, mime_type="text/plain", text="hello")
         return [content]
 
-    def watch_key(self, uri: str, caller: Caller) -> str:
+    async def watch_key(self, uri: str, caller: Caller) -> str:
         if uri == SECRET:
             raise Refused("Not for you.", code=ErrorCode.NOT_ALLOWED)
         if uri not in (TEXT, BLOB, BROKEN):
             raise NotFound(f"There is no resource {uri!r}.", code=ErrorCode.UNKNOWN_RESOURCE)
         return uri.upper()
+
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        return caller.claims is None or "get_status" in caller.claims.tools_allow
 
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         known = "".join(asked.known.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,6 +18,7 @@ from edged.auth.keys import KeyBook
 from edged.auth.permissions import Permissions
 from edged.auth.verifier import Verifier
 from edged.clock import Clock, SystemClock
+from edged.fleet.hosts import FleetHosts
 from edged.fleet.service import Fleet, Keep, forget
 from edged.fleet.table import EdgeTable
 from edged.http.pulse import Pulse
@@ -50,6 +52,8 @@ from tests.bench.nats_server import USERS, NatsServer, running_nats
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 
 SECRET = "s" * 43
+REFUSED_AFTER_S = 0.01
+HOSTS = FleetHosts({"edge-1": "10.0.0.7", "edge-2": ipaddress.ip_network("10.20.0.0/16")})
 ALL_TOOLS = (
     "fleet__list_edges",
     "fleet__find_instrument",
@@ -126,7 +130,7 @@ class FleetBench:
 
     def verifier(self) -> Verifier:
         book = KeyBook(Keys(self.issuer), url="u", state_dir=None, clock=self.clock)
-        return Verifier(book, issuer=ISSUER, clock=self.clock)
+        return Verifier(book, issuer=ISSUER, clock=self.clock, refused_after_s=REFUSED_AFTER_S)
 
     async def link(self, user: str) -> NatsLink:
         settings = LinkSettings(
@@ -146,7 +150,7 @@ class FleetBench:
         keep: Callable[[NatsLink, EdgeTable], Keep] | None = None,
         login: LoginMetadata | None = None,
     ) -> Front:
-        link, table = await self.link("front"), EdgeTable()
+        link, table = await self.link("front"), EdgeTable(hosts=HOSTS)
         names = Guard.of(host_name="", allowed_hosts=("relay.example",))
         relay = RelayFront(
             link, verifier=self.verifier(), guard=names, clock=self.clock, login=login

@@ -54,7 +54,7 @@ class VisaBench:
         self.path = command_path(lab.pool, Catalog(), commands.table(), clock, **{**usual, **path})
         self.desk = VisaDesk(
             lab.pool,
-            permissions,
+            self.path.authorize,
             VisaWork(
                 begin=self.begin,
                 leases=self.leases,  # type: ignore[arg-type]

@@ -59,6 +59,7 @@ def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontAlone]:
             "RELAY_NATS_URL": nats.url,
             "RELAY_ISSUER": issuer["issuer"],
             "RELAY_JWKS_URL": issuer["jwks_url"],
+            "FLEET_HOSTS": '{"edge-2": "127.0.0.1"}',
         }
         words = [f"--set={key}={value}" for key, value in settings.items()]
         told = stack.enter_context(

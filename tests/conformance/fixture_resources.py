@@ -37,7 +37,7 @@ class FixtureResources:
         return [TemplateEntry(uri_template="test://template/{id}/data", name="template")]
 
     async def read(self, uri: str, caller: Caller, action_id: str) -> Sequence[Content]:
-        self.watch_key(uri, caller)
+        await self.watch_key(uri, caller)
         found = TEMPLATE.fullmatch(uri)
         if found is not None:
             told = json.dumps({"id": found[1], "templateTest": True})
@@ -46,7 +46,7 @@ class FixtureResources:
             return [Content(uri=uri, mime_type="image/png", blob=PIXEL)]
         return [Content(uri=uri, mime_type="text/plain", text="This is a text.")]
 
-    def watch_key(self, uri: str, caller: Caller) -> str:
+    async def watch_key(self, uri: str, caller: Caller) -> str:
         if uri not in (TEXT, BINARY, WATCHED) and TEMPLATE.fullmatch(uri) is None:
             raise NotFound(
                 f"There is no resource {uri!r}.",
@@ -54,6 +54,9 @@ class FixtureResources:
                 data={"uri": uri},
             )
         return uri
+
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        return caller.claims is None or "get_status" in caller.claims.tools_allow
 
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
         return [name for name in ("paris", "park", "party") if name.startswith(asked.value)]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from tests.bench.bad_tokens import bad_tokens
 from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.key_server import KeyServer, serving_keys
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
@@ -23,48 +22,22 @@ TOKENS = 10_000
 CLIENTS = 10
 
 
-class Issuer(http.server.ThreadingHTTPServer):
-    """Counts who asks for its keys."""
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.body = body
-        self.asked = 0
-
-
-class Answer(http.server.BaseHTTPRequestHandler):
-    server: Issuer
-
-    def do_GET(self) -> None:
-        self.server.asked += 1
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
 @pytest.fixture
-def issuer() -> Iterator[tuple[TokenIssuer, Issuer]]:
+def issuer() -> Iterator[tuple[TokenIssuer, KeyServer]]:
     tokens = TokenIssuer(now_s=int(time.time()))  # noqa: TID251
-    with Issuer(key_set(tokens.jwk())) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving_keys(key_set(tokens.jwk())) as server:
         yield tokens, server
-        server.shutdown()
-        thread.join()
 
 
 @promise("auth.flood-at-the-door")
 async def test_ten_thousand_bad_tokens_make_nine_extra_requests_and_then_one_a_minute(
-    issuer: tuple[TokenIssuer, Issuer], tmp_path: Path
+    issuer: tuple[TokenIssuer, KeyServer], tmp_path: Path
 ) -> None:
     tokens, server = issuer
     config = {
         "EDGE_ID": EDGE,
         "RELAY_ISSUER": ISSUER,
-        "RELAY_JWKS_URL": f"http://127.0.0.1:{server.server_address[1]}/jwks",
+        "RELAY_JWKS_URL": server.url,
     }
     with running_engine(tmp_path, config=config) as engine:
         client = McpClient(engine.ports["mcp_port"])

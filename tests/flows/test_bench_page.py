@@ -446,6 +446,20 @@ async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(tmp_path: 
             assert refused.value.status == 403
 
 
+@promise("page.as-tools")
+async def test_the_page_shows_rows_of_the_tools_that_the_owner_allows_and_no_others(
+    tmp_path: Path,
+) -> None:
+    allowed = ["bench__check", "bench__history", "bench__runs", "get_status"]
+    with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": allowed}) as engine:
+        async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+            await subscribed(socket, "audit")
+            engine.tool("send_scpi", instrument_id="psu1", scpi_command="*IDN?")
+            engine.tool("get_status")
+            event = await told(socket, "audit")
+            assert event["data"]["tool"] == "get_status"
+
+
 @promise("page.origins")
 async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(tmp_path: Path) -> None:
     friend, foe = "https://lab.example", "https://evil.example"

@@ -145,6 +145,10 @@ ALLOWED = {
     "RELAY_JWKS_URL": ("http://127.0.0.1:9/jwks", "http://127.0.0.1:9/jwks"),
     "RELAY_FLEET": ("true", True),
     "FLEET_ALL": ("true", True),
+    "FLEET_HOSTS": (
+        '{edge-1: 10.0.0.7, edge-2: "[fd00::7]", "*": 10.20.0.0/16}',
+        {"edge-1": "10.0.0.7", "edge-2": "fd00::7", "*": ipaddress.ip_network("10.20.0.0/16")},
+    ),
     "RELAY_INVENTORY": ("jetstream", "jetstream"),
     "METRICS": ("off", "off"),
     "SESSION_IDLE_SEC": ("60", 60),

@@ -137,6 +137,55 @@ async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(bench: B
     assert (await get(front, "/fleet/http_sd", bench.token("fleet__list_edges"))).status == 403
 
 
+@promise("fleet.own-host")
+async def test_an_edge_is_shown_at_its_own_host_alone_whatever_address_it_announces(
+    bench: Bench,
+) -> None:
+    front = await bench.front()
+    ends = {edge_id: await bench.edge(edge_id) for edge_id in ("edge-1", "edge-2", "edge-3")}
+    month = {"exp": bench.issuer.now_s + 30 * 86_400}
+    sd = bench.token("fleet/http_sd", edges_allow=list(ends), **month)
+    look = bench.token("fleet__list_edges", edges_allow=list(ends))
+
+    async def shown(edge_id: str, host: str) -> tuple[list[str], str | None]:
+        """Where Prometheus is sent, and people."""
+        before = front.table.find(edge_id)
+        await ends[edge_id].say(metrics=f"{host}:8767/metrics", page=f"http://{host}:8767/bench")
+        async with asyncio.timeout(10):
+            while front.table.find(edge_id) is before:
+                await asyncio.sleep(0.01)
+        places = (await get(front, "/fleet/http_sd", sd)).json()
+        listed = (await get(front, token=look)).json()["edges"]
+        (page,) = [edge["page"] for edge in listed if edge["edge_id"] == edge_id]
+        targets = [p["targets"][0] for p in places if p["labels"]["edge_id"] == edge_id]
+        return targets, page
+
+    for host in ELSEWHERE:
+        # One that the owner has named is asked there; one in a network must be a machine of it.
+        expected = ["10.0.0.7:8767"], "http://10.0.0.7:8767/bench"
+        assert await shown("edge-1", host) == expected
+        assert await shown("edge-2", host) == ([], None)
+        assert await shown("edge-3", host) == ([], None)
+    there = ["10.20.3.4:8767"], "http://10.20.3.4:8767/bench"
+    assert await shown("edge-2", "10.20.3.4") == there
+    assert await shown("edge-3", "10.20.3.4") == ([], None)
+
+
+ELSEWHERE = (
+    "127.0.0.1",
+    "localhost",
+    "169.254.169.254",
+    "metadata.google.internal",
+    "10.0.0.8",
+    "10.20.3.4.evil.example",
+    "0x0a140304",
+    "[::ffff:10.20.3.4]",
+    "[::1]",
+    "0.0.0.0",
+    "8.8.8.8",
+)
+
+
 @promise("fleet.token-claims")
 async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) -> None:
     front = await bench.front()

@@ -129,13 +129,13 @@ async def test_a_session_does_not_expire_under_a_call_or_a_stream() -> None:
 
 
 @promise("mcp.eviction")
-async def test_the_oldest_idle_session_makes_room() -> None:
+async def test_the_newest_session_of_a_caller_that_has_its_share_makes_room() -> None:
     async with running_endpoint(max_sessions=3) as mcp:
         first, second, third = [await mcp.session() for _ in range(3)]
         assert (await first.request("ping")).status == 200
         fourth = await mcp.session()
         statuses = [(await c.request("ping")).status for c in (first, second, third, fourth)]
-        assert statuses == [200, 404, 200, 200]
+        assert statuses == [200, 200, 404, 200]
 
 
 async def test_with_every_session_at_work_a_new_one_is_refused_with_words() -> None:

@@ -35,6 +35,7 @@ from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
 
 CLOCK = SystemClock()
+REFUSED_AFTER_S = 0.01
 BROKEN_OFF_S = 30.0
 
 
@@ -48,7 +49,7 @@ class Keys:
 
 def verifier(issuer: TokenIssuer) -> Verifier:
     book = KeyBook(Keys(issuer), url="u", state_dir=None, clock=CLOCK)
-    return Verifier(book, issuer=ISSUER, clock=CLOCK)
+    return Verifier(book, issuer=ISSUER, clock=CLOCK, refused_after_s=REFUSED_AFTER_S)
 
 
 @dataclass
@@ -187,7 +188,7 @@ async def test_a_front_that_can_have_no_key_says_that_it_cannot_judge(bench: Ben
     book = KeyBook(Unreachable(), url="u", state_dir=None, clock=CLOCK)
     blind = RelayFront(
         await bench.link("front"),
-        verifier=Verifier(book, issuer=ISSUER, clock=CLOCK),
+        verifier=Verifier(book, issuer=ISSUER, clock=CLOCK, refused_after_s=REFUSED_AFTER_S),
         guard=Guard.of(host_name=""),
         clock=CLOCK,
     )

@@ -22,12 +22,14 @@ from edged.surfaces.mcp.seams import CallerHead
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_resources import TEXT, FakeResources
-from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient
+from tests.bench.mcp_client import OMIT, Answer, Connection, McpClient, modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.mcp_rules import holds
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
 from tests.promises import promise
 
 HEADER = "Edge-Caller-JWT"
+REFUSED_AFTER_S = 0.01
 CALL = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "echo"}}
 
 # What no header can carry (the parser refuses it: test_mcp_http), what HTTP takes off a value, and
@@ -61,7 +63,7 @@ class Relayed:
         clock = SystemClock()
         book = KeyBook(self.keys, url="u", state_dir=None, clock=clock)
         self.guard = RelayGuard(
-            verifier=Verifier(book, issuer=ISSUER, clock=clock),
+            verifier=Verifier(book, issuer=ISSUER, clock=clock, refused_after_s=REFUSED_AFTER_S),
             door=EdgeDoor(EDGE),
             refuse=lambda caller, tool, error: self.audit.append((caller, tool, error)),
             clock=clock,
@@ -294,3 +296,134 @@ async def test_a_flood_of_refusals_is_counted_and_does_not_fill_the_audit(
         await guard.guard(head)
     last = int(audit[-1].split(". ")[-1].split(" ")[0]) if "more" in audit[-1] else 0
     assert len(audit) + sum(told) + last == 10_001
+
+
+class Driven:
+    """An endpoint behind the guard whose time is a test's."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        self.issuer = TokenIssuer(now_s=clock.wall_ms() // 1000)
+        book = KeyBook(Keys(self.issuer), url="u", state_dir=None, clock=clock)
+        self.clock, self.shelf = clock, FakeResources()
+        self.guard = RelayGuard(
+            verifier=Verifier(book, issuer=ISSUER, clock=clock),
+            door=EdgeDoor(EDGE),
+            refuse=lambda *_: None,
+            clock=clock,
+        )
+        self.endpoint: Endpoint
+
+    def client(self, *tools: str, lives_s: int = 60) -> McpClient:
+        client = self.endpoint.client()
+        self.renew(client, *tools, lives_s=lives_s)
+        return client
+
+    def renew(self, client: McpClient, *tools: str, lives_s: int = 60) -> None:
+        now_s = self.clock.wall_ms() // 1000
+        client.headers[HEADER] = self.issuer.mint(
+            iat=now_s, exp=now_s + lives_s, tools_allow=list(tools)
+        )
+
+
+@pytest.fixture
+async def driven(driven_clock: DrivenClock) -> AsyncIterator[Driven]:
+    made = Driven(driven_clock)
+    async with running_endpoint(
+        guard=made.guard, resources=made.shelf, clock=driven_clock
+    ) as made.endpoint:
+        yield made
+
+
+@holds("expiry.ends")
+@promise("auth.expiry-ends")
+@pytest.mark.parametrize("tool", ["wait", "watch"])
+@pytest.mark.parametrize("accepts", ["application/json", "application/json, text/event-stream"])
+async def test_a_call_ends_with_its_token_and_what_it_began_goes_on(
+    driven: Driven, tool: str, accepts: str
+) -> None:
+    client, tools = driven.client("wait", "watch"), driven.endpoint.tools
+    call = client.tool_call(tool, token="t", request_id=7)
+    async with await client.open_post(call, {"Accept": accepts}) as line:
+        await tools.started.get()
+        await driven.clock.advance(59)
+        # Whoever waits with a newer token, or none, is not concerned.
+        other = driven.client("echo")
+        assert (await other.request("ping")).status == 200
+        await driven.clock.advance(1)
+        (reply,) = (await line.read_answer()).messages()[-1:]
+    assert reply["id"] == 7
+    assert reply["error"]["code"] == -33001
+    assert "expired" in reply["error"]["message"]
+    assert tools.cancelled == []
+    tools.gate.set()
+    assert await tools.ended.get() == tool
+    assert (await client.post(call)).status == 401
+
+
+async def test_a_batch_ends_with_its_token_and_nothing_more_of_it_is_begun(
+    driven: Driven,
+) -> None:
+    client, tools = driven.client("wait", "echo"), driven.endpoint.tools
+    calls = [client.tool_call(name, request_id=name) for name in ("wait", "echo")]
+    async with await client.open_post(calls, {"Accept": "application/json"}) as line:
+        await tools.started.get()
+        await driven.clock.advance(60)
+        replies = (await line.read_answer()).json()
+    assert [(r["id"], r["error"]["code"]) for r in replies] == [("wait", -33001), ("echo", -33001)]
+    tools.gate.set()
+    await tools.ended.get()
+    assert [call.name for call in tools.calls] == ["wait"]
+
+
+@holds("expiry.ends")
+@promise("auth.expiry-ends")
+async def test_a_session_s_stream_ends_with_the_token_that_opened_it(driven: Driven) -> None:
+    client = driven.client("get_status")
+    await client.initialize("2025-06-18")
+    assert "result" in (await client.request("resources/subscribe", {"uri": TEXT})).json()
+    async with await client.open_stream() as stream:
+        driven.shelf.tell(TEXT)
+        event = await stream.next_event()
+        assert event is not None
+        assert event.json()["params"]["uri"] == TEXT
+        await driven.clock.advance(60)
+        assert await stream.next_event() is None
+        driven.shelf.tell(TEXT)
+    # By a newer token that allows the same it goes on, with what came meanwhile.
+    driven.renew(client, "get_status")
+    async with await client.open_stream() as stream:
+        event = await stream.next_event()
+        assert event is not None
+        assert event.json()["params"]["uri"] == TEXT
+        await driven.clock.advance(60)
+        assert await stream.next_event() is None
+    driven.shelf.tell(TEXT)
+    # By one that does not, it does not.
+    driven.renew(client, "echo")
+    async with await client.open_stream() as stream:
+        driven.shelf.tell(TEXT, is_list_changed=True)
+        event = await stream.next_event()
+        assert event is not None
+        assert event.json()["method"] == "notifications/resources/list_changed"
+
+
+@holds("expiry.ends")
+@promise("auth.expiry-ends")
+async def test_a_subscription_of_the_latest_revision_ends_with_its_token_and_a_result(
+    driven: Driven,
+) -> None:
+    client = driven.client("get_status")
+    asked = {"notifications": {"resourceSubscriptions": [TEXT]}}
+    message, headers = modern(client.message("subscriptions/listen", asked, request_id=5))
+    async with await client.open_post(message, headers) as line:
+        assert (await line.read_head())[0] == 200
+        acknowledged = await line.next_event()
+        assert acknowledged is not None
+        driven.shelf.tell(TEXT)
+        assert await line.next_event() is not None
+        await driven.clock.advance(60)
+        last = await line.next_event()
+        assert last is not None
+        assert "result" in last.json()
+        driven.shelf.tell(TEXT)
+        assert await line.next_event() is None

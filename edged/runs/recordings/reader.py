@@ -24,6 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from edged.actions.caller import Caller, Route
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.runs.points import as_base64
@@ -42,6 +43,7 @@ __all__ = [
     "FORMATS",
     "MAX_ROWS",
     "archive_number",
+    "check_own_run",
     "export_run",
     "find_run",
     "list_runs",
@@ -69,16 +71,23 @@ SHOWN: Final = (
 )  # fmt: skip
 
 
-def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> list[dict[str, Any]]:
+def list_runs(
+    root: Path,
+    limit: int,
+    kind: str = "",
+    instrument: str = "",
+    only_subject: str | None = None,
+) -> list[dict[str, Any]]:
     """The newest recordings first: {run_id, kind, status, started, …, path}.
 
     Args:
         kind: sweep, stream or sequence; empty: all.
         instrument: a part of an instrument's id or alias; empty: all.
+        only_subject: the subject of the relay that began them; ``None``: all.
     """
     found: list[dict[str, Any]] = []
     for date in sorted(root.glob(DATE), reverse=True):
-        for directory in _newest_first(date, kind, instrument):
+        for directory in _newest_first(date, kind, instrument, only_subject):
             if len(found) >= limit:
                 return found
             if meta := read_meta(directory):
@@ -87,7 +96,7 @@ def list_runs(root: Path, limit: int, kind: str = "", instrument: str = "") -> l
     return found
 
 
-def _newest_first(date: Path, kind: str, instrument: str) -> list[Path]:
+def _newest_first(date: Path, kind: str, instrument: str, only_subject: str | None) -> list[Path]:
     """The recordings of a day that fit."""
     text = instrument.casefold()
     fitting: list[tuple[int, str]] = []
@@ -95,7 +104,12 @@ def _newest_first(date: Path, kind: str, instrument: str) -> list[Path]:
         for entry in entries:
             with contextlib.suppress(OSError, ValueError):
                 place = _place_of(entry.path)
-                if kind in ("", place.kind) and any(text in name for name in place.names):
+                is_wanted = only_subject is None or (only_subject and only_subject == place.subject)
+                if (
+                    is_wanted
+                    and kind in ("", place.kind)
+                    and any(text in name for name in place.names)
+                ):
                     fitting.append((place.started_ms, entry.name))
     fitting.sort(key=lambda item: item[0], reverse=True)
     return [date / name for _, name in fitting]
@@ -103,11 +117,17 @@ def _newest_first(date: Path, kind: str, instrument: str) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What decides whether and where a recording stands in a list; ``names`` are its units'."""
+    """What decides whether and where a recording stands in a list.
+
+    Attributes:
+        names: of its units.
+        subject: of who began it over the relay, else empty.
+    """
 
     started_ms: int
     kind: str
     names: tuple[str, ...]
+    subject: str
 
 
 @functools.lru_cache(maxsize=MOST_PLACES)
@@ -126,7 +146,27 @@ def _place_of(directory: str) -> _Place:
         started_ms=meta.get("started_ms") or 0,
         kind=str(meta.get("kind")),
         names=tuple(sys.intern(name.casefold()) for name in names),
+        subject=sys.intern(_subject_of(meta)),
     )
+
+
+def _subject_of(meta: Mapping[str, Any]) -> str:
+    """The subject of who began a recording over the relay, else empty."""
+    caller = Caller.from_json(meta.get("caller"))
+    return caller.subject if caller.route is Route.RELAY else ""
+
+
+def check_own_run(root: Path, run_id: str, only_subject: str) -> None:
+    """Let a caller of the relay read a recording of its own subject.
+
+    Raises:
+        NotFound: UNKNOWN_RUN; there is none, or it is somebody else's, which is not said.
+    """
+    if NAME.fullmatch(run_id) and only_subject:
+        for meta in root.glob(f"{DATE}/{run_id}/{META_FILE}"):
+            if _subject_of(read_meta(meta.parent)) == only_subject:
+                return
+    raise _unknown_run(run_id)
 
 
 def _who(meta: Mapping[str, Any]) -> str | None:
@@ -235,9 +275,12 @@ def find_run(root: Path, run_id: str) -> Path:
         # meta.json is written last of what begins a recording: without it there is none yet.
         for meta in root.glob(f"{DATE}/{run_id}/{META_FILE}"):
             return meta.parent
-    near = _nearest(root, run_id)
+    raise _unknown_run(run_id, _nearest(root, run_id))
+
+
+def _unknown_run(run_id: str, near: str = "") -> NotFound:
     meant = f"Did you mean {near}? " if near else ""
-    raise NotFound(
+    return NotFound(
         f"There is no recording {run_id[:100]!r}.",
         code=ErrorCode.UNKNOWN_RUN,
         data={"run_id": run_id[:100], **({"nearest": near} if near else {})},

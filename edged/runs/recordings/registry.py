@@ -25,6 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Scalar
@@ -45,6 +46,7 @@ from edged.runs.recordings.files import (
     write_meta,
 )
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
+from edged.runs.recordings.reader import check_own_run
 from edged.runs.run_head import RunHead
 from edged.runs.running_stats import TableStats
 
@@ -488,6 +490,19 @@ class RunRegistry:
         """
         call = functools.partial(function, self.root, *arguments)
         return await asyncio.get_running_loop().run_in_executor(self._reader, call)
+
+    async def read_run(
+        self, caller: Caller, function: Callable[..., T], run_id: str, *arguments: Any
+    ) -> T:
+        """As ``read``, of one recording, if that caller is shown it.
+
+        Raises:
+            NotFound: UNKNOWN_RUN; there is none, or it is not shown to this caller.
+            EdgedError: what the function raises.
+        """
+        if caller.only_subject is not None:
+            await self.read(check_own_run, run_id, caller.only_subject)
+        return await self.read(function, run_id, *arguments)
 
     async def measure(self) -> None:
         """Count what is recorded, the user's own moving and deleting included."""

@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
 from edged.profiles.model import Scalar, WaveformAnswer
@@ -52,6 +53,8 @@ class WaveformRegistry:
         self._bytes = 0
         # Stream id → how many waveforms it has had.
         self._counts: OrderedDict[str, int] = OrderedDict()
+        # Stream id → route and subject of who has measured it; as many as there are counts.
+        self._makers: dict[str, tuple[str, str]] = {}
         # Ids of all pictures there were.
         self._pictures: OrderedDict[str, None] = OrderedDict()
         self._listeners: list[Callable[[str, int], None]] = []
@@ -108,8 +111,11 @@ class WaveformRegistry:
         """See ``points.make_waveform``."""
         return await self.on_thread(make_waveform, answer, blocks, preamble, values)
 
-    def add(self, stream_id: str, waveform: Waveform) -> int:
+    def add(self, stream_id: str, waveform: Waveform, maker: Caller) -> int:
         """Keep a waveform; what is too old for the budget goes.
+
+        Args:
+            maker: who has measured it.
 
         Returns:
             Its point_index.
@@ -117,8 +123,10 @@ class WaveformRegistry:
         index = self._counts.get(stream_id, 0)
         self._counts[stream_id] = index + 1
         self._counts.move_to_end(stream_id)
+        self._makers[stream_id] = maker.route.value, maker.subject
         if len(self._counts) > MAX_STREAMS:
-            self._counts.popitem(last=False)
+            oldest, _ = self._counts.popitem(last=False)
+            del self._makers[oldest]
         self._keep(stream_id, index, waveform)
         return index
 
@@ -177,10 +185,12 @@ class WaveformRegistry:
             "image": await self.on_thread(as_base64, picture.samples),
         }
 
-    def last(self, stream_id: str) -> int | None:
-        """The point_index of a stream's newest waveform, if that is still kept."""
+    def last(self, stream_id: str, caller: Caller) -> int | None:
+        """The point_index of a stream's newest waveform, if it is kept and shown to the caller."""
         index = self._counts.get(stream_id, 0) - 1
-        return index if (stream_id, index) in self._kept else None
+        if (stream_id, index) not in self._kept or not caller.is_shown(*self._makers[stream_id]):
+            return None
+        return index
 
     def get(self, stream_id: str, point_index: int) -> Waveform:
         """One waveform.

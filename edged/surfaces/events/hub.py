@@ -15,7 +15,15 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
 
-__all__ = ["Event", "EventHub", "EventSubscription", "Publish", "Source"]
+__all__ = [
+    "Event",
+    "EventHub",
+    "EventSubscription",
+    "Publish",
+    "Shows",
+    "Source",
+    "show_all",
+]
 
 MAX_WAITING: Final = 1_000
 """Events that wait for one reader; what comes beyond is counted."""
@@ -68,26 +76,39 @@ def _finite(value: Any) -> Any:
     return value
 
 
+Shows = Callable[[str, Any], bool]
+"""Topic and data of an event → whether a reader is shown it."""
+
+
+def show_all(_topic: str, _data: Any) -> bool:
+    """For the owner's readers."""
+    return True
+
+
 class EventSubscription:
     """One reader of some topics.
 
     Args:
         most: topic → how many of its events wait at once, where that is fewer than of all.
+        shows: which of them it is shown.
 
     Attributes:
         topics: what it wants to hear.
     """
 
-    def __init__(self, most: Mapping[str, int] = NO_BOUNDS) -> None:
+    def __init__(self, most: Mapping[str, int] = NO_BOUNDS, shows: Shows = show_all) -> None:
         self.topics: set[str] = set()
         self._most = most
+        self._shows = shows
         self._waiting: collections.deque[Event] = collections.deque()
         self._waiting_of: collections.Counter[str] = collections.Counter()
         self._missed: collections.Counter[str] = collections.Counter()
         self._news = asyncio.Event()
 
     def put(self, topic: str, event: Event) -> None:
-        """Have it read, or counted as missed."""
+        """Have it read, or counted as missed; one that the reader is not shown is neither."""
+        if not self._shows(topic, event.told["data"]):
+            return
         if (
             len(self._waiting) >= MAX_WAITING
             or self._waiting_of[topic] >= self._most.get(topic, MAX_WAITING)
@@ -134,18 +155,20 @@ class EventHub:
         """How many listen."""
         return len(self._subscriptions)
 
-    def subscribe(self, most: Mapping[str, int] = NO_BOUNDS) -> EventSubscription:
+    def subscribe(
+        self, most: Mapping[str, int] = NO_BOUNDS, shows: Shows = show_all
+    ) -> EventSubscription:
         """A new reader, of no topic yet.
 
         Args:
-            most: see ``EventSubscription``.
+            most, shows: see ``EventSubscription``.
 
         Raises:
             Conflict: BUSY, too many listen already.
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{MAX_SUBSCRIPTIONS} readers of events are connected already.")
-        subscription = EventSubscription(most)
+        subscription = EventSubscription(most, shows)
         self._subscriptions.add(subscription)
         return subscription
 

@@ -19,7 +19,7 @@ from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.http.application import written_together
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
-from edged.surfaces.events.hub import EventHub, EventSubscription
+from edged.surfaces.events.hub import EventHub, EventSubscription, Shows, show_all
 
 __all__ = ["AT_ONCE", "EventSockets", "Greeting", "Pace"]
 
@@ -67,14 +67,20 @@ class EventSockets:
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
 
     async def serve(
-        self, request: web.Request, greeting: Greeting = _nothing_more
+        self,
+        request: web.Request,
+        greeting: Greeting = _nothing_more,
+        shows: Shows = show_all,
     ) -> web.WebSocketResponse:
         """Serve one reader until it goes.
+
+        Args:
+            shows: which events it is shown.
 
         Raises:
             EdgedError: the topics in the URL do not exist, or too many listen already.
         """
-        subscription = self._hub.subscribe(self._pace.most)
+        subscription = self._hub.subscribe(self._pace.most, shows)
         try:
             named = [name for name in request.query.get("topics", "").split(",") if name]
             self._hub.choose(subscription, named)

@@ -247,12 +247,14 @@ class HislipServer:
         """Find the unit, open a session, and tell the client its number."""
         connection = waiting.connection
         try:
-            instrument = self.names.find(received.payload.decode("latin-1").rstrip("\0"))
-            self._check_room()
             program = await self._describe(connection, received.parameter & 0xFFFF)
-            number = self._free_number()
             # Without a session's key: a lock that several share is theirs by its lease's id alone.
             caller = Caller(route=Route.DIRECT, remote=connection.remote, client=program)
+            # First: a refusal of a name lists those that there are.
+            self._desk.authorize(caller)
+            instrument = self.names.find(received.payload.decode("latin-1").rstrip("\0"))
+            self._check_room()
+            number = self._free_number()
             waiting.session = self._desk.open(instrument.id, program=program, caller=caller)
         except Conflict as busy:
             self._refuse(waiting, FatalCode.TOO_MANY_CLIENTS, str(busy))

@@ -30,6 +30,7 @@ from edged.surfaces.mcp.methods import (
     ENDABLE,
     METHODS,
     NOTIFICATIONS,
+    OUTLIVES_TOKEN,
     AnsweredError,
     Parts,
     find_tool,
@@ -100,6 +101,27 @@ class Serving:
                     call.refusal = _twice(call, twice)
         self._go_on(post)
 
+    def expire(self, post: Post) -> None:
+        """The token under which a POST came has expired: its requests end.
+
+        What a call has begun at an instrument goes on, as a run that was started does: nothing is
+        broken off in the middle of its lines. Nobody waits for its answer, and none is given.
+        """
+        begun, waiting = post.calls[: post.served], post.calls[post.served :]
+        for call in waiting:
+            call.end(CallEnd.EXPIRED)
+        for call in begun:
+            if call.is_answered:
+                continue
+            if call.on_expiry is not None:
+                call.on_expiry()
+            elif call.request.method in OUTLIVES_TOKEN:
+                call.ended = call.ended or CallEnd.EXPIRED
+                self._answer(call, _end_answer(call))
+                self._go_on(post)
+            else:
+                call.end(CallEnd.EXPIRED)
+
     async def stop(self, grace_s: float) -> None:
         """Let calls in flight finish for a moment, then end them; returns when none is left."""
         try:
@@ -117,6 +139,8 @@ class Serving:
 
     def _go_on(self, post: Post) -> None:
         """Serve what is left of it, until a request has to wait; in turns where that is a lot."""
+        if post.is_over:
+            return
         last, until_s = post.served + SERVED_AT_ONCE, None
         while post.served < len(post.calls):
             call = post.calls[post.served]
@@ -147,14 +171,20 @@ class Serving:
                 return refusal
             if self._must_wait_for_look(call):
                 return self._look(call)
-            method = self._methods[call.request.method]
             if self._parts.telemetry is None:
-                return method(self._parts, call)
+                return self._begun(call)
             call.span = self._parts.telemetry.begin(_facts_of(self._parts, call))
             with call.span.current():
-                return method(self._parts, call)
+                return self._begun(call)
         except Exception as error:  # noqa: BLE001 - one call must not take others along
             return self._error_reply(error, call)
+
+    def _begun(self, call: PendingCall) -> Served:
+        """What the method's handler gives, if the caller has the permission that it needs."""
+        method = self._methods[call.request.method]
+        if isinstance(method.needs, str):
+            self._parts.authorize(call.post.caller, method.needs)
+        return method.handler(self._parts, call)
 
     def _wait(self, call: PendingCall, found: Underway | Coroutine[Any, Any, bytes]) -> None:
         self._enlist(call)
@@ -216,10 +246,16 @@ class Serving:
             session.calls.add(call.request.id, call)
         self._running.add(call)
 
-    def _settle(self, call: PendingCall, answer: Answer) -> None:
+    def _answer(self, call: PendingCall, answer: Answer) -> None:
+        if call.is_answered:
+            return
+        call.is_answered = True
         if call.span is not None:
             call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)
+
+    def _settle(self, call: PendingCall, answer: Answer) -> None:
+        self._answer(call, answer)
         if call not in self._running:
             return
         self._running.discard(call)
@@ -326,7 +362,14 @@ def _facts_of(parts: Parts, call: PendingCall) -> OperationFacts:
 
 
 def _end_answer(call: PendingCall) -> ErrorReply | None:
-    """What is owed to a call that was ended: nothing, but by the end of the daemon."""
+    """What is owed to a call that was ended: nothing, but by the daemon's end or the token's."""
+    if call.ended is CallEnd.EXPIRED:
+        return ErrorReply(
+            request_id=call.request.id,
+            rpc_code=RpcCode.NOT_AUTHENTICATED,
+            message="The token of this call has expired, and the call ended with it. What it had "
+            "begun goes on: get_status shows that, and bench__runs has the data.",
+        )
     if call.ended is not CallEnd.STOPPING:
         return None
     return ErrorReply(

@@ -7,8 +7,9 @@ answer and, if it is our fault, an id that is in the log.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,6 +22,7 @@ from edged.actions.caller import Caller, client_text
 from edged.clock import Clock
 from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
+from edged.log import surviving
 from edged.protocol.http_rules import (
     SSE_HEADERS,
     Accepted,
@@ -326,7 +328,14 @@ class Endpoint:
                 return
             feeding = self._opened_or_ended(connection, verdict, caller)
             if feeding is not None:
-                await feeding
+                stream = asyncio.create_task(feeding)
+                try:
+                    with self._at_expiry(caller, stream.cancel):
+                        await asyncio.wait({stream})
+                finally:
+                    stream.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await stream
 
     async def _post_guarded(
         self,
@@ -368,9 +377,28 @@ class Endpoint:
             wire.connection.await_answer(post.client_gone)
             if wire.is_lost:
                 post.client_gone()
-            await over
+            with self._at_expiry(post.caller, partial(self._serving.expire, post)):
+                await over
         elif post.plain is not None:
             wire.respond(*post.plain)
+
+    @contextlib.contextmanager
+    def _at_expiry(self, caller: Caller, end: Callable[[], object]) -> Iterator[None]:
+        """Call this when the caller's token expires before what is done here is over."""
+
+        async def wait(expires_ms: int) -> None:
+            while (left_ms := expires_ms - self._clock.wall_ms()) > 0:
+                await self._clock.sleep(left_ms / 1000)
+            with surviving(self._log, "token_expiry_failed"):
+                end()
+
+        claims = caller.claims
+        waiting = asyncio.create_task(wait(claims.exp * 1000)) if claims is not None else None
+        try:
+            yield
+        finally:
+            if waiting is not None:
+                waiting.cancel()
 
     def _opened_or_ended(
         self, connection: HttpConnection, accepted: Accepted, caller: Caller
@@ -391,7 +419,9 @@ class Endpoint:
         else:
             stream = wire.open_stream(SSE_HEADERS)
             if stream is not None:
-                return self._news.serve(wire, stream, session, accepted.last_event_id)
+                return self._news.serve(
+                    wire, stream, session, caller=caller, last_event_id=accepted.last_event_id
+                )
         connection.has_answered()
         return None
 

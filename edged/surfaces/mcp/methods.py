@@ -1,6 +1,7 @@
 """What a method of the MCP surface works with: its parts, and the one request being served.
 
 ``METHODS`` and ``NOTIFICATIONS``: method name → what is done about it, one short function each.
+The row of a method also says which permission the method needs; without that there is no row.
 
 A request's handler gives the encoded result, or raises: ``BadMessage`` for what is wrong with the
 request, ``AnsweredError`` for an error that is made already, an ``EdgedError`` for anything else.
@@ -14,16 +15,17 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.actions.caller import client_text
+from edged.actions.caller import Caller, client_text
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall, Underway
-from edged.errors import EdgedError, Failed, Invalid, NotFound
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol import messages, results
 from edged.protocol import messages as resources
 from edged.protocol.elicitation import (
@@ -41,7 +43,14 @@ from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.seams import Choice, Dispatcher, ResourceSource, ToolSource
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, Leave, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import (
+    Announcement,
+    CallEnd,
+    Leave,
+    Over,
+    Session,
+    SessionRegistry,
+)
 from edged.surfaces.mcp.tool_list import ToolList
 
 if TYPE_CHECKING:
@@ -52,10 +61,15 @@ __all__ = [
     "ENDABLE",
     "METHODS",
     "NOTIFICATIONS",
+    "OUTLIVES_TOKEN",
     "AnsweredError",
+    "Authorize",
     "Handler",
+    "Judged",
+    "Method",
     "NoteHandler",
     "Parts",
+    "allow_no_tool",
     "complete",
     "find_tool",
     "is_cut_by_disconnect",
@@ -87,6 +101,7 @@ class Parts:
         first_look: set once the instruments that are there at start are known, or slow to answer.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
+        authorize: judges the callers of methods that need the permission of a tool.
         telemetry: told of every request, where the owner exports that.
         extension: methods beside MCP's own.
     """
@@ -102,6 +117,7 @@ class Parts:
     first_look: asyncio.Event
     offers: Collection[str]
     keeps_sessions: bool
+    authorize: Authorize
     telemetry: Telemetry | None = None
     extension: MethodExtension | None = None
 
@@ -110,6 +126,44 @@ Handler = Callable[[Parts, PendingCall], Served]
 """Gives the encoded result of a request, the error instead of one, or what will come to one."""
 
 NoteHandler = Callable[[Session | None, Notification], None]
+
+Authorize = Callable[[Caller, str], None]
+"""Raises ``Refused`` where a caller may not use the tool of that name; the refusal is audited."""
+
+
+def allow_no_tool(_caller: Caller, tool: str) -> None:
+    """Refuse everybody, as an endpoint does that was given no permissions.
+
+    Raises:
+        Refused: NOT_ALLOWED.
+    """
+    raise Refused(
+        f"This method needs the permission of {tool}, which nobody has at this endpoint.",
+        code=ErrorCode.NOT_ALLOWED,
+        remedy="Use the endpoint of the bench itself.",
+    )
+
+
+class Judged(enum.Enum):
+    """Where the permission for a method is judged that does not need that of one tool."""
+
+    NOT_NEEDED = "not needed"
+    """The method shows nothing of the bench that tools/list, equal for all callers, does not."""
+    BY_WHAT_IT_NAMES = "by what it names"
+    """The tool by the command path, the resource by the row of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method.
+
+    Attributes:
+        handler: serves the method.
+        needs: the tool whose permission, without a scope, the caller must have.
+    """
+
+    handler: Handler
+    needs: str | Judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +174,7 @@ class MethodExtension:
         leave: told what a session that has ended had opened by them.
     """
 
-    methods: Mapping[str, Handler]
+    methods: Mapping[str, Method]
     notifications: Mapping[str, NoteHandler]
     leave: Leave
 
@@ -235,7 +289,7 @@ async def watch_resource(parts: Parts, call: PendingCall) -> bytes:
     """Tell this session of each change of a resource."""
     uri = resource_uri(call.request)
     await parts.first_look.wait()
-    key = _key(parts, call, uri)
+    key = await _key(parts, call, uri)
     if call.post.session is not None:
         parts.board.watch(call.post.session, key, uri)
     return results.plain_result(call.post.revision, parts.server, method=call.request.method)
@@ -252,7 +306,10 @@ async def unwatch_resource(parts: Parts, call: PendingCall) -> bytes:
 
 
 async def listen(parts: Parts, call: PendingCall) -> bytes:
-    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops."""
+    """Keep a stream of the changes a client asked for, until it closes it or the daemon stops.
+
+    It ends with the token of its caller, too.
+    """
     wish = messages.subscription_params(call.request).honoured(SENT)
     post = call.post
     request_id = call.request.id
@@ -265,7 +322,7 @@ async def listen(parts: Parts, call: PendingCall) -> bytes:
     call.tie()
     if wish.resource_uris:
         await parts.first_look.wait()
-    watched = _watched(parts, call, wish.resource_uris)
+    watched = await _watched(parts, call, wish.resource_uris)
     wish = replace(wish, resource_uris=tuple(watched.values()))
 
     def tell(news: Announcement) -> None:
@@ -285,27 +342,31 @@ async def listen(parts: Parts, call: PendingCall) -> bytes:
             post.notify(call, payload)
 
     post.notify(call, messages.acknowledged_bytes(request_id, wish))
-    unsubscribe = parts.board.listen(tell)
+    unsubscribe, expired = parts.board.listen(tell), Over()
+    call.on_expiry = expired.set
+    ends = {asyncio.ensure_future(end.wait()) for end in (parts.stopping, expired)}
     try:
-        await parts.stopping.wait()
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         unsubscribe()
+        for end in ends:
+            end.cancel()
     return results.listen_result(call.post.revision, parts.server, request_id)
 
 
-def _key(parts: Parts, call: PendingCall, uri: str) -> str:
+async def _key(parts: Parts, call: PendingCall, uri: str) -> str:
     try:
-        return parts.resources.watch_key(uri, call.post.caller)
+        return await parts.resources.watch_key(uri, call.post.caller)
     except EdgedError as error:
         raise not_read(call, uri, error) from error
 
 
-def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str, str]:
+async def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> dict[str, str]:
     """Key → URI as the client spelled it, of those that exist and it may read."""
     found = {}
     for uri in uris:
         try:
-            found[parts.resources.watch_key(uri, call.post.caller)] = uri
+            found[await parts.resources.watch_key(uri, call.post.caller)] = uri
         except EdgedError:
             continue
     return found
@@ -440,22 +501,23 @@ def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> Progress
     return send
 
 
-METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
+METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     {
-        "initialize": initialize,
-        "ping": ping,
-        "server/discover": discover,
-        "tools/list": list_tools,
-        "tools/call": call_tool,
-        "resources/list": list_resources,
-        "resources/templates/list": list_templates,
-        "resources/read": read_resource,
-        "resources/subscribe": watch_resource,
-        "resources/unsubscribe": unwatch_resource,
-        "prompts/list": list_prompts,
-        "prompts/get": get_prompt,
-        "completion/complete": complete,
-        "subscriptions/listen": listen,
+        "initialize": Method(initialize, Judged.NOT_NEEDED),
+        "ping": Method(ping, Judged.NOT_NEEDED),
+        "server/discover": Method(discover, Judged.NOT_NEEDED),
+        "tools/list": Method(list_tools, Judged.NOT_NEEDED),
+        "tools/call": Method(call_tool, Judged.BY_WHAT_IT_NAMES),
+        "resources/list": Method(list_resources, Judged.BY_WHAT_IT_NAMES),
+        "resources/templates/list": Method(list_templates, Judged.NOT_NEEDED),
+        "resources/read": Method(read_resource, Judged.BY_WHAT_IT_NAMES),
+        "resources/subscribe": Method(watch_resource, Judged.BY_WHAT_IT_NAMES),
+        "resources/unsubscribe": Method(unwatch_resource, Judged.NOT_NEEDED),
+        # Texts that are part of edged, the same for every bench.
+        "prompts/list": Method(list_prompts, Judged.NOT_NEEDED),
+        "prompts/get": Method(get_prompt, Judged.NOT_NEEDED),
+        "completion/complete": Method(complete, Judged.BY_WHAT_IT_NAMES),
+        "subscriptions/listen": Method(listen, Judged.BY_WHAT_IT_NAMES),
     }
 )
 
@@ -464,6 +526,9 @@ AFTER_FIRST_LOOK: Final = frozenset({"tools/list", "tools/call"})
 
 ENDABLE: Final = frozenset({"tools/call", "resources/read", "subscriptions/listen"})
 """Requests that may take long, and so can be cancelled."""
+
+OUTLIVES_TOKEN: Final = frozenset({"tools/call", "edged/visa.write"})
+"""What these have begun goes on when the caller's token expires; other requests are cancelled."""
 
 NOTIFICATIONS: Final[Mapping[str, NoteHandler]] = MappingProxyType(
     {

@@ -6,8 +6,10 @@ until the client goes, a newer GET takes its place, or the session ends.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
+from edged.actions.caller import Caller
 from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, News
 from edged.protocol.sse import EventId, Replay, ReplayBuffer
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
@@ -47,9 +49,19 @@ class NewsFeed:
             self._board.announce(Announcement(RESOURCE_UPDATED, uri))
 
     async def serve(
-        self, wire: Wire, stream: StreamReply, session: Session, last_event_id: str | None
+        self,
+        wire: Wire,
+        stream: StreamReply,
+        session: Session,
+        *,
+        caller: Caller,
+        last_event_id: str | None,
     ) -> None:
-        """Feed one open stream to its end."""
+        """Feed one open stream to its end.
+
+        Args:
+            caller: who has opened it.
+        """
         wire.connection.ends_with_input = True
         wire.connection.keeps_alive = False
         if wire.connection.is_half_closed:
@@ -58,14 +70,19 @@ class NewsFeed:
         replay = self._replay.after(last, owner=session.id) if last is not None else None
         news = session.news_log.stream if session.news_log is not None else ""
         if replay is None or replay.stream == news:
-            await self._serve_news(wire, stream, session, replay)
+            await self._serve_news(wire, stream, session, replay, caller)
         else:
             await self._serve_rest(wire, stream, session, replay)
 
     async def _serve_news(
-        self, wire: Wire, stream: StreamReply, session: Session, replay: Replay | None
+        self,
+        wire: Wire,
+        stream: StreamReply,
+        session: Session,
+        replay: Replay | None,
+        caller: Caller,
     ) -> None:
-        attached = self._board.attach(session, stream)
+        attached = self._board.attach(session, stream, caller)
 
         def gone() -> None:
             stream.lost()
@@ -106,6 +123,11 @@ class NewsFeed:
         wire.connection.on_gone = gone
         try:
             await over.wait()
+        except asyncio.CancelledError:
+            # The token by which it was opened has expired; the call has its own.
+            stream.end()
+            gone()
+            raise
         finally:
             wire.connection.on_gone = None
             stream.end()

@@ -70,6 +70,9 @@ class PendingCall:
         headers: more headers of the HTTP answer; set by the handler.
         is_cut_by_disconnect: the client's going ends it.
         ended: why it was ended from outside, if it was.
+        is_answered: nothing is owed to its client any more; what it has begun may go on.
+        on_expiry: brings its work to its end when the caller's token expires, where that is not to
+            be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.
         make_answer: makes the answer of a tool call's outcome; may raise.
         span: what telemetry tells of it, where that is exported.
@@ -81,8 +84,10 @@ class PendingCall:
         "_then",
         "ended",
         "headers",
+        "is_answered",
         "is_cut_by_disconnect",
         "make_answer",
+        "on_expiry",
         "post",
         "refusal",
         "request",
@@ -98,6 +103,8 @@ class PendingCall:
         self.is_cut_by_disconnect = False
         self.refusal: ErrorReply | None = None
         self.ended: CallEnd | None = None
+        self.is_answered = False
+        self.on_expiry: Callable[[], None] | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
         self.span: OperationSpan | None = None
         self._pending: Underway | None = None
@@ -152,7 +159,7 @@ class PendingCall:
     @property
     def is_here(self) -> bool:
         """See ``CallClient``."""
-        return not self.post.wire.is_lost
+        return self.ended is None and not self.post.wire.is_lost
 
     def watch(self) -> None:
         """See ``CallClient``."""
@@ -309,7 +316,7 @@ class Post:
     @property
     def can_stream(self) -> bool:
         """Whether notifications can reach the client at all."""
-        if not self.accepted.wants_sse or self._is_gone:
+        if not self.accepted.wants_sse or self._is_gone or self.is_over:
             return False
         return self._exchange is None or self._exchange.can_stream
 
@@ -394,7 +401,9 @@ class Post:
                     assert_never(effect)
 
     def notify(self, call: PendingCall, payload: bytes) -> None:
-        """Send a notification of a call."""
+        """Send a notification of a call; none comes after the answer."""
+        if self.is_over:
+            return
         self.carry_out(self.exchange.notify(call.slot, payload), in_bursts=True)
         if self._stream is not None:
             self.last_write_s = self._stream.last_write_s

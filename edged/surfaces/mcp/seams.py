@@ -146,12 +146,16 @@ class ResourceSource(Protocol):
         """
         ...
 
-    def watch_key(self, uri: str, caller: Caller) -> str:
+    async def watch_key(self, uri: str, caller: Caller) -> str:
         """What names it in the news.
 
         Raises:
             NotFound, Refused: as for ``read``.
         """
+        ...
+
+    def may_read(self, uri: str, caller: Caller) -> bool:
+        """Whether this caller has the permission that a resource needs."""
         ...
 
     async def complete(self, asked: CompletionParams, caller: Caller) -> Sequence[str]:
@@ -180,16 +184,20 @@ class NoResources:
 
     async def read(self, uri: str, caller: Caller, _action_id: str) -> Sequence[Content]:
         """See ``ResourceSource``."""
-        self.watch_key(uri, caller)
+        await self.watch_key(uri, caller)
         return ()
 
-    def watch_key(self, uri: str, _caller: Caller) -> str:
+    async def watch_key(self, uri: str, _caller: Caller) -> str:
         """See ``ResourceSource``."""
         raise NotFound(
             f"There is no resource {uri[:200]!r}.",
             code=ErrorCode.UNKNOWN_RESOURCE,
             data={"uri": uri},
         )
+
+    def may_read(self, _uri: str, _caller: Caller) -> bool:
+        """There is nothing to read."""
+        return False
 
     async def complete(self, _asked: CompletionParams, _caller: Caller) -> Sequence[str]:
         """Nothing."""

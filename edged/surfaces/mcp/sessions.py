@@ -6,6 +6,10 @@ A session belongs to the route and subject that opened it; to anybody else its i
 expires when idle, which it is not while a call runs or its stream is open. News (list_changed) goes
 to every session: at once where a stream is open, else once with the next stream.
 
+A caller (an address, or over the relay a subject) holds a tenth of all sessions at most, so none
+takes those of others. Where there is no room the newest of the caller with the most ends, and none
+that somebody may miss: with a call, a stream, a lease, or a unit that a VISA program has open.
+
 Source: docs/promises.md section 3; docs/mcp-rules.md, "Revisions with a handshake".
 
 Calls in flight: each can be cancelled by its session, by its connection's end, or by shutdown.
@@ -21,7 +25,7 @@ import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -55,11 +59,14 @@ __all__ = [
     "CallEndedError",
     "CallRegistry",
     "Endable",
+    "LeaseKeys",
     "NewsStream",
+    "Over",
     "Owner",
     "Resumable",
     "Session",
     "SessionRegistry",
+    "no_leases",
 ]
 
 
@@ -69,6 +76,8 @@ class CallEnd(enum.Enum):
     CANCELLED = "cancelled"
     CLIENT_GONE = "client_gone"
     STOPPING = "stopping"
+    EXPIRED = "expired"
+    """The token under which it came."""
 
 
 class Endable(Protocol):
@@ -183,12 +192,18 @@ class Over:
 
 
 class NewsStream:
-    """The open GET stream of a session; ``over`` is set when it must end, whatever the reason."""
+    """The open GET stream of a session.
 
-    __slots__ = ("over", "reply")
+    Attributes:
+        caller: who has opened it, by a token of its own over the relay.
+        over: is set when it must end, whatever the reason.
+    """
 
-    def __init__(self, reply: StreamReply) -> None:
+    __slots__ = ("caller", "over", "reply")
+
+    def __init__(self, reply: StreamReply, caller: Caller) -> None:
         self.reply = reply
+        self.caller = caller
         self.over = Over()
 
 
@@ -198,6 +213,8 @@ class Session:
     Attributes:
         label: names it in the audit; the id itself is a secret.
         owner: route and subject.
+        held_by: counts the sessions of one caller: a subject of the relay, or an address.
+        lease_key: by what its leases are known (``Caller.key``).
         calls: its calls in flight.
         news_log: keeps the GET stream's events for whoever resumes it.
         pending: notifications that wait for the next stream, each once.
@@ -219,9 +236,11 @@ class Session:
         "can_elicit",
         "choice",
         "client",
+        "held_by",
         "id",
         "label",
         "last_used_s",
+        "lease_key",
         "news_log",
         "owner",
         "pending",
@@ -235,12 +254,14 @@ class Session:
     )
 
     def __init__(
-        self, *, session_id: SessionId, label: str, revision: Revision, owner: Owner, now_s: float
+        self, *, session_id: SessionId, label: str, revision: Revision, caller: Caller, now_s: float
     ) -> None:
         self.id = session_id
         self.label = label
         self.revision = revision
-        self.owner = owner
+        self.owner = Owner.of(caller)
+        self.held_by = caller.subject or caller.remote
+        self.lease_key = replace(caller, session_id=label).key
         self.choice: Choice | None = None
         self.client = ""
         self.can_elicit = False
@@ -295,6 +316,8 @@ class Owner:
         return cls(caller.route, caller.subject)
 
 
+LEAST_SHARE: Final = 10
+"""Of one caller, also where a tenth of MAX_SESSIONS is less: those at one address share it."""
 LONGEST_LOOK_S: Final = 30.0
 """Between two looks for expired sessions; short idle times are looked for more often."""
 LOOKS_PER_IDLE: Final = 4
@@ -308,15 +331,26 @@ def _nothing_is_open(_opened: Iterable[object]) -> None:
     return
 
 
+LeaseKeys = Callable[[], Collection[str]]
+"""The ``Caller.key`` of everybody who holds a lease."""
+
+
+def no_leases() -> Collection[str]:
+    """Where units cannot be reserved."""
+    return ()
+
+
 class SessionRegistry:
     """All sessions, the longest unused first.
 
     Args:
         clock: for idleness.
         idle_s: SESSION_IDLE_SEC.
-        max_sessions: MAX_SESSIONS; the oldest idle one makes room.
+        max_sessions: MAX_SESSIONS.
         replay: where resumable streams keep their events.
         leave: told what a session that ends had open.
+        lease_keys: who holds leases; a session of theirs ends by idleness alone.
+        may_hear: whether the caller who opened a stream may read the resource of that key.
     """
 
     def __init__(
@@ -327,12 +361,19 @@ class SessionRegistry:
         max_sessions: int,
         replay: ReplayBuffer,
         leave: Leave = _nothing_is_open,
+        lease_keys: LeaseKeys = no_leases,
+        may_hear: Callable[[str, Caller], bool] = lambda _key, _caller: True,
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s
         self._max_sessions = max_sessions
         self._replay = replay
+        self._share = min(max_sessions, max(LEAST_SHARE, max_sessions // 10))
         self._leave = leave
+        self._lease_keys = lease_keys
+        self._may_hear = may_hear
+        # By ``held_by``: the sessions of a caller, the oldest first.
+        self._held: dict[str, dict[Session, None]] = {}
         self._sessions: OrderedDict[str, Session] = OrderedDict()
         self._labels = itertools.count(1)
         # Ids of streams must never come again, in another life of the daemon neither.
@@ -348,18 +389,18 @@ class SessionRegistry:
         """A new session.
 
         Raises:
-            Conflict: BUSY, there are MAX_SESSIONS and each has a call or a stream.
+            Conflict: BUSY, there is no room, and each session may be missed.
         """
-        if len(self._sessions) >= self._max_sessions:
-            self._evict_one()
+        self._make_room(caller.subject or caller.remote)
         session = Session(
             session_id=make_session_id(secrets.token_bytes(2 * MIN_ID_BYTES)),
             label=f"mcp-{self._life}-{next(self._labels)}",
             revision=revision,
-            owner=Owner.of(caller),
+            caller=caller,
             now_s=self._clock.monotonic(),
         )
         self._sessions[session.id] = session
+        self._held.setdefault(session.held_by, {})[session] = None
         return session
 
     def find(self, session_id: str | None, caller: Caller) -> Session | None:
@@ -383,6 +424,10 @@ class SessionRegistry:
         """End a session, its stream and its calls."""
         if self._sessions.pop(session.id, None) is None:
             return
+        held = self._held[session.held_by]
+        del held[session]
+        if not held:
+            del self._held[session.held_by]
         session.note(event)
         for key in tuple(session.watched):
             self.unwatch(session, key)
@@ -394,9 +439,15 @@ class SessionRegistry:
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 
-    def attach(self, session: Session, reply: StreamReply) -> NewsStream:
-        """Make this the session's GET stream; one that is there already is ended."""
-        stream = NewsStream(reply)
+    def attach(self, session: Session, reply: StreamReply, caller: Caller) -> NewsStream:
+        """Make this the session's GET stream; one that is there already is ended.
+
+        The session watches no more what the caller, by its present token, may not read.
+        """
+        for key in tuple(session.watched):
+            if not self._may_hear(key, caller):
+                self.unwatch(session, key)
+        stream = NewsStream(reply, caller)
         if session.stream is not None:
             session.stream.over.set()
         session.stream = stream
@@ -449,7 +500,10 @@ class SessionRegistry:
     def announce(self, news: Announcement) -> None:
         """Give news to every session that it concerns, and to every listener."""
         if news.key:
-            for session in self._watchers.get(news.key, ()):
+            for session in tuple(self._watchers.get(news.key, ())):
+                if session.stream and not self._may_hear(news.key, session.stream.caller):
+                    self.unwatch(session, news.key)
+                    continue
                 payload = updated_bytes(session.watched[news.key])
                 self._tell(session, payload, encode_event(payload))
         else:
@@ -516,15 +570,39 @@ class SessionRegistry:
     def _is_expired(self, session: Session, now_s: float) -> bool:
         return now_s - session.last_used_s >= self._idle_s and not session.is_busy
 
-    def _evict_one(self) -> None:
-        """The longest unused session without call or stream goes; else one without call."""
-        for is_spared in (lambda s: s.is_busy, lambda s: len(s.calls) > 0):
-            for session in self._sessions.values():
-                if not is_spared(session):
-                    self.end(session, SessionEvent.EXPIRED)
-                    return
-        raise Conflict(
-            f"All {self._max_sessions} sessions have calls in flight.",
-            code=ErrorCode.BUSY,
-            remedy="Try again later, or let the owner raise MAX_SESSIONS.",
-        )
+    def _make_room(self, held_by: str) -> None:
+        """End a session where the caller has its share, or there are as many as there may be."""
+        own = self._held.get(held_by, {})
+        if len(own) >= self._share:
+            if not self._end_newest(own):
+                raise Conflict(
+                    f"{held_by} has {len(own)} sessions, as many as one caller may have, and each "
+                    "has a call, a stream, a lease or an open unit.",
+                    code=ErrorCode.BUSY,
+                    remedy="End some, or let the owner raise MAX_SESSIONS.",
+                )
+        elif len(self._sessions) >= self._max_sessions:
+            by_number = sorted(self._held.values(), key=len, reverse=True)
+            if not any(self._end_newest(held) for held in by_number):
+                raise Conflict(
+                    f"All {self._max_sessions} sessions have a call, a stream, a lease or an open "
+                    "unit.",
+                    code=ErrorCode.BUSY,
+                    remedy="Try again later, or let the owner raise MAX_SESSIONS.",
+                )
+
+    def _end_newest(self, held: Iterable[Session]) -> bool:
+        """End the newest of a caller's sessions that nobody misses; false where there is none.
+
+        Of many the very newest stay: their clients have just opened them, and will use them now.
+        """
+        holders = self._lease_keys()
+        spare = [
+            session
+            for session in held
+            if not (session.is_busy or session.visa or session.lease_key in holders)
+        ]
+        if not spare:
+            return False
+        self.end(spare[-min(len(spare), 1 + self._share // 10)], SessionEvent.EXPIRED)
+        return True

@@ -17,7 +17,13 @@ from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
-from edged.surfaces.mcp.methods import METHODS, MethodExtension, Parts
+from edged.surfaces.mcp.methods import (
+    METHODS,
+    Authorize,
+    MethodExtension,
+    Parts,
+    allow_no_tool,
+)
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.request import BodyReader
@@ -38,7 +44,7 @@ from edged.surfaces.mcp.seams import (
     no_instrument,
     socket_peer,
 )
-from edged.surfaces.mcp.sessions import SessionRegistry
+from edged.surfaces.mcp.sessions import LeaseKeys, SessionRegistry, no_leases
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
 if TYPE_CHECKING:
@@ -102,6 +108,8 @@ class McpRoom:
         neighbour: what else is served on this port, if anything.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: each request stands alone, so that it may come to any of many rooms.
+        authorize: judges the callers of methods that need the permission of a tool.
+        lease_keys: who holds leases, and so keeps a session.
         telemetry: told of every request, where the owner exports that.
         extension: methods beside MCP's own.
 
@@ -129,6 +137,8 @@ class McpRoom:
         neighbour: Neighbour | None = None,
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
+        authorize: Authorize = allow_no_tool,
+        lease_keys: LeaseKeys = no_leases,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -143,6 +153,8 @@ class McpRoom:
             idle_s=settings.session_idle_s,
             max_sessions=settings.max_sessions,
             replay=replay,
+            lease_keys=lease_keys,
+            may_hear=self._resources.may_read,
             **({"leave": extension.leave} if extension is not None else {}),
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
@@ -163,6 +175,7 @@ class McpRoom:
             first_look=first_look or _over(),
             offers=offers if extension is None else {*offers, *extension.methods},
             keeps_sessions=keeps_sessions,
+            authorize=authorize,
             telemetry=telemetry,
             extension=extension,
         )
@@ -248,6 +261,8 @@ class McpSurface:
         first_look: asyncio.Event | None = None,
         resources: ResourceSource | None = None,
         neighbour: Neighbour | None = None,
+        authorize: Authorize = allow_no_tool,
+        lease_keys: LeaseKeys = no_leases,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -266,6 +281,8 @@ class McpSurface:
             first_look=first_look,
             resources=resources,
             neighbour=neighbour,
+            authorize=authorize,
+            lease_keys=lease_keys,
             telemetry=telemetry,
             extension=extension,
         )

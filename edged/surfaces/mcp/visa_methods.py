@@ -32,11 +32,11 @@ from edged.protocol.jsonrpc import (
     encode_long,
 )
 from edged.surfaces.mcp.error_codes import error_reply
-from edged.surfaces.mcp.methods import AnsweredError, Handler, MethodExtension, Parts
+from edged.surfaces.mcp.methods import AnsweredError, Handler, Method, MethodExtension, Parts
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.sessions import Session
 from edged.surfaces.visa.desk import VisaDesk
-from edged.surfaces.visa.session import VisaSession
+from edged.surfaces.visa.session import PERMISSION, VisaSession
 from edged.surfaces.visa.status import entry_of
 
 __all__ = ["visa_extension"]
@@ -318,7 +318,10 @@ def visa_extension(desk: VisaDesk) -> MethodExtension:
         desk.leave(one for one in opened if isinstance(one, VisaSession))
 
     return MethodExtension(
-        methods={**opening, **VISA_METHODS},
+        methods={
+            name: Method(handler, PERMISSION)
+            for name, handler in {**opening, **VISA_METHODS}.items()
+        },
         notifications={"notifications/edged/visa.taken": taken},
         leave=leave,
     )

@@ -13,6 +13,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
@@ -222,9 +223,15 @@ class PageServer:
             return told
 
         try:
-            return await self._sockets.serve(request, greet)
+            return await self._sockets.serve(request, greet, partial(self._is_shown, caller))
         finally:
             self.looks.discard(look)
+
+    def _is_shown(self, caller: Caller, topic: str, data: Any) -> bool:
+        """Of the audit log what bench__history would show to this caller; all of the rest."""
+        if topic != "audit":
+            return True
+        return self._world.permissions.allows_tool(caller, data["tool"], data["scope"] or None)
 
     async def _trace(self, request: web.Request) -> web.StreamResponse:
         self._may(self._caller(request), *SHOWS)

@@ -246,6 +246,11 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 wait_s=_whole("how long to wait for a change (0)", 0, 60),
             ),
             _entry("restart.cancel", "Takes it back.", RESTART),
+            _entry(
+                "relay.refresh_keys",
+                "Fetches the issuer's keys now; one that is withdrawn there is no longer valid.",
+                "{keys, age_s, error}",
+            ),
             _entry("lockout.list", "Lists what is locked out.", "{lockouts}"),
             _entry(
                 "trace",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.actions.caller import Caller, client_text
-from edged.auth.permissions import Permissions
 from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
@@ -43,13 +42,15 @@ class VisaDesk:
 
     Args:
         pool: the units.
-        permissions: say who may open anything at all.
+        authorize: raises ``Refused`` where a caller may not use the tool of that name.
         work: what sessions work with.
     """
 
-    def __init__(self, pool: InstrumentPool, permissions: Permissions, work: VisaWork) -> None:
+    def __init__(
+        self, pool: InstrumentPool, authorize: Callable[[Caller, str], None], work: VisaWork
+    ) -> None:
         self._pool = pool
-        self._permissions = permissions
+        self._authorize = authorize
         self._work = work
         # The longest open first.
         self._sessions: dict[VisaSession, None] = {}
@@ -59,6 +60,14 @@ class VisaDesk:
     def session_count(self) -> int:
         """Sessions that are open."""
         return len(self._sessions)
+
+    def authorize(self, caller: Caller) -> None:
+        """Judge who may open anything; asked before a name is looked up, too.
+
+        Raises:
+            Refused: NOT_ALLOWED, the caller may not use send_scpi.
+        """
+        self._authorize(caller, PERMISSION)
 
     def units(self) -> list[VisaUnit]:
         """What can be opened, in the order of the bench."""
@@ -90,7 +99,7 @@ class VisaDesk:
             NotFound: UNKNOWN_INSTRUMENT, naming those there are.
             Conflict: BUSY, too many sessions are open.
         """
-        self._permissions.authorize_tool(caller, PERMISSION, None)
+        self.authorize(caller)
         instrument = self.find(name)
         if len(self._sessions) >= MAX_SESSIONS and not self._make_room():
             raise Conflict(

@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from edged.auth.claims import BadTokenError, EdgeDoor, check_claims, read_token
 from edged.auth.keys import JwksError, KeyBook
 from edged.auth.signature import read_keys
-from edged.auth.verifier import Verifier
+from edged.auth.verifier import REFUSED_AFTER_S, Verifier
+from edged.errors import Failed
 from tests.bench.bad_tokens import bad_tokens, extra_jwks
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock, settle
-from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
+from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, b64, key_set
 from tests.promises import promise
 
 NOW_S = START_WALL_MS // 1000
 GOOD = TokenIssuer(now_s=NOW_S)
 DAY_S = 24 * 3600
+EDGE_DOOR = EdgeDoor(EDGE)
 
 
 class FakeSource:
@@ -52,11 +57,15 @@ def make(
 
 
 async def refused(verifier: Verifier, token: str) -> bool:
-    try:
-        await verifier.verify(token, EdgeDoor(EDGE))
-    except BadTokenError:
-        return True
-    return False
+    """Whether it is refused, after the fetch under way and without any time passing."""
+    judging = asyncio.create_task(verifier.verify(token, EdgeDoor(EDGE)))
+    clock, keys = cast("DrivenClock", verifier._clock), verifier._keys
+    while not judging.done():
+        fetch = keys._fetch
+        await (asyncio.wait({fetch, judging}, return_when="FIRST_COMPLETED") if fetch else settle())
+        if keys._fetch is None:
+            clock.wake_all()
+    return isinstance(judging.exception(), BadTokenError)
 
 
 def test_there_are_at_least_eighty_sorts_of_bad_tokens() -> None:
@@ -84,6 +93,7 @@ async def test_every_sort_of_bad_token_is_refused_and_a_good_one_passes(
         {"nbf": NOW_S},
         {"tools_allow": []},
         {"tools_allow": ["execute_command:set_voltage", "rigol_dp832__set_voltage"]},
+        {"tools_allow": ["get_status", "*", 1, None, ["x"], {"a": "b"}, "", "a:b:c", "\x1b[31m"]},
         {"jti": "once", "name": "Ada"},
     ],
 )
@@ -331,8 +341,12 @@ def test_a_claim_of_any_other_value_is_refused_or_is_inside_of_the_table(
 async def test_a_refusal_says_nothing_of_key_or_token(driven_clock: DrivenClock) -> None:
     verifier, _ = make(driven_clock)
     for name, token in bad_tokens(GOOD).items():
+        judging = asyncio.create_task(verifier.verify(token, EdgeDoor(EDGE)))
+        while not judging.done():
+            await settle()
+            driven_clock.wake_all()
         with pytest.raises(BadTokenError) as refusal:
-            await verifier.verify(token, EdgeDoor(EDGE))
+            await judging
         for part in token.split("."):
             assert len(part) < 8 or part not in str(refusal.value), name
 
@@ -352,3 +366,147 @@ async def test_a_disk_that_hangs_keeps_nobody_from_the_keys(
     assert not has_ended.is_set()
     may_go.set()
     assert await asyncio.to_thread(has_ended.wait, 5)
+
+
+FAR_AND_NEAR = (
+    {"keys": []},
+    {"keys": [{"kty": "EC", "kid": "k1"}]},
+    {"keys": [GOOD.jwk(use="enc")]},
+)
+
+
+@promise("auth.usable-keys-only")
+@pytest.mark.parametrize("answer", FAR_AND_NEAR)
+async def test_an_answer_without_a_usable_key_leaves_the_good_keys_in_force(
+    answer: dict[str, object], driven_clock: DrivenClock, tmp_path: Path
+) -> None:
+    verifier, source = make(driven_clock, state_dir=tmp_path)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
+    source.body = json.dumps(answer).encode()
+    assert await refused(verifier, GOOD.mint({"kid": "k9"}))
+    with pytest.raises(Failed, match=r"no RSA key of 2048 to 8192 bits.*1 cached keys stay"):
+        await verifier._keys.fetch_now()
+    assert source.fetches == 3
+    assert not await refused(verifier, GOOD.mint(jti="2"))
+    again, _ = make(driven_clock, source, tmp_path)
+    assert not await refused(again, GOOD.mint(jti="3"))
+    # As before, they end after their day.
+    driven_clock.move(DAY_S)
+    assert await refused(again, TokenIssuer(now_s=NOW_S + DAY_S).mint())
+
+
+@pytest.mark.parametrize("bits", [1024, 2047])
+def test_a_short_key_is_not_usable_however_long_it_is_written(bits: int) -> None:
+    modulus = (1 << (bits - 1) | 1).to_bytes(512)
+    with pytest.raises(ValueError, match="no RSA key"):
+        read_keys(key_set(GOOD.jwk(n=b64(modulus))))
+
+
+@promise("auth.refresh-keys")
+async def test_the_owner_has_the_keys_fetched_at_once_however_recently_that_was_done(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    withdrawn = GOOD.mint()
+    await verifier.verify(withdrawn, EdgeDoor(EDGE))
+    second = TokenIssuer(kid="k2", now_s=NOW_S)
+    source.body = key_set(second.jwk())
+    assert await verifier._keys.fetch_now() == {"keys": 1, "age_s": 0, "error": ""}
+    assert await refused(verifier, withdrawn)
+    assert not await refused(verifier, second.mint())
+
+
+@promise("auth.refresh-keys")
+async def test_a_fetch_that_began_before_the_owner_asked_is_followed_by_another(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    source.gate = asyncio.Event()
+    first = asyncio.create_task(verifier.verify(GOOD.mint(), EdgeDoor(EDGE)))
+    await settle()
+    asked = asyncio.create_task(verifier._keys.fetch_now())
+    await settle()
+    source.gate.set()
+    await first
+    await asked
+    assert source.fetches == 2
+
+
+@promise("auth.fetch-unseen")
+@pytest.mark.parametrize("kid", ["k1", "k9"])
+async def test_the_time_of_a_refusal_does_not_say_whether_the_keys_were_fetched(
+    kid: str, driven_clock: DrivenClock
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
+    forger = TokenIssuer(kid=kid, key="foreign", now_s=NOW_S)
+    refused_at: list[tuple[float, int]] = []
+    # Fetched within the wait, fetched for longer than it, not fetched at all.
+    for gate in (None, asyncio.Event(), None):
+        source.gate = gate
+        before = source.fetches
+        began_s = driven_clock.monotonic()
+        judging = asyncio.create_task(verifier.verify(forger.mint(jti=len(refused_at)), EDGE_DOOR))
+        ended_s: list[float] = []
+        judging.add_done_callback(partial(_note_time, ended_s, driven_clock))
+        for _ in range(4):
+            await until_fetched(verifier)
+            await driven_clock.advance(REFUSED_AFTER_S / 3)
+        with pytest.raises(BadTokenError):
+            await judging
+        refused_at.append((ended_s[0] - began_s, source.fetches - before))
+        if gate is not None:
+            gate.set()
+        await until_fetched(verifier)
+        if gate is None and len(refused_at) == 1:
+            driven_clock.move(60)
+    assert [round(after_s, 6) for after_s, _ in refused_at] == [REFUSED_AFTER_S] * 3
+    assert [fetches for _, fetches in refused_at] == [1, 1, 0]
+
+
+def _note_time(ended_s: list[float], clock: DrivenClock, _judging: object) -> None:
+    ended_s.append(clock.monotonic())
+
+
+async def until_fetched(verifier: Verifier) -> None:
+    """Wait for a fetch that nothing holds up."""
+    fetch = verifier._keys._fetch
+    source = cast("FakeSource", verifier._keys._source)
+    if fetch is not None and (source.gate is None or source.gate.is_set()):
+        await asyncio.wait({fetch})
+
+
+async def test_keys_that_are_about_to_end_are_fetched_behind_whoever_asks(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, source = make(driven_clock)
+    await verifier.verify(GOOD.mint(), EdgeDoor(EDGE))
+    driven_clock.move(DAY_S - 60)
+    source.gate = asyncio.Event()
+    late = TokenIssuer(now_s=NOW_S + DAY_S - 60)
+    assert (await verifier.verify(late.mint(), EDGE_DOOR)).sub == "user:ada"
+    await settle()
+    assert source.fetches == 2
+    source.gate.set()
+    await until_fetched(verifier)
+    driven_clock.move(120)
+    assert not await refused(verifier, TokenIssuer(now_s=NOW_S + DAY_S + 60).mint())
+
+
+@promise("auth.unreadable-entry")
+async def test_an_entry_of_tools_allow_that_cannot_be_read_is_lost_and_named_in_the_log(
+    driven_clock: DrivenClock,
+) -> None:
+    verifier, _ = make(driven_clock)
+    long = "\x1b[31m" + "é" * 1_000
+    odd = ["*", 7, None, ["get_status"], {"get_status": True}, "", "a:b:c", long]
+    with capture_logs() as logs:
+        claims = await verifier.verify(GOOD.mint(tools_allow=["get_status", *odd]), EDGE_DOOR)
+        assert await refused(verifier, TokenIssuer(key="x", now_s=NOW_S).mint(tools_allow=["*"]))
+    assert claims.tools_allow == {"get_status"}
+    (told,) = [entry for entry in logs if entry["event"] == "token_entries_ignored"]
+    assert (told["subject"], told["count"]) == ("user:ada", len(odd))
+    assert told["entries"][:2] == ["*", "7"]
+    assert all(len(entry) <= 100 and entry.isprintable() for entry in told["entries"])
+    nothing = await verifier.verify(GOOD.mint(tools_allow=["*"] * 1_000), EDGE_DOOR)
+    assert nothing.tools_allow == frozenset()

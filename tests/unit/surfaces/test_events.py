@@ -45,6 +45,18 @@ async def test_a_reader_hears_its_topics_and_no_other() -> None:
             await other.take()
 
 
+async def test_a_reader_is_shown_what_it_may_see_and_misses_nothing_else() -> None:
+    feeds = Feeds()
+    reader = feeds.hub.subscribe({"audit": 1}, lambda topic, data: topic == "sweep" or data["mine"])
+    feeds.hub.choose(reader, ["audit", "sweep"])
+    for is_own in (False, True, False):
+        feeds.publish["audit"]("row", {"mine": is_own})
+    feeds.publish["sweep"]("changed", {})
+    events, missed = await reader.take()
+    assert [event.told["data"] for event in events] == [{"mine": True}, {}]
+    assert not missed
+
+
 async def test_a_source_is_followed_only_while_somebody_listens() -> None:
     feeds = Feeds()
     first, second = feeds.hub.subscribe(), feeds.hub.subscribe()

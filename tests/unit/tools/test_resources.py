@@ -15,6 +15,7 @@ from edged.commands.operation import Operation
 from edged.commands.target import Catalog, Target
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.protocol.messages import CompletionParams
+from edged.runs.recordings.reader import check_own_run
 from edged.tools.resource_kinds import KINDS, ResourceSources, find_kind, uri_of
 from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
 from tests.bench.command_path import command_path
@@ -74,8 +75,12 @@ class Library:
     def __init__(self) -> None:
         self.runs = [{"run_id": "sweep-1", "kind": "sweep", "started": "2026-11-21T12:00:00"}]
 
-    async def read(self, _function: Any, *_: Any) -> list[dict[str, Any]]:
+    async def read(self, function: Any, *arguments: Any) -> list[dict[str, Any]]:
+        if function is check_own_run and arguments != ("sweep-1", "user:ada"):
+            raise NotFound("It is somebody else's.", code=ErrorCode.UNKNOWN_RUN)
         return self.runs
+
+    async def written(self, _run_id: str) -> None: ...
 
     def active(self) -> tuple[dict[str, Any], ...]:
         return ({"sweep_id": "sweep-1", "status": "running"},)
@@ -182,7 +187,7 @@ async def test_a_token_reads_what_its_tools_would_tell_and_nothing_else(name: st
             await bench.resources.read(uri(name), caller, "a2")
         assert refused.value.code is ErrorCode.NOT_ALLOWED
         with pytest.raises(Refused):
-            bench.resources.watch_key(uri(name), caller)
+            await bench.resources.watch_key(uri(name), caller)
         assert "psu1" not in str(refused.value)
     assert len(bench.ran) == 1
     assert [row[2] for row in bench.record.rows[1:]] == ["refused", "not_allowed"] * 3
@@ -238,12 +243,12 @@ async def test_a_command_that_is_not_there_is_not_found() -> None:
         await Bench().resources.read(missing, DIRECT, "a1")
 
 
-def test_a_resource_is_watched_by_id_however_the_instrument_is_named() -> None:
+async def test_a_resource_is_watched_by_id_however_the_instrument_is_named() -> None:
     resources = Bench().resources
     by_id = uri_of("instrument", instrument_id=UNIT)
-    assert resources.watch_key("edged://instruments/psu1", DIRECT) == by_id
+    assert await resources.watch_key("edged://instruments/psu1", DIRECT) == by_id
     with pytest.raises(NotFound):
-        resources.watch_key("edged://instruments/psu9", DIRECT)
+        await resources.watch_key("edged://instruments/psu9", DIRECT)
 
 
 def asked(kind: str, argument: str, value: str = "", **known: str) -> CompletionParams:

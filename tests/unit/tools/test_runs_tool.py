@@ -33,6 +33,7 @@ class Stream:
 class Head:
     run_id: str = "mcp-1"
     kind: RunKind = RunKind.STREAM
+    caller: Caller = field(default_factory=lambda: Caller(route=Route.DIRECT))
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Recordings:
         while self.meanwhile:
             self.meanwhile.pop()()
 
-    async def read(self, _function: object, _run_id: str, _wish: object) -> dict[str, Any]:
+    async def read_run(self, _caller: Caller, _function: object, *_: object) -> dict[str, Any]:
         return {
             "meta": {"kind": "stream", "status": self.stream.state},
             "columns": ["n"],
@@ -107,7 +108,7 @@ class Unclosed:
     async def written(self, _run_id: str) -> None:
         return None
 
-    async def read(self, _function: object, _run_id: str, _wish: object) -> dict[str, Any]:
+    async def read_run(self, _caller: Caller, _function: object, *_: object) -> dict[str, Any]:
         return {
             "meta": {"kind": "sequence", "status": "running"},
             "columns": [],

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.answers import decode_waveform
 from edged.profiles.model import AnswerField, WaveformAnswer
@@ -16,6 +17,8 @@ from edged.runs.points import PIECE_BYTES, Waveform, as_base64, make_waveform
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
+
+DIRECT = Caller(route=Route.DIRECT)
 
 
 def block(data: bytes) -> bytes:
@@ -215,7 +218,7 @@ def test_the_oldest_waveform_goes_when_there_is_no_room_and_its_fetch_says_so() 
     book = WaveformRegistry(memory_mb=1)
     try:
         for index in range(3):
-            assert book.add("mcp-a", trace(100_000)) == index
+            assert book.add("mcp-a", trace(100_000), DIRECT) == index
         assert book.get("mcp-a", 2).length == 100_000
         with pytest.raises(NotFound) as caught:
             book.get("mcp-a", 0)
@@ -227,10 +230,23 @@ def test_the_oldest_waveform_goes_when_there_is_no_room_and_its_fetch_says_so() 
         book.stop()
 
 
+def test_over_the_relay_only_the_subject_that_measured_a_waveform_is_shown_its_newest() -> None:
+    ada, bob, nobody = (Caller(route=Route.RELAY, subject=name) for name in ("ada", "bob", ""))
+    book = WaveformRegistry(memory_mb=1)
+    try:
+        book.add("mcp-a", trace(1), ada)
+        book.add("mcp-o", trace(1), DIRECT)
+        assert [book.last("mcp-a", who) for who in (ada, bob, nobody, DIRECT)] == [0, None, None, 0]
+        assert [book.last("mcp-o", who) for who in (ada, bob, nobody, DIRECT)] == [None] * 3 + [0]
+        assert book.last("mcp-b", DIRECT) is None
+    finally:
+        book.stop()
+
+
 def test_a_point_that_has_not_come_and_a_stream_that_never_was_are_told_apart() -> None:
     book = WaveformRegistry(memory_mb=1)
     try:
-        book.add("mcp-a", trace(1))
+        book.add("mcp-a", trace(1), DIRECT)
         with pytest.raises(NotFound, match="0 to 0") as not_yet:
             book.get("mcp-a", 1)
         with pytest.raises(NotFound) as never:
@@ -248,7 +264,7 @@ async def test_every_format_carries_the_metadata() -> None:
         waveform = Waveform(
             type_code="f", samples=values.tobytes(), x_unit="s", y_unit="V", x_increment=0.5
         )
-        book.add("mcp-a", waveform)
+        book.add("mcp-a", waveform, DIRECT)
         whole, summary, outline = await asyncio.gather(
             *(book.fetch("mcp-a", 0, form) for form in ("base64", "summary", "decimated"))
         )
@@ -269,7 +285,7 @@ async def test_a_long_trace_is_handed_out_in_parts_that_hold_nobody_up() -> None
     most = 16 * 2**20 // 4
     samples = bytes(4 * most) + array("f", [1.0, 2.0]).tobytes()
     waveform = Waveform(type_code="f", samples=samples, x_unit="s", y_unit="V", x_increment=0.5)
-    book.add("mcp-a", waveform)
+    book.add("mcp-a", waveform, DIRECT)
     try:
         with pytest.raises(
             Invalid, match=f"at most {most} samples at once, and these are {most + 2}"

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller, Claims, Route
 from edged.errors import Conflict
 from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
@@ -14,7 +15,9 @@ from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
 from edged.surfaces.mcp.sessions import Announcement, CallEnd, SessionRegistry
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.mcp_rules import holds
 from tests.bench.recording_transport import RecordingTransport
+from tests.promises import promise
 from tests.unit.surfaces.mcp.test_calls import Call
 
 LEGACY = REVISIONS["2025-06-18"]
@@ -24,10 +27,10 @@ SWEEP = Announcement(RESOURCE_UPDATED, "edged://sweeps/s1")
 
 
 def board_of(
-    clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3
+    clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3, **more: Any
 ) -> SessionRegistry:
     return SessionRegistry(
-        clock=clock, idle_s=idle_s, max_sessions=max_sessions, replay=ReplayBuffer()
+        clock=clock, idle_s=idle_s, max_sessions=max_sessions, replay=ReplayBuffer(), **more
     )
 
 
@@ -97,17 +100,93 @@ async def test_a_busy_session_in_front_does_not_shield_idle_ones(driven_clock: D
     assert idle.state is SessionState.ENDED
 
 
-async def test_eviction_spares_calls_first_then_streams(driven_clock: DrivenClock) -> None:
-    board = board_of(driven_clock)
-    at_work, listening, idle = (board.open(LEGACY, DIRECT) for _ in range(3))
+def at(address: str) -> Caller:
+    return Caller(route=Route.DIRECT, remote=address)
+
+
+def of(subject: str) -> Caller:
+    claims = Claims(
+        iss="i",
+        aud="edge:e",
+        sub=subject,
+        exp=2,
+        iat=1,
+        edge_id="e",
+        tools_allow=frozenset(),
+        danger_allow=False,
+    )
+    return Caller(route=Route.RELAY, remote="10.0.0.1", subject=subject, claims=claims)
+
+
+@promise("mcp.eviction")
+async def test_no_session_that_somebody_may_miss_makes_room(driven_clock: DrivenClock) -> None:
+    leased: set[str] = set()
+    board = board_of(driven_clock, max_sessions=5, lease_keys=lambda: leased)
+    at_work, listening, programs, holding, idle = (board.open(LEGACY, DIRECT) for _ in range(5))
     at_work.calls.add(1, Call())
-    board.attach(listening, stream_of(driven_clock)[0])
-    for gone in (idle, listening):
-        newer = board.open(LEGACY, DIRECT)
-        assert gone.state is SessionState.ENDED
-        newer.calls.add(1, Call())
+    board.attach(listening, stream_of(driven_clock)[0], DIRECT)
+    programs.visa[1] = object()
+    leased.add(f"session:{holding.label}")
+    newer = board.open(LEGACY, DIRECT)
+    assert idle.state is SessionState.ENDED
+    newer.calls.add(1, Call())
+    for caller in (DIRECT, at("10.0.0.7"), of("user:ada")):
+        with pytest.raises(Conflict, match="a call, a stream, a lease or an open unit"):
+            board.open(LEGACY, caller)
+    leased.clear()
+    assert board.open(LEGACY, at("10.0.0.7")).state is SessionState.OPENED
+    assert holding.state is SessionState.ENDED
+    kept = (at_work, listening, programs, newer)
+    assert SessionState.ENDED not in {session.state for session in kept}
+
+
+async def test_the_lease_of_a_subject_keeps_its_sessions(driven_clock: DrivenClock) -> None:
+    ada = of("user:ada")
+    board = board_of(driven_clock, max_sessions=1, lease_keys=lambda: {ada.key})
+    session = board.open(LEGACY, ada)
     with pytest.raises(Conflict):
-        board.open(LEGACY, DIRECT)
+        board.open(LEGACY, at("10.0.0.7"))
+    assert board.find(session.id, ada) is session
+
+
+@promise("mcp.eviction")
+@pytest.mark.parametrize("flooder", [at("10.0.0.66"), of("user:mallory")])
+async def test_a_caller_that_floods_ends_nobodys_session_but_its_own(
+    flooder: Caller, driven_clock: DrivenClock
+) -> None:
+    board = board_of(driven_clock, max_sessions=1_000)
+    others = [board.open(LEGACY, at(f"10.0.1.{n}")) for n in range(200)]
+    first = board.open(LEGACY, flooder)
+    flood = [board.open(LEGACY, flooder) for _ in range(10_050)]
+    assert len(board) == 200 + 100
+    assert {session.state for session in (*others, first)} == {SessionState.OPENED}
+    # The newest ends, but those that were opened just now can still be used.
+    assert {session.state for session in flood[-11:]} == {SessionState.OPENED}
+    assert flood[-12].state is SessionState.ENDED
+
+
+@holds("session.share")
+@promise("mcp.eviction")
+async def test_a_full_table_takes_from_the_caller_with_the_most(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock, max_sessions=100)
+    for caller in range(9):
+        for _ in range(10):
+            board.open(LEGACY, at(f"10.0.0.{caller}"))
+    modest = [board.open(LEGACY, at(f"10.0.1.{number}")) for number in range(10)]
+    assert len(board) == 100
+    latest = [board.open(LEGACY, at(f"10.0.2.{number}")) for number in range(45)]
+    assert len(board) == 100
+    assert {session.state for session in (*modest, *latest)} == {SessionState.OPENED}
+
+
+async def test_sessions_that_ended_are_not_counted(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock, max_sessions=100)
+    for _ in range(50):
+        for session in [board.open(LEGACY, DIRECT) for _ in range(10)]:
+            board.end(session, SessionEvent.DELETED)
+    kept = [board.open(LEGACY, DIRECT) for _ in range(10)]
+    assert {session.state for session in kept} == {SessionState.OPENED}
+    assert board._held.keys() == {DIRECT.remote}
 
 
 async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: DrivenClock) -> None:
@@ -115,7 +194,7 @@ async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: Driv
     session = board.open(LEGACY, DIRECT)
     call = Call()
     session.calls.add(1, call)
-    stream = board.attach(session, stream_of(driven_clock)[0])
+    stream = board.attach(session, stream_of(driven_clock)[0], DIRECT)
     board.end(session, SessionEvent.DELETED)
     assert call.ended is CallEnd.CANCELLED
     assert stream.over.is_set()
@@ -128,7 +207,7 @@ def test_news_waits_once_for_a_stream(driven_clock: DrivenClock) -> None:
     board.announce(NEWS)
     board.announce(NEWS)
     reply, transport = stream_of(driven_clock)
-    board.attach(session, reply)
+    board.attach(session, reply, DIRECT)
     board.deliver_pending(session)
     board.deliver_pending(session)
     assert transport.written.count(b"list_changed") == 1
@@ -140,24 +219,24 @@ def test_a_reader_that_is_too_far_behind_is_cut_and_told_next_time(
     board = board_of(driven_clock)
     session = board.open(LEGACY, DIRECT)
     reply, transport = stream_of(driven_clock)
-    stream = board.attach(session, reply)
+    stream = board.attach(session, reply, DIRECT)
     transport.unread_bytes = MAX_BUFFERED_BYTES + 1
     board.announce(NEWS)
     assert transport.is_aborted
     assert stream.over.is_set()
     board.detach(session, stream)
     again, transport = stream_of(driven_clock)
-    board.attach(session, again)
+    board.attach(session, again, DIRECT)
     board.deliver_pending(session)
     assert b"list_changed" in transport.written
 
 
 def test_news_for_many_sessions_reaches_each(driven_clock: DrivenClock) -> None:
-    board = board_of(driven_clock, max_sessions=200)
+    board = board_of(driven_clock, max_sessions=2_000)
     transports = []
     for _ in range(200):
         reply, transport = stream_of(driven_clock)
-        board.attach(board.open(LEGACY, DIRECT), reply)
+        board.attach(board.open(LEGACY, DIRECT), reply, DIRECT)
         transports.append(transport)
     heard: list[Announcement] = []
     unsubscribe = board.listen(heard.append)
@@ -188,7 +267,7 @@ def test_only_who_watches_a_resource_hears_of_it(driven_clock: DrivenClock) -> N
     transports = []
     for session in (watching, other):
         reply, transport = stream_of(driven_clock)
-        board.attach(session, reply)
+        board.attach(session, reply, DIRECT)
         transports.append(transport)
     board.watch(watching, SWEEP.key, "edged://sweeps/as-it-spelled-it")
     board.announce(SWEEP)
@@ -221,7 +300,7 @@ def test_after_a_gap_everything_is_told_anew(driven_clock: DrivenClock) -> None:
     board.watch(session, SWEEP.key, SWEEP.key)
     board.note_gap(session)
     reply, transport = stream_of(driven_clock)
-    board.attach(session, reply)
+    board.attach(session, reply, DIRECT)
     board.deliver_pending(session)
     for method in (b"tools/list_changed", b"resources/list_changed", b"resources/updated"):
         assert transport.written.count(method) == 1

@@ -23,7 +23,7 @@ def test_the_page_is_what_the_table_says() -> None:
 
 @promise("rpc.documented")
 def test_every_method_that_is_served_stands_in_the_table_and_no_other() -> None:
-    nothing: Any = SimpleNamespace(audit=None, told_on=None)
+    nothing: Any = SimpleNamespace(audit=None, told_on=None, refresh_keys=None)
     restart = IdleRestart(work=nothing, is_supervised=False, end=lambda: None, clock=nothing)
     parts = RpcParts(
         **{**dict.fromkeys(RpcParts.__dataclass_fields__, nothing), "restart": restart},
