@@ -59,11 +59,8 @@ from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
-from edged.host import (
-    ExitStatus,
-    keep_edge_id,
-    write_atomically,
-)
+from edged.files import remove, write_atomically
+from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import UnitState, facts_of, unit_state
@@ -752,9 +749,7 @@ class Engine:
 
     async def _remove_engine_file(self) -> None:
         """Not on the loop: a disk that does not answer must not keep it from what matters more."""
-        removing = asyncio.ensure_future(
-            asyncio.to_thread(self._engine_file.unlink, missing_ok=True)
-        )
+        removing = asyncio.ensure_future(asyncio.to_thread(remove, self._engine_file))
         await asyncio.wait({removing}, timeout=REMOVE_WITHIN_S)
         if removing.done() and (trouble := removing.exception()) is not None:
             self._log.warning("engine_file_left", reason=str(trouble))

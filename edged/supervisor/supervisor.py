@@ -21,7 +21,8 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import VisaServer
 from edged.config.load import Config
 from edged.errors import EdgedError, Invalid
-from edged.host import SUPERVISOR_FILE, ExitStatus, write_atomically
+from edged.files import remove, write_atomically
+from edged.host import SUPERVISOR_FILE, ExitStatus
 from edged.http.pulse import Pulse
 from edged.service import Notifier, StateLock, say_alive, stop_requested
 from edged.supervisor.carried import CarriedSide
@@ -219,7 +220,7 @@ class Supervisor:
             for door in self._doors:
                 await door.proxy.stop()
             self._pulse.stop()
-            (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
+            remove(self._config.state_dir / SUPERVISOR_FILE)
 
     async def _keep_running(self) -> int:
         """One life of the engine after the other; returns only if there is no use in another."""

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
+from edged.files import open_bytes, open_text, read_text
 from edged.runs.points import as_base64
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
@@ -117,7 +118,7 @@ def _place_of(directory: str) -> _Place:
     Raises:
         OSError, ValueError: there is no meta.json, or it is none; asked anew the next time.
     """
-    meta = json.loads(Path(directory, META_FILE).read_text(encoding="utf-8"))
+    meta = json.loads(read_text(Path(directory, META_FILE)))
     if not isinstance(meta, dict):
         raise ValueError(directory)  # noqa: TRY004 - caught here, with what json itself raises
     units = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
@@ -264,7 +265,7 @@ def read_meta(directory: Path) -> dict[str, Any]:
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(read_text(path))
         return meta if isinstance(meta, dict) else None
     return None
 
@@ -277,7 +278,7 @@ def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
         Failed: RECORDING_FAILED, it cannot be read.
     """
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with open_text(path) as file:
             yield file
     except OSError as unreadable:
         raise Failed(
@@ -288,7 +289,7 @@ def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
 def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     """Whole lines from ``offset``, and where the next ones begin."""
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             head = file.readline()
             start = max(offset, 0 if form == "csv" else len(head))
             file.seek(start)
@@ -338,7 +339,7 @@ def _archive(
     for number, path in enumerate(archives, 1):
         begins, ends = ends, ends + path.stat().st_size
         if offset < ends:
-            with path.open("rb") as file:
+            with open_bytes(path) as file:
                 file.seek(offset - begins)
                 piece = file.read(CHUNK_BYTES)
             return _archive_name(run_id, number), piece, offset + len(piece)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed, Refused, connection_trouble
+from edged.files import open_bytes
 
 __all__ = [
     "EngineFile",
@@ -244,7 +245,7 @@ def _read_head(incoming: BinaryIO) -> tuple[int, Mapping[bytes, bytes]]:
 def _read_engine_file(path: Path) -> EngineFile | None:
     """What the file says; raises ``PermissionError`` where it may not be read."""
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             facts = json.loads(file.read(MAX_ENGINE_FILE_BYTES))
         pid, rpc_port, mcp_port = facts["pid"], facts["rpc_port"], facts.get("mcp_port")
     except PermissionError:
