@@ -15,6 +15,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
+from edged.engine.binding import PortBinding
 from edged.engine.guarding import Guards
 from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
@@ -59,6 +61,7 @@ from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
+from edged.errors import ErrorCode, Failed
 from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
@@ -85,6 +88,7 @@ from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
+from edged.surfaces.rpc.proof import keep_rpc_key
 from edged.surfaces.rpc.server import RpcListener
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
@@ -267,6 +271,13 @@ class Engine:
         self._restart = self._make_restart(is_supervised=is_supervised)
         self._hub = self._make_hub()
         self._rpc = self._make_rpc(new_id)
+        self._rpc_binding = PortBinding(
+            "rpc",
+            bind=self._rpc.start,
+            port=lambda: self._rpc.port,
+            again_s=config.rescan_interval_sec,
+            clock=clock,
+        )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._is_told = False
         self._relay = RelayRoute(
@@ -292,7 +303,7 @@ class Engine:
         """Start every part; ``parts`` gets what ends each, so that they end in reverse.
 
         Raises:
-            Failed: the RPC port is taken, or the simulated bench did not start.
+            Failed: the simulated bench did not start.
         """
         self._report_complaints()
         parts.push_async_callback(self._telemetry.stop)
@@ -310,9 +321,10 @@ class Engine:
         parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
-        await self._rpc.start()
         parts.push_async_callback(self._restart.stop)
         parts.push_async_callback(self._rpc.stop)
+        parts.push_async_callback(self._rpc_binding.stop)
+        await self._rpc_binding.start(self._tell_again)
         self._sdk.start(parts)
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
@@ -351,7 +363,9 @@ class Engine:
     def _say_where(self) -> None:
         """For the person who started it: where it can be reached, last of all."""
         base = f"http://127.0.0.1:{self._mcp.surface.port}"
-        lines = [f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc"]
+        lines = []
+        if self._rpc.port:
+            lines.append(f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc")
         if self._mcp.surface.port:
             lines.append(f"MCP endpoint:  {base}{self._config.mcp_path}")
         if self._mcp.surface.port and self._config.bench_page is not BenchPage.OFF:
@@ -372,6 +386,7 @@ class Engine:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
         self._visa_port.close_door()
+        self._rpc_binding.give_up()
         self._rpc.close_door()
         self._send_guards.close()
         await asyncio.gather(
@@ -488,6 +503,7 @@ class Engine:
             sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
+            key=_rpc_key(self._config.state_dir),
         )
 
     def _make_hub(self) -> EventHub:
@@ -558,6 +574,7 @@ class Engine:
             marks=self._marks,
             clock=self._clock,
             more={
+                "rpc": lambda: {"port": self._rpc.port or None, "error": self._rpc_binding.error},
                 "relay": self._relay.status,
                 "visa": self._visa_port.status,
                 "profiles": self._profiles.status,
@@ -740,7 +757,8 @@ class Engine:
             "version": __version__,
             "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
-            "rpc_port": self._rpc.port,
+            "rpc_port": self._rpc.port or None,
+            "rpc_error": self._rpc_binding.error,
             "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
             "bench_file": str(self._config.bench_file),
@@ -757,6 +775,16 @@ class Engine:
 
 def _status(engine: Engine) -> ExitStatus:
     return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
+
+
+def _rpc_key(state_dir: Path) -> bytes:
+    try:
+        return keep_rpc_key(state_dir)
+    except OSError as error:
+        raise Failed(
+            f"The key of the RPC port cannot be kept in {state_dir}: {error.strerror}.",
+            code=ErrorCode.STORE_FAILED,
+        ) from error
 
 
 def _direct_grant(config: Config) -> Grant:

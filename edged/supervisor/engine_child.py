@@ -40,7 +40,7 @@ def read_engine_file(state_dir: Path) -> tuple[int, Health] | None:
     try:
         facts: dict[str, Any] = json.loads(read_bytes(state_dir / ENGINE_FILE))
         health = Health(
-            rpc_port=int(facts["rpc_port"]),
+            rpc_port=int(facts["rpc_port"]) if facts["rpc_port"] else None,
             mcp_port=facts["mcp_port"],
             mcp_path=str(facts["mcp_path"]),
             hislip_port=facts.get("hislip_port"),

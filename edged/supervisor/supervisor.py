@@ -319,7 +319,9 @@ class Supervisor:
 
     async def _until_bound(self, child: EngineChild, watchdog: Watchdog) -> None:
         """A port that was taken at the engine's start is bound later; its file tells."""
-        while any(door.port_of(watchdog.health) is None for door in self._doors):
+        while watchdog.health.rpc_port is None or any(
+            door.port_of(watchdog.health) is None for door in self._doors
+        ):
             await self._clock.sleep(LOOK_FOR_PORTS_S)
             health = await child.ready()
             if health != watchdog.health:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edged.csv_cells import guarded, unguarded
 from edged.errors import ErrorCode, Invalid, NotFound
+from edged.files import read_text
 from edged.runs.recordings import reader as run_reader
 from edged.runs.recordings.files import Array, RunFiles, write_meta
 from edged.runs.recordings.formats import finish_archive, member_bytes
@@ -82,13 +83,12 @@ def test_a_page_of_the_list_reads_no_more_recordings_than_it_shows(
         record(tmp_path, f"run-{number:02}", started_ms=1000 + number, kind=kind)
     assert len(list_runs(tmp_path, 100)) == 40
     read: list[Path] = []
-    read_text = Path.read_text
 
-    def counted(path: Path, *arguments: Any, **named: Any) -> str:
+    def counted(path: Path) -> str:
         read.append(path)
-        return read_text(path, *arguments, **named)
+        return read_text(path)
 
-    monkeypatch.setattr(Path, "read_text", counted)
+    monkeypatch.setattr("edged.runs.recordings.reader.read_text", counted)
     assert [run["run_id"] for run in list_runs(tmp_path, 2)] == ["run-39", "run-38"]
     assert [run["run_id"] for run in list_runs(tmp_path, 2, "sweep")] == ["run-39", "run-37"]
     assert len(read) == 4
