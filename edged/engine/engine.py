@@ -88,6 +88,7 @@ from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
+from edged.surfaces.page.owner import REDIRECT_FILE
 from edged.surfaces.rpc.proof import keep_rpc_key
 from edged.surfaces.rpc.server import RpcListener
 from edged.surfaces.visa.desk import VisaDesk
@@ -306,6 +307,8 @@ class Engine:
             Failed: the simulated bench did not start.
         """
         self._report_complaints()
+        # With the page's key, left by `edged open --full`.
+        await asyncio.to_thread(remove, self._config.state_dir / REDIRECT_FILE)
         parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
         self._watch.start()

@@ -18,10 +18,12 @@ from typing import Any, Final
 from edged.errors import ErrorCode, Invalid, NotFound, Refused
 from edged.files import keep_secret, read_secret
 
-__all__ = ["KEY_HEADER", "OwnerAnswers", "keep_page_key", "read_page_key"]
+__all__ = ["KEY_HEADER", "REDIRECT_FILE", "OwnerAnswers", "keep_page_key", "read_page_key"]
 
 KEY_HEADER: Final = "Edged-Page-Key"
 KEY_FILE: Final = "page_key"
+REDIRECT_FILE: Final = "open.html"
+"""Leads a browser to the page with its key; see ``edged open --full``."""
 KEY_BYTES: Final = 16
 KEY_CHARS: Final = 2 * KEY_BYTES
 MOST_CHARS: Final = 500
