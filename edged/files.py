@@ -7,7 +7,7 @@ configuration is read (``resolved``), and no part of a path may be a link from t
 
 On Linux a path is walked from the root by descriptors of its directories, so that nothing can be
 exchanged between a look and its use. Windows has no such calls: there each part is looked at before
-the file is opened. SQLite opens by name on both; ``open_database`` looks before it does.
+the file is opened. SQLite opens by name on both; ``refuse_link`` looks before it does.
 
 Only regular files are opened: a FIFO would make its reader wait for ever.
 
@@ -24,10 +24,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import sqlite3
+from typing import Final
 
 __all__ = [
     "keep_secret",
@@ -36,13 +33,13 @@ __all__ = [
     "names_in",
     "open_appending",
     "open_bytes",
-    "open_database",
     "open_descriptor",
     "open_text",
     "open_update",
     "read_bytes",
     "read_secret",
     "read_text",
+    "refuse_link",
     "remove",
     "remove_directory",
     "resolved",
@@ -51,11 +48,7 @@ __all__ = [
 ]
 
 OWNERS_ALONE: Final = 0o600
-BUSY_S: Final = 0.5
-"""How long SQLite waits for another program's lock (a shell that somebody left open). A caller, who
-waits longer, hears of the lock and not of a disk that does not answer."""
 LINK: Final = "it is a symbolic link, or lies behind one"
-SQLITE_COMPANIONS: Final = ("", "-wal", "-shm", "-journal")
 
 
 def resolved(directory: Path) -> Path:
@@ -322,34 +315,8 @@ def read_secret(path: Path, *, of: Callable[[bytes], bytes]) -> bytes:
         return b""
 
 
-def open_database(path: Path, query: str = "") -> sqlite3.Connection:
-    """A connection to a SQLite database in autocommit mode.
-
-    Args:
-        path: the file.
-        query: parameters of its URI, such as ``mode=ro``.
-
-    Raises:
-        sqlite3.Error: it cannot be opened, or it or a file beside it is a symbolic link.
-    """
-    import sqlite3  # here: most verbs of the command line have no database
-
-    try:
-        for end in SQLITE_COMPANIONS:
-            _refuse_link(path.with_name(f"{path.name}{end}"))
-    except OSError as error:
-        message = f"{error.filename}: {error.strerror}"
-        raise sqlite3.OperationalError(message) from error
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?{query}",
-        uri=True,
-        timeout=BUSY_S,
-        isolation_level=None,
-        cached_statements=256,
-    )
-
-
-def _refuse_link(path: Path) -> None:
+def refuse_link(path: Path) -> None:
+    """Raise ``errno.ELOOP`` if a path is a link or lies behind one: for those who open by name."""
     with contextlib.suppress(FileNotFoundError), _place(path) as (name, directory):
         if stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode):
             raise OSError(errno.ELOOP, LINK, str(path))

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edged.files import open_database
 from edged.store.database import Database
+from edged.store.file import open_database
 from edged.store.writer import Opening
 
 __all__ = ["ArmedUnit", "ArmedUnits", "read_armed"]

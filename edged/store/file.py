@@ -39,9 +39,9 @@ from edged.errors import ErrorCode, Failed
 from edged.files import (
     make_directory,
     move,
-    open_database,
     open_descriptor,
     open_update,
+    refuse_link,
     remove,
 )
 from edged.store.head_mark import head_mark_of
@@ -58,6 +58,7 @@ __all__ = [
     "Opened",
     "WalWatch",
     "migrate",
+    "open_database",
     "salvage",
     "version_of",
 ]
@@ -390,6 +391,9 @@ class WalWatch:
 
 WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """The write-ahead log is cut back to this after a checkpoint, so that a burst does not stay."""
+BUSY_S: Final = 0.5
+"""How long SQLite waits for another program's lock (a shell that somebody left open). A caller, who
+waits longer, hears of the lock and not of a disk that does not answer."""
 COMPANIONS: Final = ("-wal", "-shm")
 OWN_VFS: Final = "vfs=unix-excl" if sys.platform == "linux" else ""
 """The log's index is kept in memory, and no other program may open the file meanwhile.
@@ -623,6 +627,31 @@ class DatabaseFile:
         move(draft, backup)
         self._log.info("database_backed_up", path=str(backup), version=version)
         return f"The database was migrated from schema version {version}; {backup.name} is a copy."
+
+
+def open_database(path: Path, query: str = "") -> sqlite3.Connection:
+    """A connection in autocommit mode.
+
+    Args:
+        path: the file.
+        query: parameters of its URI, such as ``mode=ro``.
+
+    Raises:
+        sqlite3.Error: it cannot be opened, or it or a file beside it is a symbolic link.
+    """
+    try:
+        for end in ("", "-journal", *COMPANIONS):
+            refuse_link(path.with_name(f"{path.name}{end}"))
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        raise sqlite3.OperationalError(message) from error
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{query}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        cached_statements=256,
+    )
 
 
 def close(connection: sqlite3.Connection) -> None:

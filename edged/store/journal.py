@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Failed
-from edged.files import open_database
 from edged.store.database import Database
+from edged.store.file import open_database
 from edged.store.head_mark import head_mark_of
 from edged.store.safety_copy import HEAD, SAFETY_FILE, Copied, read_copy
 from edged.store.writer import Opening

@@ -19,6 +19,7 @@ from edged.config.load import load_config
 from edged.host import Platform, find_places
 from edged.runs.recordings.files import RunFiles
 from edged.service import StateLock
+from edged.store.file import open_database
 from tests.promises import promise
 
 SECRET = "root:x:0:0"
@@ -125,7 +126,7 @@ def test_a_database_that_is_a_link_is_not_opened(end: str, kept: Path, foreign: 
 
     (kept / f"edged.db{end}").symlink_to(foreign)
     with pytest.raises(sqlite3.OperationalError, match="symbolic link"):
-        files.open_database(kept / "edged.db")
+        open_database(kept / "edged.db")
     assert foreign.read_text() == SECRET
 
 
@@ -212,6 +213,7 @@ NOT_KEPT: Final = {
     "sim/wires/serial.py": "a temporary directory of its own",
     "sim/wires/stream.py": "a record that whoever starts the simulation names",
     "sim/wires/usbtmc.py": "/sys",
+    "store/file.py": "databases, which SQLite opens by name after files.refuse_link",
     "surfaces/page/static_files.py": "files of the package",
     "tools/apps/__init__.py": "files of the package",
     "yaml/file.py": "profiles and configuration, which are the owner's",
