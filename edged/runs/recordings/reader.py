@@ -205,7 +205,8 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             name, encoding = f"{run_id}.{form}", "utf-8"
         case "npz":
             archives = sorted(directory.glob("data*.npz"), key=archive_number)
-            name, raw, following = _archive(directory, run_id, archives, offset)
+            with _reading(directory):
+                name, raw, following = _archive(directory, run_id, archives, offset)
             content, encoding = as_base64(raw), "base64"
         case "parquet":
             raw, following = parquet_bytes(_columns(directory)), None
@@ -271,35 +272,40 @@ def _read_meta(path: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Have an OSError within say that the file or directory cannot be read.
+
+    Raises:
+        Failed: RECORDING_FAILED.
+    """
+    try:
+        yield
+    except OSError as unreadable:
+        raise Failed(
+            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable
+
+
+@contextlib.contextmanager
 def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
     """The file for reading.
 
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    try:
-        with open_text(path) as file:
-            yield file
-    except OSError as unreadable:
-        raise Failed(
-            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with _reading(path), open_text(path) as file:
+        yield file
 
 
 def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     """Whole lines from ``offset``, and where the next ones begin."""
-    try:
-        with open_bytes(path) as file:
-            head = file.readline()
-            start = max(offset, 0 if form == "csv" else len(head))
-            file.seek(start)
-            data = file.read(CHUNK_BYTES)
-            if data and not data.endswith(b"\n"):
-                data += file.readline()
-    except OSError as unreadable:
-        raise Failed(
-            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with _reading(path), open_bytes(path) as file:
+        head = file.readline()
+        start = max(offset, 0 if form == "csv" else len(head))
+        file.seek(start)
+        data = file.read(CHUNK_BYTES)
+        if data and not data.endswith(b"\n"):
+            data += file.readline()
     following = start + len(data) if data else None
     text = data[: data.rfind(b"\n") + 1].decode("utf-8", "replace")
     if form == "csv":
