@@ -57,7 +57,7 @@ def proof_of(key: bytes, port: int, nonce: str) -> str:
     """What the engine on that port of 127.0.0.1 answers."""
     import hmac  # with OpenSSL: most calls of the command line have no secret to send
 
-    return hmac.new(key, f"edged rpc 127.0.0.1:{port} {nonce}".encode(), "sha256").hexdigest()
+    return hmac.new(key, f"edged-rpc 127.0.0.1:{port} {nonce}".encode(), "sha256").hexdigest()
 
 
 def _key_in(held: bytes) -> bytes:

@@ -367,7 +367,7 @@ At most a thousand events wait for a reader. Further events are not sent, but co
 After an engine has died, any program of this machine can listen on its port. Before you send
 INBOUND_AUTH_TOKEN, request `GET /proof?nonce=N` without it, on the same connection. N is 64 random
 hexadecimal digits. The engine answers with the hexadecimal HMAC-SHA256 of the text
-`edged rpc 127.0.0.1:PORT N`; the key is the text in `STATE_DIR/rpc_key`, which only the engine's
+`edged-rpc 127.0.0.1:PORT N`; the key is the text in `STATE_DIR/rpc_key`, which only the engine's
 user can read. Compare it. The command line does this before it sends the token or the id of a
 lease.
 
