@@ -11,7 +11,6 @@ platform's answer can be computed on any other.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import ipaddress
 import json
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.files import read_bytes, read_text, write_atomically
 
 __all__ = [
     "LOOPBACK",
@@ -49,7 +49,6 @@ __all__ = [
     "reached_at",
     "read_supervisor_file",
     "resident_bytes",
-    "write_atomically",
 ]
 
 EDGE_ID_FILE: Final = "edge_id"
@@ -189,7 +188,7 @@ def keep_edge_id(state_dir: Path, configured: str) -> str:
         return configured
     path = state_dir / EDGE_ID_FILE
     try:
-        kept = path.read_text(encoding="ascii", errors="replace").strip()
+        kept = read_text(path, errors="replace").strip()
     except FileNotFoundError:
         kept = ""
     if kept.isascii() and kept.replace("-", "").isalnum() and len(kept) <= 64:
@@ -262,37 +261,6 @@ def kept_copy(state_dir: Path, path: Path) -> Path:
 
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     return state_dir / f"{path.stem}-{digest}{path.suffix}"
-
-
-def write_atomically(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Write a small UTF-8 file so that a reader sees the old or the new text, never half of it.
-
-    Args:
-        path: the file; its directory is made.
-        text: written with the line ends that it has.
-        mode: who may read and write it; the process's umask takes away from that.
-
-    Raises:
-        OSError: the directory cannot be made or written.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags, mode)
-
-    try:
-        with open(draft, "w", encoding="utf-8", newline="\n", opener=opener) as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        # A full disk leaves an empty draft, which nobody would look for.
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
 
 
 def _xdg(environ: Mapping[str, str], name: str, fallback: Path) -> Path:
@@ -421,7 +389,7 @@ MAX_PID: Final = 2**31 - 1
 def read_supervisor_file(state_dir: Path) -> dict[str, Any]:
     """The file; empty while no supervisor works with this state directory. Blocks."""
     try:
-        facts = json.loads((state_dir / SUPERVISOR_FILE).read_bytes())
+        facts = json.loads(read_bytes(state_dir / SUPERVISOR_FILE))
         pid = int(facts["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return {}

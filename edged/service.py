@@ -44,6 +44,7 @@ from typing import IO, Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed
+from edged.files import make_directory, open_appending, open_update, read_text
 
 __all__ = [
     "START_FILE",
@@ -224,8 +225,8 @@ class StateLock:
             Failed: the state directory cannot be written.
         """
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            file = self._path.open("a+", encoding="utf-8")
+            make_directory(self._path.parent)
+            file = open_appending(self._path, 0o666)
         except OSError as error:
             raise self._unusable(error) from error
         try:
@@ -272,7 +273,7 @@ def lock_holder(state_dir: Path) -> str:
     """
     path = state_dir / LOCK_FILE
     try:
-        with path.open("r+", encoding="utf-8") as file:
+        with open_update(path) as file:
             return "" if _try_lock(file) else _read_holder(path)[0]
     except OSError:
         return ""
@@ -304,7 +305,7 @@ def lock_data(data_dir: Path, state_dir: Path) -> StateLock | None:
     return lock
 
 
-def _try_lock(file: IO[str], locked_at: int = LOCKED_AT) -> bool:
+def _try_lock(file: IO[Any], locked_at: int = LOCKED_AT) -> bool:
     """False if somebody else holds it; raises OSError where there are no locks."""
     try:
         if sys.platform == "win32":
@@ -322,7 +323,7 @@ def _try_lock(file: IO[str], locked_at: int = LOCKED_AT) -> bool:
 def _read_holder(path: Path) -> tuple[str, str]:
     """PID and what else is told; of a holder that is just writing it, unknown."""
     try:
-        pid, _, told = path.read_text(encoding="utf-8", errors="replace").partition("\n")
+        pid, _, told = read_text(path, errors="replace").partition("\n")
     except OSError:
         pid, told = "", ""
     return pid.strip() or "unknown", told.strip()

@@ -28,7 +28,7 @@ import structlog
 from edged.auth.signature import PublicKey, read_keys
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
-from edged.host import write_atomically
+from edged.files import read_bytes, write_atomically
 
 __all__ = ["HttpJwksSource", "JwksError", "JwksSource", "KeyBook", "KeySet"]
 
@@ -301,7 +301,7 @@ class KeyBook:
         if self._file is None or not self._file.exists():
             return
         try:
-            text = await asyncio.to_thread(self._file.read_bytes)
+            text = await asyncio.to_thread(read_bytes, self._file)
             kept = json.loads(text[: 2 * MAX_BYTES])
             if kept["url"] != self._url or not isinstance(kept["fetched_ms"], int):
                 return

@@ -182,7 +182,9 @@ def _report(options: argparse.Namespace) -> Mapping[str, Any]:
     # Late: the store is nothing that `edged audit list` needs.
     from edged.store.audit.verify import verify_file
 
-    path = options.file or load(options).config.state_dir / DATABASE_FILE
+    path = (
+        options.file.resolve() if options.file else load(options).config.state_dir / DATABASE_FILE
+    )
     return {"file": str(path), **verify_file(path).to_json()}
 
 

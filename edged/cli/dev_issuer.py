@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from edged.auth.claims import FLEET, HTTP_SD, MAX_HTTP_SD_LIFETIME_S
 from edged.cli.dev_login import DevLogin, LoginAnswer
 from edged.clock import SystemClock
-from edged.host import write_atomically
+from edged.files import resolved, write_atomically
 
 __all__ = ["run"]
 
@@ -88,7 +88,7 @@ def _keep_key(directory: Path) -> rsa.RSAPrivateKey:
         made = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         os.umask(0o077)
         write_atomically(
-            path,
+            resolved(path.absolute()),
             made.private_bytes(
                 serialization.Encoding.PEM,
                 serialization.PrivateFormat.PKCS8,

@@ -12,6 +12,7 @@ from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_table
 from edged.config.keys import VisaServer
 from edged.config.load import Config
+from edged.files import read_bytes
 from edged.host import is_private, machine_addresses, read_supervisor_file
 from edged.service import relay_link
 from edged.supervisor.proxy import wanted_addresses
@@ -129,7 +130,7 @@ def _sentences(config: Config, supervisor: dict[str, Any]) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(path.read_bytes())
+        facts = json.loads(read_bytes(path))
     except (OSError, ValueError):
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -8,20 +8,31 @@ whoever has it can approve and deny calls and break leases there, so give it to 
 from __future__ import annotations
 
 import argparse
+import html
+import json
 import sys
 import webbrowser
 from collections.abc import Sequence
+from typing import Final
 
 from edged.cli.connect import why_loopback
 from edged.cli.shared.options import add_engine_options, connect, load, locate
 from edged.cli.shared.output import print_json
 from edged.config.keys import BenchPage
 from edged.errors import Conflict, Failed
+from edged.files import remove, write_atomically
 from edged.host import LOOPBACK, ExitStatus, netloc_of, reached_at, read_supervisor_file
 from edged.surfaces.page import PATH
-from edged.surfaces.page.owner import keep_page_key
+from edged.surfaces.page.owner import REDIRECT_FILE, keep_page_key
 
 __all__ = ["run"]
+
+REDIRECT: Final = """<!doctype html>
+<meta charset="utf-8">
+<title>edged</title>
+<script>location.replace({script})</script>
+<noscript><a href="{link}">The bench page</a></noscript>
+"""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -47,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"edged: {remark}", file=sys.stderr)
     if options.qr:
         _print_qr(url)
-    if not (options.print or options.qr) and not webbrowser.open(url):
+    if not (options.print or options.qr) and not webbrowser.open(_started_at(url, options)):
         print("edged: no browser could be started here; open the address above.", file=sys.stderr)
     return ExitStatus.OK
 
@@ -71,6 +82,23 @@ def _page(options: argparse.Namespace) -> tuple[str, str, str]:
     remark = why_loopback(bound) if host == LOOPBACK else ""
     key = f"#key={keep_page_key(state_dir)}" if options.full else ""
     return mode, f"http://{netloc_of(host, told['port'])}{PATH}{key}", remark
+
+
+def _started_at(url: str, options: argparse.Namespace) -> str:
+    """What to give to the browser: its command line can be read by every user, so no key is in it.
+
+    With --full that is a file in the state directory, which leads on to the address. Like the key
+    beside it, it can only be read by its owner. The next `edged open` and the next start of the
+    engine remove it.
+    """
+    path = locate(load(options)).path.parent / REDIRECT_FILE
+    remove(path)
+    if not options.full:
+        return url
+    write_atomically(
+        path, REDIRECT.format(script=json.dumps(url), link=html.escape(url)), mode=0o600
+    )
+    return path.as_uri()
 
 
 def _print_qr(url: str) -> None:

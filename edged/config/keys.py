@@ -314,6 +314,13 @@ _TABLE: Final = (
         sentence="Settings of wrappers, such as a serial port: wrapper → name → text.",
     ),
     Key(
+        name="SDK_ENVIRONMENT",
+        kind=list_of(TEXT),
+        default=(),
+        sentence="Names of further environment variables of the engine that wrappers get, such as "
+        "GENICAM_GENTL64_PATH.",
+    ),
+    Key(
         name="SDK_MEMORY_MB",
         kind=integer(64, 1_048_576),
         default=1024,

@@ -35,6 +35,7 @@ from edged.config.keys import (
 )
 from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
+from edged.files import resolved
 from edged.host import Places, find_places, find_platform, find_shipped
 from edged.yaml.tree import Mark, YamlProblem
 
@@ -85,6 +86,7 @@ class Config:
     sdk_wrapper_dirs: tuple[Path, ...]
     sdk_libraries: Mapping[str, Path]
     sdk_settings: Mapping[str, Mapping[str, str]]
+    sdk_environment: tuple[str, ...]
     sdk_memory_mb: int
     bench_file: Path
     instruments: tuple[InstrumentEntry, ...]
@@ -175,12 +177,13 @@ def this_machine() -> Places:
     Raises:
         Invalid: UNSUPPORTED_PLATFORM.
     """
-    return find_places(
+    places = find_places(
         platform=find_platform(sys.platform),
         environ=os.environ,
         home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
         shipped=find_shipped(),
     )
+    return dataclasses.replace(places, state_dirs=tuple(map(resolved, places.state_dirs)))
 
 
 def load_config(
@@ -233,6 +236,9 @@ def load_config(
     if origins["DATA_DIR"] == "default" and origins["STATE_DIR"] != "default":
         # Whoever moves the state means to move all that is written.
         fields["data_dir"] = fields["state_dir"] / "data"
+    for field in ("state_dir", "data_dir"):
+        # Nothing below is reached through a link: these two may be.
+        fields[field] = resolved(fields[field])
     complaints.extend(_contradictions(fields, origins) if not complaints else ())
     if complaints:
         raise _as_error(complaints)

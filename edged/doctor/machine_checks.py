@@ -8,7 +8,10 @@ from __future__ import annotations
 import ctypes.util
 import importlib.metadata
 import os
+import shlex
 import sqlite3
+import stat
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -123,12 +126,20 @@ def check_config(facts: Facts) -> CheckLine:
 
 
 def check_state_dir(facts: Facts) -> CheckLine:
-    """Whether it is there, may be written, and has space."""
+    """Whether it is there, may be written by this user and no other, and has space."""
     path = facts.config.state_dir
     if not path.is_dir():
         if facts.engine is not None:
             return fail(f"{path} is gone.", "Restart the engine, or set STATE_DIR.")
         return passed(f"{path} is not there yet; the engine makes it.")
+    for kept in (path, facts.config.data_dir):
+        if (open_to := _writable_by_others(kept)) is not None:
+            who, place = open_to
+            return fail(
+                f"{kept} is not safe: {who} can write {place}, and so put other files in the place "
+                "of the engine's.",
+                f"Take that right away: chmod go-w {shlex.quote(str(place))}",
+            )
     free_mb = psutil.disk_usage(str(path)).free // MEBIBYTE
     if free_mb < FAIL_BELOW_MB:
         return fail(f"{path}: {free_mb} MiB are free.", "Free space on this disk.")
@@ -140,6 +151,45 @@ def check_state_dir(facts: Facts) -> CheckLine:
     if free_mb < WARN_BELOW_MB:
         return warn(f"{path}: only {free_mb} MiB are free.", "Free space on this disk.")
     return passed(f"{path}: may be written, {free_mb} MiB are free.")
+
+
+if sys.platform == "win32":
+
+    def _writable_by_others(_directory: Path) -> tuple[str, Path] | None:
+        """Python cannot read who has which rights here."""
+        return None
+
+else:
+
+    def _writable_by_others(directory: Path) -> tuple[str, Path] | None:
+        """Who else can change what is found at that path, and where they can."""
+        for place in (directory, *directory.parents):
+            try:
+                status = place.stat()
+            except OSError:
+                continue
+            # In a directory above it, the sticky bit keeps others from what is not theirs.
+            if place != directory and status.st_mode & stat.S_ISVTX:
+                continue
+            if status.st_mode & stat.S_IWOTH:
+                return "every user", place
+            if status.st_mode & stat.S_IWGRP and (group := _shared_group(status)):
+                return f"the group {group}", place
+        return None
+
+    def _shared_group(status: os.stat_result) -> str:
+        """The name of a group that has other members than the owner; else empty."""
+        import grp  # only here, because Windows has neither
+        import pwd
+
+        try:
+            group = grp.getgrgid(status.st_gid)
+        except KeyError:
+            return ""
+        users = {user.pw_name: user for user in pwd.getpwall()}
+        members = {*group.gr_mem, *(n for n, u in users.items() if u.pw_gid == status.st_gid)}
+        owner = {name for name, user in users.items() if user.pw_uid == status.st_uid}
+        return group.gr_name if members - owner else ""
 
 
 def check_database(facts: Facts) -> CheckLine:

@@ -179,6 +179,8 @@ def check_rpc(facts: Facts) -> CheckLine:
                 "Stop that program, or set RPC_PORT to another port.",
             )
         return skip("No engine runs.")
+    if not facts.engine.rpc_port and facts.unreachable is not None:
+        return fail(facts.unreachable.message, facts.unreachable.remedy)
     place = f"{LOOPBACK}:{facts.engine.rpc_port}"
     if facts.unreachable is not None:
         remedy = _remedy(facts.unreachable, otherwise=START_IT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
@@ -11,6 +12,9 @@ from edged.clock import Clock
 from edged.errors import Failed
 
 __all__ = ["PortBinding"]
+
+SOON_S: Final = 1.0
+SOON_FOR_S: Final = 60.0
 
 
 class PortBinding:
@@ -20,7 +24,7 @@ class PortBinding:
         name: what the port is called in the log: ``mcp``.
         bind: binds; raises Failed.
         port: tells the port, once it is bound.
-        again_s: how long to wait after a failure.
+        again_s: how long to wait after a failure, once it was tried each second for a minute.
         clock: for that.
 
     Attributes:
@@ -71,8 +75,11 @@ class PortBinding:
             await asyncio.gather(self._trying, return_exceptions=True)
 
     async def _try_again(self, bound: Callable[[], None]) -> None:
+        # After a crash the port is held for a moment by what the former engine has left.
+        soon_until_s = self._clock.monotonic() + SOON_FOR_S
         while self.error:
-            await self._clock.sleep(self._again_s)
+            is_soon = self._clock.monotonic() < soon_until_s
+            await self._clock.sleep(min(SOON_S, self._again_s) if is_soon else self._again_s)
             try:
                 await self._bind()
             except Failed as unbound:

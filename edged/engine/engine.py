@@ -15,6 +15,7 @@ import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
+from edged.engine.binding import PortBinding
 from edged.engine.guarding import Guards
 from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
@@ -59,11 +61,9 @@ from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
-from edged.host import (
-    ExitStatus,
-    keep_edge_id,
-    write_atomically,
-)
+from edged.errors import ErrorCode, Failed
+from edged.files import remove, write_atomically
+from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import UnitState, facts_of, unit_state
@@ -88,6 +88,8 @@ from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
+from edged.surfaces.page.owner import REDIRECT_FILE
+from edged.surfaces.rpc.proof import keep_rpc_key
 from edged.surfaces.rpc.server import RpcListener
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
@@ -280,6 +282,13 @@ class Engine:
             refuse=self._path.record.refuse,
         )
         self._rpc = self._make_rpc(new_id)
+        self._rpc_binding = PortBinding(
+            "rpc",
+            bind=self._rpc.start,
+            port=lambda: self._rpc.port,
+            again_s=config.rescan_interval_sec,
+            clock=clock,
+        )
         self._engine_file = config.state_dir / ENGINE_FILE
         self._is_told = False
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
@@ -299,9 +308,11 @@ class Engine:
         """Start every part; ``parts`` gets what ends each, so that they end in reverse.
 
         Raises:
-            Failed: the RPC port is taken, or the simulated bench did not start.
+            Failed: the simulated bench did not start.
         """
         self._report_complaints()
+        # With the page's key, left by `edged open --full`.
+        await asyncio.to_thread(remove, self._config.state_dir / REDIRECT_FILE)
         parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
         self._watch.start()
@@ -317,9 +328,10 @@ class Engine:
         parts.push_async_callback(self._approvals.close)
         parts.callback(self._registry.close)
         parts.push_async_callback(self._late.stop)
-        await self._rpc.start()
         parts.push_async_callback(self._restart.stop)
         parts.push_async_callback(self._rpc.stop)
+        parts.push_async_callback(self._rpc_binding.stop)
+        await self._rpc_binding.start(self._tell_again)
         self._sdk.start(parts)
         parts.push_async_callback(self._pool.stop)
         parts.push_async_callback(self._discovery.stop)
@@ -358,7 +370,9 @@ class Engine:
     def _say_where(self) -> None:
         """For the person who started it: where it can be reached, last of all."""
         base = f"http://127.0.0.1:{self._mcp.surface.port}"
-        lines = [f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc"]
+        lines = []
+        if self._rpc.port:
+            lines.append(f"RPC:           http://127.0.0.1:{self._rpc.port}/rpc")
         if self._mcp.surface.port:
             lines.append(f"MCP endpoint:  {base}{self._config.mcp_path}")
         if self._mcp.surface.port and self._config.bench_page is not BenchPage.OFF:
@@ -379,6 +393,7 @@ class Engine:
         """End what runs while its callers are still connected, so that they get their results."""
         self._mcp.close_door()
         self._visa_port.close_door()
+        self._rpc_binding.give_up()
         self._rpc.close_door()
         self._send_guards.close()
         await asyncio.gather(
@@ -495,6 +510,7 @@ class Engine:
             sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
+            key=_rpc_key(self._config.state_dir),
         )
 
     def _make_hub(self) -> EventHub:
@@ -566,6 +582,7 @@ class Engine:
             marks=self._marks,
             clock=self._clock,
             more={
+                "rpc": lambda: {"port": self._rpc.port or None, "error": self._rpc_binding.error},
                 "relay": self._relay.status,
                 "visa": self._visa_port.status,
                 "profiles": self._profiles.status,
@@ -756,7 +773,8 @@ class Engine:
             "version": __version__,
             "mcp_port": self._mcp.surface.port or None,
             "mcp_path": self._config.mcp_path,
-            "rpc_port": self._rpc.port,
+            "rpc_port": self._rpc.port or None,
+            "rpc_error": self._rpc_binding.error,
             "hislip_port": self._visa_port.port,
             "sim_control_port": self._sim.control_port if self._sim else None,
             "bench_file": str(self._config.bench_file),
@@ -765,9 +783,7 @@ class Engine:
 
     async def _remove_engine_file(self) -> None:
         """Not on the loop: a disk that does not answer must not keep it from what matters more."""
-        removing = asyncio.ensure_future(
-            asyncio.to_thread(self._engine_file.unlink, missing_ok=True)
-        )
+        removing = asyncio.ensure_future(asyncio.to_thread(remove, self._engine_file))
         await asyncio.wait({removing}, timeout=REMOVE_WITHIN_S)
         if removing.done() and (trouble := removing.exception()) is not None:
             self._log.warning("engine_file_left", reason=str(trouble))
@@ -775,6 +791,16 @@ class Engine:
 
 def _status(engine: Engine) -> ExitStatus:
     return ExitStatus.RESTART if engine.is_restarting else ExitStatus.OK
+
+
+def _rpc_key(state_dir: Path) -> bytes:
+    try:
+        return keep_rpc_key(state_dir)
+    except OSError as error:
+        raise Failed(
+            f"The key of the RPC port cannot be kept in {state_dir}: {error.strerror}.",
+            code=ErrorCode.STORE_FAILED,
+        ) from error
 
 
 def _direct_grant(config: Config) -> Grant:

@@ -46,7 +46,7 @@ def errand_engine(
         Failed: NO_ENGINE, it did not get ready; with its last words.
     """
     with tempfile.TemporaryDirectory(prefix="edged-errand-", ignore_cleanup_errors=True) as place:
-        directory = Path(place)
+        directory = Path(place).resolve()
         configuration = {
             "LOG_FORMAT": "console",
             "LOG_LEVEL": "warning",

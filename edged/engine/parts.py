@@ -194,6 +194,7 @@ class SdkParts:
             memory_mb=config.sdk_memory_mb,
             libraries=config.sdk_libraries,
             settings=config.sdk_settings,
+            variables=config.sdk_environment,
             clock=clock,
             shipped=this_machine().sdk_wrapper_dirs[0],
         )

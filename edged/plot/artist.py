@@ -7,6 +7,7 @@ refused with a sentence that says so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import Conflict, ErrorCode, Failed
+from edged.files import make_directory
 from edged.plot.figure import Figure
 from edged.plot.paper import PAPER, Paper
 
@@ -111,13 +113,18 @@ class Artist:
 
     async def _draw(self, wanted: bytes, words: Sequence[str]) -> tuple[bytes, bytes]:
         """What the program wrote, and what it said."""
+        environ = {**os.environ, "MPLBACKEND": "agg"}
+        # Behind a link, or where it cannot be made, nothing is kept for the library.
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(make_directory, self._cache_dir)
+            environ["MPLCONFIGDIR"] = str(self._cache_dir)
         process = await asyncio.create_subprocess_exec(
             *self._command,
             *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "MPLBACKEND": "agg", "MPLCONFIGDIR": str(self._cache_dir)},
+            env=environ,
         )
         try:
             async with asyncio.timeout(self._deadline_s):

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
+from edged.files import open_bytes, open_descriptor, read_bytes, resolved, write_atomically
 from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLibrary, pack, unpack
 from edged.yaml.tree import MapNode
 
@@ -85,7 +86,7 @@ def warm(directory: Path) -> Path:
 
 
 def _find(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary | None:
-    places = (cache, *(directory / WARMED for directory in directories))
+    places = (cache, *map(_warmed, directories))
     return next((found for place in places if (found := _read(place, key)) is not None), None)
 
 
@@ -97,7 +98,12 @@ def _load(directories: Sequence[Path], trees: _Trees) -> ProfileLibrary:
 
 
 def _trees_of(directories: Sequence[Path], cache: Path) -> _Trees:
-    return _Trees(cache, [directory / WARMED for directory in directories])
+    return _Trees(cache, [*map(_warmed, directories)])
+
+
+def _warmed(directory: Path) -> Path:
+    """The cache in a directory of profiles, which may lie behind a link."""
+    return resolved(directory.absolute() / WARMED)
 
 
 def _load_and_keep(directories: Sequence[Path], key: bytes, cache: Path) -> ProfileLibrary:
@@ -154,7 +160,7 @@ def _read_trees(place: Path, key: bytes) -> dict[bytes, bytes]:
     try:
         if not place.is_file() or place.stat().st_size > MAX_CACHE_BYTES:
             return {}
-        found = place.read_bytes()
+        found = read_bytes(place)
         digest, data = found[len(key) : len(key) + size], found[len(key) + size :]
         if not found.startswith(key) or hashlib.sha256(data).digest() != digest:
             return {}
@@ -237,7 +243,7 @@ def _read(cache: Path, key: bytes) -> ProfileLibrary | None:
     try:
         if not cache.is_file():
             return None
-        with cache.open("rb") as file:
+        with open_bytes(cache) as file:
             if file.read(len(key)) != key:
                 return None
             # Profiles are fetched when they are asked for, so whatever is damaged is found here.
@@ -261,7 +267,7 @@ if sys.platform == "win32":
         cache: Path, _looked_at: os.stat_result, index: bytes, begins: int
     ) -> ProfileLibrary | None:
         """The library of a cache; a file that is open cannot be replaced here, so it is read."""
-        data = cache.read_bytes()[begins:]
+        data = read_bytes(cache)[begins:]
         return _library(index, lambda at, length: data[at : at + length])
 
 else:
@@ -270,7 +276,7 @@ else:
         cache: Path, looked_at: os.stat_result, index: bytes, begins: int
     ) -> ProfileLibrary | None:
         """The library of a cache, whose profiles stay in the file."""
-        shelf = _Shelf(os.open(cache, os.O_RDONLY | os.O_CLOEXEC))
+        shelf = _Shelf(open_descriptor(cache, os.O_RDONLY))
         if not os.path.samestat(looked_at, os.fstat(shelf.descriptor)):
             return None
         return _library(index, lambda at, length: _Shelved(shelf, begins + at, length))
@@ -310,16 +316,9 @@ else:
 
 
 def _write(cache: Path, data: bytes) -> None:
-    draft = cache.with_name(f".{cache.name}.{os.getpid()}")
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-        draft.replace(cache)
-    except OSError:
-        # A start without a cache is slower, and nothing else.
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+    # A start without a cache is slower, and nothing else.
+    with contextlib.suppress(OSError):
+        write_atomically(cache, data, mode=0o600, sync=False)
 
 
 if __name__ == "__main__":

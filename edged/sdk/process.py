@@ -110,8 +110,22 @@ READ_BYTES: Final = 64 * 1024
 FLOOD_REST_S: Final = 0.01
 LOOK_AT_MEMORY_S: Final = 1.0
 MEBIBYTE: Final = 1024 * 1024
-# What is the engine's own, and nothing for a vendor's library to read.
-WITHHELD: Final = ("EDGED_", "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_FDS", "CREDENTIALS_DIRECTORY")
+PASSED_ON: Final = frozenset(
+    {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP",
+        "TEMP", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "DISPLAY",
+        "WAYLAND_DISPLAY", "XAUTHORITY",
+        # Windows
+        "ALLUSERSPROFILE", "APPDATA", "COMMONPROGRAMFILES", "COMMONPROGRAMFILES(X86)",
+        "COMMONPROGRAMW6432", "COMPUTERNAME", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA",
+        "NUMBER_OF_PROCESSORS", "OS", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
+        "PROGRAMFILES", "PROGRAMFILES(X86)", "PROGRAMW6432", "PUBLIC", "SYSTEMDRIVE", "SYSTEMROOT",
+        "USERDOMAIN", "USERNAME", "USERPROFILE", "WINDIR",
+    }
+)  # fmt: skip
+"""What every program may need, and in which nobody keeps a secret."""
+LOCALE: Final = "LC_"
 
 Message = Mapping[str, Any]
 
@@ -170,6 +184,7 @@ class Launch:
         memory_mb: address space it may have; where that cannot be bounded, memory in use.
         is_limited: whether it is to bound its address space itself, where it can.
         libraries, settings: SDK_LIBRARIES, and SDK_SETTINGS of this wrapper.
+        variables: SDK_ENVIRONMENT: further variables of the engine's environment that it may have.
     """
 
     stem: str
@@ -179,6 +194,7 @@ class Launch:
     load_s: float = LOAD_S
     libraries: Mapping[str, Path] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    variables: tuple[str, ...] = ()
     is_limited: bool = True
 
     def command(self) -> tuple[str, ...]:
@@ -188,8 +204,13 @@ class Launch:
         return (sys.executable, "-m", "edged.sdk.worker", *map(str, words))
 
     def environ(self, own: Mapping[str, str]) -> dict[str, str]:
-        """The engine's environment without its secrets, with what the wrapper may ask for."""
-        environ = {name: text for name, text in own.items() if not name.startswith(WITHHELD)}
+        """What of the engine's environment is for everybody or was named, and its settings."""
+        wanted = PASSED_ON.union(self.variables)
+        if sys.platform == "win32":
+            wanted = frozenset(name.upper() for name in wanted)
+        environ = {
+            name: text for name, text in own.items() if name in wanted or name.startswith(LOCALE)
+        }
         environ |= {f"{LIBRARY_PREFIX}{n.upper()}": str(p) for n, p in self.libraries.items()}
         environ |= {f"{SETTING_PREFIX}{n.upper()}": text for n, text in self.settings.items()}
         return environ | {"PYTHONUNBUFFERED": "1"}
@@ -220,6 +241,8 @@ class WorkerProcess:
         self._why = ""
         self._is_limited = False
         self._looking: asyncio.Task[None] | None = None
+        self._exit: int | None = None
+        self._is_over = False
         self.is_dead = False
 
     @property
@@ -244,6 +267,7 @@ class WorkerProcess:
         except (OSError, ValueError) as error:
             # A ValueError is a name in SDK_SETTINGS that no environment can hold.
             raise WorkerDied(f"could not be started: {error}") from error
+        self._watch_exit(process.pid)
         self._tasks = [
             asyncio.create_task(self._read(process), name=f"sdk {self._launch.stem} frames"),
             asyncio.create_task(self._pump(process), name=f"sdk {self._launch.stem} output"),
@@ -285,13 +309,31 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """See ``Worker``."""
-        if self._process is None or self._process.returncode is not None:
+        if self._process is None or self._is_over:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform != "win32":
+                # Also if the worker has ended: what it has started may be left.
                 os.killpg(self._process.pid, signal.SIGKILL)
             else:
                 self._process.kill()
+
+    def _watch_exit(self, pid: int) -> None:
+        """End what the worker leaves behind as soon as it ends.
+
+        A child has the worker's pipes, too, so their end does not show that the worker has ended.
+        """
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                self._exit = os.pidfd_open(pid)
+                asyncio.get_running_loop().add_reader(self._exit, self._note_exit)
+
+    def _note_exit(self) -> None:
+        if self._exit is not None:
+            asyncio.get_running_loop().remove_reader(self._exit)
+            os.close(self._exit)
+            self._exit = None
+            self.kill()
 
     async def end(self) -> None:
         """See ``Worker``."""
@@ -306,7 +348,9 @@ class WorkerProcess:
         except TimeoutError:
             pass
         finally:
+            self._note_exit()
             self.kill()
+            self._is_over = True
             if self._looking is not None:
                 self._looking.cancel()
                 self._tasks.append(self._looking)

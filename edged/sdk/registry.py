@@ -39,6 +39,7 @@ class WrapperRegistry:
         memory_mb: SDK_MEMORY_MB.
         libraries: SDK_LIBRARIES.
         settings: SDK_SETTINGS: wrapper → name → text.
+        variables: SDK_ENVIRONMENT.
         clock: for rests.
         shipped: of the directories, the one that nobody chose: what it holds is listed where its
             device was seen, or SDK_SETTINGS names it.
@@ -53,6 +54,7 @@ class WrapperRegistry:
         memory_mb: int,
         libraries: Mapping[str, Path],
         settings: Mapping[str, Mapping[str, str]],
+        variables: Sequence[str] = (),
         clock: Clock,
         shipped: Path | None = None,
         make_worker: MakeWorker = _process,
@@ -73,6 +75,7 @@ class WrapperRegistry:
             directories=tuple(directories),
             memory_mb=memory_mb,
             libraries=libraries,
+            variables=tuple(variables),
         )
         self._shelved: dict[str, WrapperExecutor] = {}
         for stem, path in sorted(files.found.items()):

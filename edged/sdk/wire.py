@@ -39,15 +39,16 @@ class FrameError(Exception):
 
 
 def encode(message: Mapping[str, Any], most: int = MAX_FRAME) -> bytes:
-    """One message as a frame.
+    """One message as a frame; a lone surrogate in a text, which UTF-8 has not, becomes a ``?``.
 
     Raises:
         FrameError: its body is longer than ``most`` bytes, or holds what JSON has not.
     """
     try:
-        body = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+        text = json.dumps(message, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FrameError(f"cannot be written as JSON: {error}") from error
+    body = text.encode("utf-8", "replace")
     if len(body) > most:
         raise FrameError(f"is {len(body)} bytes long as JSON, over the maximum of {most}")
     return HEAD.pack(len(body)) + body

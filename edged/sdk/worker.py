@@ -33,6 +33,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from edged.sdk.children import bind_children, end_children
 from edged.sdk.wire import HEAD, MAX_RESULT, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import NotConnected, SdkMissing, json_ready, stamp_of
 
@@ -43,6 +44,8 @@ USB_NAME: Final = "USB_IDS"
 CLASS_NAME: Final = "Wrapper"
 CHECK_NAME: Final = "check_library"
 CLOSE_NAME: Final = "close"
+MAX_LOADED: Final = MAX_RESULT - 1_000
+"""Bytes of what a wrapper offers, as JSON, with room for what is added to it."""
 MAX_SOURCE: Final = 2_000_000
 """Bytes of a wrapper's file."""
 
@@ -204,16 +207,24 @@ def told(error: BaseException, path: Path) -> Message:
         lines.append(error.lineno)
     kinds = {cls.__name__ for cls in type(error).__mro__}
     kind = next((k for k in ("SdkMissing", "NotConnected", "ImportError") if k in kinds), "error")
-    remedy = getattr(error, "remedy", "")
+    remedy = _text(lambda: getattr(error, "remedy", ""))
     if isinstance(error, ModuleNotFoundError) and error.name:
         remedy = f"Install the Python package {error.name} for {sys.executable}."
     return {
         "kind": kind,
         "type": type(error).__name__,
-        "message": str(error)[:2_000],
-        "remedy": str(remedy)[:2_000],
+        "message": _text(lambda: error),
+        "remedy": remedy,
         "line": (lines[-1] if lines else None) or 0,
     }
+
+
+def _text(of: Callable[[], object]) -> str:
+    """A text of somebody's exception, which may itself raise anything."""
+    try:
+        return "".join(str(of()))[:2_000]
+    except BaseException as broken:  # noqa: BLE001 - the call failed, and that is what is reported
+        return f"(its text cannot be read: that raises {type(broken).__name__})"
 
 
 def _assigned(source: str, wanted: str) -> ast.expr | None:
@@ -315,6 +326,7 @@ def main(arguments: list[str]) -> int:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     faulthandler.enable(all_threads=False)
+    bind_children()
     is_limited = _limit_memory(int(memory_mb))
     orders: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     is_gone = threading.Event()
@@ -354,7 +366,15 @@ def _watched(seconds: float) -> Iterator[None]:
 
 def _load(loading: Loading, path: Path) -> Message:
     loaded, error = _tried(loading.load)
-    return {"loaded": loaded} if error is None else {"broken": told(error, path)}
+    if error is not None:
+        return {"broken": told(error, path)}
+    message = {"loaded": loaded}
+    try:
+        encode(message, MAX_LOADED)
+    except FrameError as too_long:
+        failure = told(ValueError(f"{SPECS_NAME} {too_long}"), path)
+        return {"broken": {**failure, "line": loaded["line"]}}
+    return message
 
 
 def _call(loading: Loading, order: Message, path: Path) -> Message:
@@ -387,7 +407,7 @@ def _log(error: BaseException) -> None:
     """The trace goes to the log; the caller gets a sentence. What was foreseen has no trace."""
     if isinstance(error, SdkMissing | NotConnected):
         return
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(BaseException):
         traceback.print_exception(error, limit=-4)
 
 
@@ -414,5 +434,6 @@ if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
+    end_children()
     # Not through the interpreter's own end: a vendor's thread could keep it there.
     os._exit(status)

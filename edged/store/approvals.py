@@ -5,13 +5,13 @@ The key that those are made with lies beside the database.
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from pathlib import Path
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
+from edged.files import keep_secret
 from edged.sharing.request_state import KEY_BYTES
 from edged.store.database import Database
 
@@ -30,25 +30,16 @@ def keep_key(state_dir: Path) -> bytes:
     """
     path = state_dir / KEY_FILE
     try:
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            key = path.read_bytes()
-            if len(key) == KEY_BYTES:
-                return key
-            # Spoiled: what was given by it is asked anew.
-            path.unlink()
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        key = secrets.token_bytes(KEY_BYTES)
-        with os.fdopen(handle, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
+        # After a spoiled key was replaced, what is pending is asked for again.
+        return keep_secret(
+            path,
+            of=lambda held: held if len(held) == KEY_BYTES else b"",
+            make=lambda: secrets.token_bytes(KEY_BYTES),
+        )
     except OSError as error:
         raise Failed(
             f"{path} cannot be kept: {error.strerror}.", code=ErrorCode.STORE_FAILED
         ) from error
-    return key
 
 
 class SpentStates:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import Invalid
-from edged.host import kept_copy, write_atomically
+from edged.files import read_bytes, read_text, remove, write_atomically
+from edged.host import kept_copy
 from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench
 from edged.profiles.format.fields import complaint
 from edged.profiles.library import ProfileLibrary, read_file
@@ -110,14 +111,14 @@ class BenchCopy:
             return
         self.since_ms = None
         with contextlib.suppress(OSError):
-            self._since_file.unlink(missing_ok=True)
+            remove(self._since_file)
         if reading.text is not None:
             self._write(reading.text)
 
     def faulty_since(self) -> int | None:
         """Since when an engine has known that the file cannot be used, in wall milliseconds."""
         try:
-            since = json.loads(self._since_file.read_text())
+            since = json.loads(read_text(self._since_file))
         except (OSError, ValueError):
             return None
         return since if isinstance(since, int) else None
@@ -153,7 +154,7 @@ class BenchCopy:
         if not _is_there(self.copy):
             raise why
         try:
-            return parse_bench(read_file(self.copy), str(self.copy), library)
+            return parse_bench(self._copied(), str(self.copy), library)
         except Invalid as error:
             raise Invalid(
                 f"{why.message} Nor can the copy of its last good state be used: {error.message}",
@@ -162,9 +163,16 @@ class BenchCopy:
                 remedy=why.remedy or error.remedy,
             ) from error
 
+    def _copied(self) -> str:
+        try:
+            return read_text(self.copy)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise complaint(_start(self.copy), f"The file cannot be read: {reason}.") from None
+
     def _write(self, text: str) -> None:
         try:
-            if _is_there(self.copy) and self.copy.read_bytes() == text.encode():
+            if _is_there(self.copy) and read_bytes(self.copy) == text.encode():
                 self.unkept = ""
                 return
             write_atomically(self.copy, text, mode=OWNERS_ALONE)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.store.database import Database
+from edged.store.file import open_database
 from edged.store.writer import Opening
 
 __all__ = ["ArmedUnit", "ArmedUnits", "read_armed"]
@@ -23,7 +24,6 @@ __all__ = ["ArmedUnit", "ArmedUnits", "read_armed"]
 LOAD: Final = "SELECT instrument_id, unit, payload FROM dead_man"
 SAVE: Final = "INSERT INTO dead_man (instrument_id, unit, payload) VALUES (?, ?, ?)"
 REMOVE_ALL: Final = "DELETE FROM dead_man"
-BUSY_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +42,11 @@ class ArmedUnit:
 
 def read_armed(path: Path) -> tuple[ArmedUnit, ...]:
     """What a former life left armed, by the database at ``path``; changes nothing there."""
-    with contextlib.suppress(sqlite3.Error):
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as connection:
-            return _read(connection.execute(LOAD).fetchall())
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(open_database(path, "mode=ro")) as connection,
+    ):
+        return _read(connection.execute(LOAD).fetchall())
     return ()
 
 

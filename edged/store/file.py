@@ -36,6 +36,14 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
+from edged.files import (
+    make_directory,
+    move,
+    open_descriptor,
+    open_update,
+    refuse_link,
+    remove,
+)
 from edged.store.head_mark import head_mark_of
 from edged.store.health import FileLost, is_locked
 from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
@@ -50,6 +58,7 @@ __all__ = [
     "Opened",
     "WalWatch",
     "migrate",
+    "open_database",
     "salvage",
     "version_of",
 ]
@@ -235,6 +244,13 @@ def _keep_the_moment_of_trips(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _hash_rows_by_type_and_length(_connection: sqlite3.Connection) -> None:
+    """Version 8: no table changes, but rows from now on have the hash of ``row_hash``.
+
+    An edged that knows version 7 would call them altered, and must not add rows of its own.
+    """
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
         1: _lay_first_schema,
@@ -244,6 +260,7 @@ MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
         5: _keep_sharing,
         6: _keep_guards,
         7: _keep_the_moment_of_trips,
+        8: _hash_rows_by_type_and_length,
     }
 )
 
@@ -289,9 +306,8 @@ def _read(
 ) -> tuple[list[tuple[object, ...]], bool]:
     """The rows that can be read, and whether those are all."""
     rows: list[tuple[object, ...]] = []
-    address = f"{damaged.absolute().as_uri()}?mode=ro"
     try:
-        with contextlib.closing(sqlite3.connect(address, uri=True, isolation_level=None)) as source:
+        with contextlib.closing(open_database(damaged, "mode=ro")) as source:
             query = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608 (constants)
             rows.extend(source.execute(query))
     except sqlite3.Error:
@@ -302,8 +318,6 @@ def _read(
 GONE: Final = "its write-ahead log was deleted or replaced while in use"
 CUT: Final = "its write-ahead log was cut or overwritten while in use"
 HEADER_BYTES: Final = 32
-READ_BYTES: Final[int] = os.O_RDONLY | vars(os).get("O_BINARY", 0)
-"""Windows alone has to be told that these are no lines of text."""
 MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
@@ -323,7 +337,6 @@ class WalWatch:
 
     def __init__(self, path: Path, *, limit_bytes: int) -> None:
         self.path = path
-        self._name = str(path)
         self._limit_bytes = limit_bytes
         self._known: _Sight | None = None
 
@@ -366,7 +379,7 @@ class WalWatch:
         # By the kernel's own calls, because each group of rows is written between two looks. No
         # lock of SQLite's is on this file, so closing it gives none away.
         try:
-            handle = os.open(self._name, READ_BYTES)
+            handle = open_descriptor(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
@@ -376,11 +389,11 @@ class WalWatch:
         return _Sight((found.st_dev, found.st_ino), found.st_size, header)
 
 
-BUSY_S: Final = 0.5
-"""Waiting for another program's lock (a shell that somebody left open): well within what a caller
-waits, who is to be told of the lock and not of a disk that does not answer."""
 WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
 """The write-ahead log is cut back to this after a checkpoint, so that a burst does not stay."""
+BUSY_S: Final = 0.5
+"""How long SQLite waits for another program's lock (a shell that somebody left open). A caller, who
+waits longer, hears of the lock and not of a disk that does not answer."""
 COMPANIONS: Final = ("-wal", "-shm")
 OWN_VFS: Final = "vfs=unix-excl" if sys.platform == "linux" else ""
 """The log's index is kept in memory, and no other program may open the file meanwhile.
@@ -438,16 +451,10 @@ class DatabaseFile:
             Failed: the database is newer than the program.
             sqlite3.Error, OSError: it cannot be opened or migrated now.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         # SQLite gives its companion files the mode of the main one; rows tell who did what.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-        connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?{OWN_VFS}",
-            uri=True,
-            timeout=BUSY_S,
-            isolation_level=None,
-            cached_statements=256,
-        )
+        os.close(open_descriptor(self.path, os.O_RDWR | os.O_CREAT))
+        connection = open_database(self.path, OWN_VFS)
         # Bytes that are no text, which somebody put there by hand, must not stop everything.
         connection.text_factory = lambda data: data.decode("utf-8", "replace")
         with contextlib.ExitStack() as undo:
@@ -464,13 +471,12 @@ class DatabaseFile:
         Raises:
             sqlite3.Error: there is no database, or it cannot be read.
         """
-        address = self.path.absolute().as_uri()
         try:
-            return _readable(f"{address}?mode=rw&{OWN_VFS}")
+            return _readable(self.path, f"mode=rw&{OWN_VFS}")
         except sqlite3.OperationalError:
             if self.is_writable():
                 raise
-            return _readable(f"{address}?mode=ro&immutable=1")
+            return _readable(self.path, "mode=ro&immutable=1")
 
     def open_as_far_as_possible(self) -> sqlite3.Connection:
         """Open to read once and close, where ``open`` has failed: on a full or read-only disk.
@@ -482,17 +488,16 @@ class DatabaseFile:
         Raises:
             sqlite3.Error: it cannot be read either way, or a running engine has it open.
         """
-        address = self.path.absolute().as_uri()
         try:
-            return _readable(f"{address}?mode=ro")
+            return _readable(self.path, "mode=ro")
         except sqlite3.OperationalError as error:
             # What is read past a lock may be half written, and look damaged.
             if is_locked(error):
                 raise
         try:
-            return _readable(f"{address}?mode=rw", is_alone=True)
+            return _readable(self.path, "mode=rw", is_alone=True)
         except sqlite3.OperationalError:
-            return _readable(f"{address}?mode=ro&immutable=1")
+            return _readable(self.path, "mode=ro&immutable=1")
 
     def check(self) -> None:
         """See whether the open files are what they were.
@@ -525,7 +530,7 @@ class DatabaseFile:
         if not self._is_still_there():
             if self._wal.is_ours():
                 with contextlib.suppress(OSError):
-                    self._wal.path.unlink()
+                    remove(self._wal.path)
             return
         is_saved = False
         if self._wal.loss() == GONE:
@@ -533,8 +538,8 @@ class DatabaseFile:
                 (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 is_saved = not is_busy
         if not is_saved:
-            with contextlib.suppress(OSError):
-                os.truncate(self._wal.path, 0)
+            with contextlib.suppress(OSError), open_update(self._wal.path) as log:
+                log.truncate()
         self._log.error("database_log_lost", path=str(self._wal.path), is_saved=is_saved)
 
     def _is_still_there(self) -> bool:
@@ -563,10 +568,10 @@ class DatabaseFile:
             OSError: it cannot be renamed (on Windows: while somebody has it open).
         """
         aside = self.path.with_name(f"{self.path.name}.corrupt-{self._clock.wall_ms()}")
-        self.path.replace(aside)
+        move(self.path, aside)
         for end in COMPANIONS:
             with contextlib.suppress(FileNotFoundError):
-                self.path.with_name(self.path.name + end).replace(aside.with_name(aside.name + end))
+                move(self.path.with_name(self.path.name + end), aside.with_name(aside.name + end))
         self._damaged = aside
         self._log.error("database_moved_aside", path=str(aside))
         return aside
@@ -616,12 +621,37 @@ class DatabaseFile:
         """Copy the database as it is before a migration; a copy that is not whole has no name."""
         backup = self.path.with_name(f"{self.path.name}.before-v{max(self._migrations)}")
         draft = backup.with_name(f"{backup.name}.part")
-        draft.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(draft)) as copy:
+        remove(draft)
+        with contextlib.closing(open_database(draft)) as copy:
             connection.backup(copy)
-        draft.replace(backup)
+        move(draft, backup)
         self._log.info("database_backed_up", path=str(backup), version=version)
         return f"The database was migrated from schema version {version}; {backup.name} is a copy."
+
+
+def open_database(path: Path, query: str = "") -> sqlite3.Connection:
+    """A connection in autocommit mode.
+
+    Args:
+        path: the file.
+        query: parameters of its URI, such as ``mode=ro``.
+
+    Raises:
+        sqlite3.Error: it cannot be opened, or it or a file beside it is a symbolic link.
+    """
+    try:
+        for end in ("", "-journal", *COMPANIONS):
+            refuse_link(path.with_name(f"{path.name}{end}"))
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}"
+        raise sqlite3.OperationalError(message) from error
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?{query}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        cached_statements=256,
+    )
 
 
 def close(connection: sqlite3.Connection) -> None:
@@ -633,8 +663,8 @@ def close(connection: sqlite3.Connection) -> None:
         connection.close()
 
 
-def _readable(address: str, *, is_alone: bool = False) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None)
+def _readable(path: Path, query: str, *, is_alone: bool = False) -> sqlite3.Connection:
+    connection = open_database(path, query)
     with contextlib.ExitStack() as undo:
         undo.callback(close, connection)
         if is_alone:

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from edged.files import open_bytes, open_descriptor
 from edged.store.audit.row import GENESIS
 
 __all__ = ["HeadMark", "head_mark_of"]
@@ -33,7 +34,7 @@ class HeadMark:
     def read(self) -> tuple[int, bytes] | None:
         """Number and hash of the row it names; None where there is no mark that can be read."""
         try:
-            with self._path.open("rb") as file:
+            with open_bytes(self._path) as file:
                 seq, _, digest = file.read(LENGTH).decode("ascii").strip().partition(" ")
             found = (int(seq), bytes.fromhex(digest))
         except (OSError, ValueError):
@@ -47,7 +48,7 @@ class HeadMark:
         """
         line = f"{seq:0{SEQ_DIGITS}d} {digest.hex()}\n".encode("ascii")
         with contextlib.suppress(OSError):
-            handle = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+            handle = open_descriptor(self._path, os.O_WRONLY | os.O_CREAT)
             try:
                 os.write(handle, line)
             finally:

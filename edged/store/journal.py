@@ -24,6 +24,7 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import Failed
 from edged.store.database import Database
+from edged.store.file import open_database
 from edged.store.head_mark import head_mark_of
 from edged.store.safety_copy import HEAD, SAFETY_FILE, Copied, read_copy
 from edged.store.writer import Opening
@@ -34,7 +35,6 @@ LOAD: Final = (
     "SELECT id, kind, instrument_id, unit, begun_ms, updated_ms, payload FROM journal "
     "ORDER BY begun_ms"
 )
-BUSY_S: Final = 1.0
 
 
 class JournalKind(enum.StrEnum):
@@ -117,12 +117,13 @@ def read_left(path: Path) -> tuple[JournalEntry, ...]:
     """
     rows: list[tuple[Any, ...]] = []
     head = 0
-    with contextlib.suppress(sqlite3.Error):
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(address, uri=True, timeout=BUSY_S)) as connection:
-            connection.text_factory = lambda data: data.decode("utf-8", "replace")
-            rows = connection.execute(LOAD).fetchall()
-            (head,) = connection.execute(HEAD).fetchone()
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(open_database(path, "mode=ro")) as connection,
+    ):
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        rows = connection.execute(LOAD).fetchall()
+        (head,) = connection.execute(HEAD).fetchone()
     copied = read_copy(path.with_name(SAFETY_FILE))
     left = left_by(rows, head=head, copied=copied, mark=head_mark_of(path).read())
     return tuple(left.values())

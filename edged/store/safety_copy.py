@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edged.host import write_atomically
+from edged.files import read_text, write_atomically
 
 __all__ = ["HEAD", "SAFETY_FILE", "Copied", "SafetyCopy", "read_copy"]
 
@@ -109,7 +109,7 @@ class SafetyCopy:
 def read_copy(path: Path) -> Copied | None:
     """What a former life has copied; None where there is nothing that can be read."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        told = json.loads(read_text(path))
         if told["format"] != FORMAT or not isinstance(told["head"], int):
             return None
         return Copied(

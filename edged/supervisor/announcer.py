@@ -13,24 +13,24 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import aiohttp
 import structlog
 
 from edged.clock import Clock
 from edged.config.keys import BenchPage, MetricsAccess
 from edged.config.load import Config
+from edged.errors import EdgedError
 from edged.host import LOOPBACK, netloc_of, reached_at
 from edged.log import surviving
 from edged.relay.announcement import EVERY_S, fitted, here_subject
 from edged.relay.carrier import RelayWire
 from edged.supervisor.watchdog import Health
 from edged.surfaces.page import PATH
+from edged.surfaces.rpc.client import ENGINE_FILE, EngineFile, RpcClient
 
 __all__ = ["Announcer"]
 
 ANSWER_WITHIN_S: Final = 2.0
 AGAIN_S: Final = 1.0
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 HERE_PATH: Final = "/here"
 METRICS_PATH: Final = "metrics"
 
@@ -67,42 +67,30 @@ class Announcer:
 
     async def run(self) -> None:
         """Until cancelled."""
-        token = self._config.inbound_auth_token
-        headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
-        async with aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=ANSWER_WITHIN_S),
-            headers=headers,
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        ) as http:
-            while not await self._has_announced(http):
-                await self._clock.sleep(AGAIN_S)
-            # A thousand edges that come back to a broker together speak one after the other.
-            await self._clock.sleep(zlib.crc32(self._edge_id.encode()) % 1000 / 1000 * EVERY_S)
-            while True:
-                await self._has_announced(http)
-                await self._clock.sleep(EVERY_S)
+        while not await self._has_announced():
+            await self._clock.sleep(AGAIN_S)
+        # A thousand edges that come back to a broker together speak one after the other.
+        await self._clock.sleep(zlib.crc32(self._edge_id.encode()) % 1000 / 1000 * EVERY_S)
+        while True:
+            await self._has_announced()
+            await self._clock.sleep(EVERY_S)
 
-    async def _has_announced(self, http: aiohttp.ClientSession) -> bool:
+    async def _has_announced(self) -> bool:
         """Say it; a bug in that must not take along what carries requests."""
         is_said = False
         with surviving(self._log, "relay_not_announced"):
-            is_said = await self._announce(http)
+            is_said = await self._announce()
         return is_said  # noqa: RET504 - a bug leaves it false
 
-    async def _announce(self, http: aiohttp.ClientSession) -> bool:
+    async def _announce(self) -> bool:
         """Say it, if there is anything to say and anybody to hear it."""
         health = self._health()
-        if health is None:
+        if health is None or not health.rpc_port:
             return False
         try:
-            async with http.get(f"http://127.0.0.1:{health.rpc_port}{HERE_PATH}") as answer:
-                answer.raise_for_status()
-                body = await answer.content.read(MAX_ANSWER_BYTES)
-                while more := await answer.content.read(MAX_ANSWER_BYTES):
-                    body += more
+            body = await asyncio.to_thread(self._client(health.rpc_port).get, HERE_PATH)
             told = {**json.loads(body), **self._addresses(health)}
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        except (EdgedError, ValueError) as error:
             self._log.debug("relay_not_announced", reason=str(error))
             return False
         with contextlib.suppress(ConnectionError):
@@ -111,6 +99,18 @@ class Announcer:
             )
             return True
         return False
+
+    def _client(self, rpc_port: int) -> RpcClient:
+        """One that gives the token only to the engine of this state directory."""
+        engine = EngineFile(
+            path=self._config.state_dir / ENGINE_FILE,
+            pid=0,
+            rpc_port=rpc_port,
+            mcp_port=None,
+            facts={},
+        )
+        token = self._config.inbound_auth_token
+        return RpcClient(engine, token=token, timeout_s=ANSWER_WITHIN_S, program="edged supervisor")
 
     def _addresses(self, health: Health) -> dict[str, Any]:
         """Where people and Prometheus find it, in its own network."""

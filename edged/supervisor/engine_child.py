@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from edged.clock import Clock
+from edged.files import read_bytes
 from edged.service import hurry, lock_holder, without_notification
 from edged.supervisor.watchdog import Health
 
@@ -37,9 +38,9 @@ READ_BYTES: Final = 64 * 1024
 def read_engine_file(state_dir: Path) -> tuple[int, Health] | None:
     """PID and ports of the engine that works with this state directory, or says so."""
     try:
-        facts: dict[str, Any] = json.loads((state_dir / ENGINE_FILE).read_bytes())
+        facts: dict[str, Any] = json.loads(read_bytes(state_dir / ENGINE_FILE))
         health = Health(
-            rpc_port=int(facts["rpc_port"]),
+            rpc_port=int(facts["rpc_port"]) if facts["rpc_port"] else None,
             mcp_port=facts["mcp_port"],
             mcp_path=str(facts["mcp_path"]),
             hislip_port=facts.get("hislip_port"),

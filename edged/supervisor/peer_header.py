@@ -9,13 +9,13 @@ What the relay's carrier brought it marks: a token for the fleet counts there al
 
 from __future__ import annotations
 
-import contextlib
 import hmac
-import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
+
+from edged.files import keep_secret
 
 __all__ = [
     "PEER_HEADER",
@@ -43,24 +43,12 @@ def keep_peer_secret(state_dir: Path) -> str:
     Raises:
         OSError: the directory can be neither read nor written.
     """
-    path = state_dir / SECRET_FILE
-    state_dir.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
-        kept = path.read_text(encoding="ascii", errors="replace").strip()
-        if len(kept) == SECRET_CHARS:
-            return kept
-        path.unlink()
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_urlsafe(32))
-    try:
-        # A link, not a rename: of two processes that start together one secret must win.
-        with contextlib.suppress(FileExistsError):
-            os.link(draft, path)
-    finally:
-        draft.unlink()
-    return path.read_text(encoding="ascii").strip()
+    kept = keep_secret(
+        state_dir / SECRET_FILE,
+        of=lambda held: held.strip() if len(held.strip()) == SECRET_CHARS else b"",
+        make=lambda: secrets.token_urlsafe(32).encode("ascii"),
+    )
+    return kept.decode("ascii", "replace")
 
 
 def peer_value(secret: str, address: str) -> str:

@@ -21,7 +21,8 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import VisaServer
 from edged.config.load import Config
 from edged.errors import EdgedError, Invalid
-from edged.host import SUPERVISOR_FILE, ExitStatus, write_atomically
+from edged.files import remove, write_atomically
+from edged.host import SUPERVISOR_FILE, ExitStatus
 from edged.http.pulse import Pulse
 from edged.service import Notifier, StateLock, say_alive, stop_requested
 from edged.supervisor.carried import CarriedSide
@@ -219,7 +220,7 @@ class Supervisor:
             for door in self._doors:
                 await door.proxy.stop()
             self._pulse.stop()
-            (self._config.state_dir / SUPERVISOR_FILE).unlink(missing_ok=True)
+            remove(self._config.state_dir / SUPERVISOR_FILE)
 
     async def _keep_running(self) -> int:
         """One life of the engine after the other; returns only if there is no use in another."""
@@ -318,7 +319,9 @@ class Supervisor:
 
     async def _until_bound(self, child: EngineChild, watchdog: Watchdog) -> None:
         """A port that was taken at the engine's start is bound later; its file tells."""
-        while any(door.port_of(watchdog.health) is None for door in self._doors):
+        while watchdog.health.rpc_port is None or any(
+            door.port_of(watchdog.health) is None for door in self._doors
+        ):
             await self._clock.sleep(LOOK_FOR_PORTS_S)
             health = await child.ready()
             if health != watchdog.health:

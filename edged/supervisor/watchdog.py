@@ -41,11 +41,12 @@ class Health:
     """Where to ask.
 
     Attributes:
+        rpc_port: ``None`` while the RPC listener could not be bound.
         mcp_port: ``None`` while the MCP listener is off, or could not be bound.
         hislip_port: the same of the HiSLIP server.
     """
 
-    rpc_port: int
+    rpc_port: int | None
     mcp_port: int | None
     mcp_path: str
     hislip_port: int | None = None
@@ -168,7 +169,7 @@ class Watchdog:
         """The listener that does not answer, or empty."""
         health = self.health
         rpc, mcp = health.rpc_port, health.mcp_port
-        if not await self._ask(rpc, look_at_rpc(rpc)):
+        if rpc and not await self._ask(rpc, look_at_rpc(rpc)):
             return "RPC"
         if mcp and not await self._ask(mcp, look_at_mcp(mcp, health.mcp_path)):
             return "MCP"

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from edged.surfaces.rpc.proof import proof_of
+
 
 @dataclass
 class Asked:
@@ -22,9 +24,17 @@ class Asked:
 
 @dataclass
 class AnsweringServer:
-    """What a test sees: the port, the requests so far, and the next answer."""
+    """What a test sees: the port, the requests so far, and the next answer.
+
+    Attributes:
+        key: with which it proves to be an engine, for the port ``proves_for`` if not for its own.
+        proved: the questions for that.
+    """
 
     port: int = 0
+    key: bytes | None = None
+    proves_for: int = 0
+    proved: list[Asked] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
     status: int = 200
     body: bytes = b"{}"
@@ -39,11 +49,22 @@ class AnsweringServer:
 
 
 @contextlib.contextmanager
-def answering_server() -> Iterator[AnsweringServer]:
+def answering_server(port: int = 0) -> Iterator[AnsweringServer]:
     board = AnsweringServer()
     board.hold.set()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            board.proved.append(Asked(self.path, dict(self.headers.items()), None))
+            nonce = self.path.partition("nonce=")[2]
+            proof = proof_of(board.key, board.proves_for or board.port, nonce) if board.key else ""
+            self.send_response(200 if board.key is not None else 404)
+            self.send_header("Content-Length", str(len(proof)))
+            self.end_headers()
+            self.wfile.write(proof.encode())
+
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             body = json.loads(self.rfile.read(length))
@@ -58,7 +79,7 @@ def answering_server() -> Iterator[AnsweringServer]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = False
     board.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

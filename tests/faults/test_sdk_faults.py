@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from edged.clock import SystemClock
+from edged.sdk.failures import unloadable
 from edged.sdk.process import Launch, OutputLog, WorkerDied, WorkerProcess
 from edged.sdk.wire import MAX_RESULT
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
@@ -270,6 +271,97 @@ async def test_a_worker_that_announces_more_than_a_result_may_have_is_ended_unre
     with pytest.raises(WorkerDied, match=f"over the maximum of {MAX_RESULT}"):
         await worker.ask("act", {}, WITHIN_S)
     await worker.end()
+
+
+@promise("sdk.text-raises")
+@pytest.mark.parametrize("what", ["ValueError('x')", "SystemExit(3)", "KeyboardInterrupt()"])
+@pytest.mark.parametrize("where", ["__str__", "remedy"])
+async def test_an_exception_whose_text_raises_is_an_error_of_that_call(
+    tmp_path: Path, what: str, where: str
+) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(
+        HEAD + f"class Odd(Exception):\n    def __str__(self): return 'odd'\n"
+        f"    {'@property' if where == 'remedy' else ''}\n"
+        f"    def {where}(self): raise {what}\n"
+        "odd = [Odd()]\ndef act():\n    if odd: raise odd.pop()\n    return 7\n"
+    )
+    worker, _ended = await worker_of(Launch(stem="odd", path=path))
+    await worker.start()
+    error = (await worker.ask("act", {}, WITHIN_S))["error"]
+    assert error["type"] == "Odd"
+    broken = error["message" if where == "__str__" else "remedy"]
+    assert broken == f"(its text cannot be read: that raises {what.partition('(')[0]})"
+    assert (await worker.ask("act", {}, WITHIN_S))["value"] == 7
+    await worker.end()
+
+
+@promise("sdk.too-long")
+@pytest.mark.parametrize(
+    "more",
+    ['"description": "x" * 2_000_000', '"parameters": {"a": {"options": [*range(400_000)]}}'],
+)
+async def test_a_list_that_is_too_long_is_reported_with_file_and_line(
+    tmp_path: Path, more: str
+) -> None:
+    path = tmp_path / "long.py"
+    path.write_text(f'"""Long."""\n\nMCP_TOOL_SPECS = [{{"name": "act", {more}}}]\n')
+    worker, _ended = await worker_of(Launch(stem="long", path=path))
+    broken = unloadable((await worker.start())["broken"], path)
+    assert str(broken).startswith(
+        f"{path}:3: it could not be loaded: ValueError: MCP_TOOL_SPECS is "
+    )
+    assert "over the maximum of" in broken.message
+    await worker.end()
+
+
+CHILD = """
+import os, subprocess, sys, time, signal
+def act(kind="fork", end="exit"):
+    if kind == "fork":
+        child = os.fork()
+        if not child:
+            while True: time.sleep(600)
+    else:
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
+    with open(__file__ + ".child", "w") as file:
+        file.write(str(child))
+    if end == "exit": os._exit(3)
+    if end == "crash": os.kill(os.getpid(), signal.SIGSEGV)
+    return child
+"""
+
+
+@promise("sdk.children")
+@pytest.mark.parametrize("end", ["exit", "crash", "stop"])
+@pytest.mark.parametrize("kind", ["fork", "program"])
+async def test_a_child_ends_with_its_worker_and_no_call_waits_for_it(
+    tmp_path: Path, kind: str, end: str
+) -> None:
+    path = tmp_path / "forks.py"
+    path.write_text(HEAD + CHILD)
+    worker, ended = await worker_of(Launch(stem="forks", path=path))
+    await worker.start()
+    arguments = {"kind": kind, "end": end}
+    if end == "stop":
+        await worker.ask("act", arguments, WITHIN_S)
+    else:
+        with pytest.raises(WorkerDied, match="SIGSEGV" if end == "crash" else "status 3"):
+            await worker.ask("act", arguments, 600.0)
+        await ended.wait()
+    await worker.end()
+    child = int((tmp_path / "forks.py.child").read_text())
+    until(lambda: gone(child), "the end of the child")
+
+
+@promise("sdk.children")
+def test_a_child_ends_when_the_engine_is_killed(tmp_path: Path) -> None:
+    MODULES["forks"] = HEAD + CHILD.replace('end="exit"', 'end="stop"')
+    with engine_with(tmp_path, "forks") as engine:
+        until(lambda: told(engine, "forks")["state"] == "ready", "loading")
+        child = engine.tool("forks__act")["result"]["data"]
+        os.kill(engine.process.pid, signal.SIGKILL)
+        until(lambda: gone(child), "the end of the child")
 
 
 async def test_a_worker_that_writes_nonsense_into_its_pipe_is_ended(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import os
 import stat
 import subprocess
 import sys
@@ -327,6 +328,30 @@ def test_the_page_is_named_by_status_doctor_and_open_the_key_by_open_full_alone(
         assert key not in told_
     assert "\N{FULL BLOCK}" in typed(engine, "open", "--qr")
     assert typed(engine, "open", "--full", "--print").strip() == f"{page}#key={key}"
+
+
+@promise("page.key-unseen")
+def test_the_key_is_in_no_command_line_when_the_page_is_opened(
+    engine: EngineProcess, tmp_path: Path
+) -> None:
+    browser, seen = tmp_path / "browser", tmp_path / "seen"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$*" > {seen}\n')
+    browser.chmod(0o755)
+    environment = {**os.environ, "BROWSER": f"{browser} %s"}
+
+    def opened_by(*flags: str) -> str:
+        words = [sys.executable, "-m", "edged.cli.main", "open", *flags]
+        words += ["--state-dir", str(engine.state_dir)]
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=50)
+        return seen.read_text()
+
+    redirect = engine.state_dir / "open.html"
+    key = keep_page_key(engine.state_dir)
+    assert opened_by("--full") == redirect.as_uri()
+    assert stat.S_IMODE(redirect.stat().st_mode) == 0o600
+    assert f'location.replace("{base(engine)}/bench#key={key}")' in redirect.read_text()
+    assert opened_by() == f"{base(engine)}/bench"
+    assert not redirect.exists()
 
 
 @promise("page.key")

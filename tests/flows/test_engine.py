@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -21,6 +22,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.service import START_FILE
+from tests.bench.answering_server import answering_server
 from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
 from tests.bench.mcp_rules import holds
 from tests.bench.relay_chain import wait_for
@@ -475,17 +477,60 @@ def test_mcp_disabled_leaves_the_port_closed(tmp_path: Path) -> None:
 
 
 @promise("rpc.port-taken")
-def test_a_taken_rpc_port_stops_the_start_and_names_the_holder(tmp_path: Path) -> None:
+def test_a_taken_rpc_port_is_one_warning_and_stops_and_mcp_work(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ended = subprocess.run(
-            [sys.executable, "-m", "edged.cli.main", "engine", "--sim", "--state-dir",
-             str(tmp_path), "--mcp-port", "0", "--rpc-port", str(taken.getsockname()[1])],
-            cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
-        )  # fmt: skip
-    assert ended.returncode == 69
-    assert "python" in ended.stderr
-    assert "PID" in ended.stderr
-    assert "Traceback" not in ended.stderr
+        port = taken.getsockname()[1]
+        with running_engine(
+            tmp_path,
+            "--instruments",
+            "psu1=rigol_dp832",
+            config={"RPC_PORT": port, "RESCAN_INTERVAL_SEC": 1, "INBOUND_AUTH_TOKEN": "s3cret"},
+        ) as engine:
+            assert engine.ports["rpc_port"] is None
+            _, status = mcp(engine, "tools/call", name="get_status", arguments={})
+            told = json.loads(status["result"]["content"][0]["text"])["rpc"]
+            assert told["port"] is None
+            assert f"{port} on 127.0.0.1 cannot be bound: it is held by python" in told["error"]
+            _, stopped = mcp(engine, "tools/call", name="bench__stop_all", arguments={})
+            assert stopped["result"].get("isError") is not True
+            said = run_cli(engine, "status")
+            assert said.returncode == 69
+            assert "could not bind its RPC port" in said.stderr
+            assert "PID" in said.stderr
+            checked = run_cli(engine, "doctor")
+            assert re.search(r"FAIL.*RPC.*could not bind its RPC port", checked.stdout)
+            taken.close()
+            wait_for(lambda: json.loads((engine.state_dir / "engine.json").read_text())["rpc_port"])
+            assert run_cli(engine, "status").returncode == 0
+            events = [line["event"] for line in lines_of(engine)]
+            assert events.count("rpc_not_listening") == events.count("rpc_listening") == 1
+
+
+def run_cli(engine: EngineProcess, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "edged.cli.main", *words, "--state-dir", str(engine.state_dir)],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=50, check=False,
+        env={**os.environ, "EDGED_INBOUND_AUTH_TOKEN": "s3cret"},
+    )  # fmt: skip
+
+
+@promise("rpc.proof")
+def test_a_program_that_has_the_port_of_a_killed_engine_gets_no_token(tmp_path: Path) -> None:
+    with running_engine(
+        tmp_path, "--instruments", "psu1=rigol_dp832", config={"INBOUND_AUTH_TOKEN": "s3cret"}
+    ) as engine:
+        assert run_cli(engine, "status").returncode == 0
+        key = engine.state_dir / "rpc_key"
+        assert key.stat().st_mode & 0o777 == 0o600
+        os.kill(engine.process.pid, signal.SIGKILL)
+        engine.process.wait(20)
+        with answering_server(engine.ports["rpc_port"]) as impostor:
+            impostor.result({})
+            said = run_cli(engine, "status")
+            assert said.returncode == 69
+            assert "Another program has port" in said.stderr
+            assert impostor.asked == []
+            assert "s3cret" not in str(impostor.proved)
 
 
 @promise("engine.one-a-state-directory")

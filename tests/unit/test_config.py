@@ -80,6 +80,7 @@ ALLOWED = {
     "PROFILE_DIRS": ("[/a, /b]", (Path("/a"), Path("/b"))),
     "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
     "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),
+    "SDK_ENVIRONMENT": ("[GENICAM_GENTL64_PATH]", ("GENICAM_GENTL64_PATH",)),
     "SDK_SETTINGS": ("{korad: {port: /dev/ttyACM0}}", {"korad": {"port": "/dev/ttyACM0"}}),
     "SDK_MEMORY_MB": ("256", 256),
     "BENCH_FILE": ("/b.yaml", Path("/b.yaml")),

@@ -17,7 +17,6 @@ from edged.host import (
     find_shipped,
     keep_edge_id,
     resident_bytes,
-    write_atomically,
 )
 from tests.promises import promise
 
@@ -117,11 +116,6 @@ def test_a_broken_edge_id_file_is_replaced(tmp_path: Path) -> None:
     made = keep_edge_id(tmp_path, "")
     assert made.startswith("edge-")
     assert (tmp_path / "edge_id").read_text() == f"{made}\n"
-
-
-def test_an_atomic_write_leaves_no_draft(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a" / "b.json", "{}")
-    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b.json"]
 
 
 def test_the_memory_of_a_process_is_told_and_of_one_that_is_gone_is_none() -> None:

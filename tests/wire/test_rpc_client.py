@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edged.errors import ErrorCode, Failed, Refused
-from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
+from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine, open_events
+from edged.surfaces.rpc.proof import keep_rpc_key
 from tests.bench.answering_server import AnsweringServer, answering_server
 from tests.promises import promise
 
@@ -20,8 +22,8 @@ def server() -> Iterator[AnsweringServer]:
         yield board
 
 
-def engine_at(port: int) -> EngineFile:
-    return EngineFile(path=Path("engine.json"), pid=1, rpc_port=port, mcp_port=None, facts={})
+def engine_at(port: int, state_dir: Path = Path()) -> EngineFile:
+    return EngineFile(path=state_dir / "engine.json", pid=1, rpc_port=port, mcp_port=None, facts={})
 
 
 def test_a_call_is_one_json_rpc_request(server: AnsweringServer) -> None:
@@ -35,10 +37,74 @@ def test_a_call_is_one_json_rpc_request(server: AnsweringServer) -> None:
 
 
 @promise("rpc.token-of-client")
-def test_the_token_goes_along(server: AnsweringServer) -> None:
+def test_the_token_goes_to_the_engine_that_has_the_key(
+    server: AnsweringServer, tmp_path: Path
+) -> None:
     server.result(1)
-    RpcClient(engine_at(server.port), token="s3cret").call("version")
+    server.key = keep_rpc_key(tmp_path)
+    RpcClient(engine_at(server.port, tmp_path), token="s3cret").call("version")
     assert server.asked[0].headers["Authorization"] == "Bearer s3cret"
+    assert "Authorization" not in server.proved[0].headers
+
+
+@promise("rpc.proof")
+@pytest.mark.parametrize("secrets", [{"token": "s3cret"}, {"token": None, "lease": "s3cret"}])
+@pytest.mark.parametrize("key", [None, b"", b"another key"])
+@pytest.mark.parametrize("has_key", [True, False])
+def test_another_program_on_the_port_gets_no_secret(
+    server: AnsweringServer,
+    tmp_path: Path,
+    secrets: dict[str, Any],
+    key: bytes | None,
+    has_key: bool,
+) -> None:
+    server.result(1)
+    server.key = key
+    if has_key:
+        keep_rpc_key(tmp_path)
+    client = RpcClient(engine_at(server.port, tmp_path), **secrets)
+    with pytest.raises(Failed, match=f"Another program has port {server.port}") as caught:
+        client.call("version")
+    assert caught.value.code is ErrorCode.NO_ENGINE
+    assert server.asked == []
+    assert "s3cret" not in str(server.proved)
+    client = RpcClient(engine_at(server.port, tmp_path), token="s3cret")
+    with pytest.raises(Failed, match="Another program"), open_events(client, ["audit"]):
+        pass
+    assert "s3cret" not in str(server.proved)
+
+
+@promise("rpc.proof")
+def test_a_proof_that_was_passed_on_from_another_port_is_none(
+    server: AnsweringServer, tmp_path: Path
+) -> None:
+    server.key, server.proves_for = keep_rpc_key(tmp_path), 8766
+    with pytest.raises(Failed, match="Another program"):
+        RpcClient(engine_at(server.port, tmp_path), token="s3cret").call("version")
+    assert server.asked == []
+
+
+@promise("rpc.proof")
+def test_a_key_that_may_not_be_read_keeps_the_token_here(
+    server: AnsweringServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(state_dir: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(state_dir))
+
+    monkeypatch.setattr("edged.surfaces.rpc.client.read_rpc_key", refuse)
+    with pytest.raises(Failed, match="cannot be checked: its key cannot be read"):
+        RpcClient(engine_at(server.port, tmp_path), token="s3cret").call("version")
+    assert server.asked == server.proved == []
+
+
+def test_an_engine_without_its_port_says_why(tmp_path: Path) -> None:
+    facts = {"pid": 7, "rpc_port": None, "mcp_port": 8765, "rpc_error": "It is held by python."}
+    (tmp_path / "engine.json").write_text(json.dumps(facts))
+    with pytest.raises(
+        Failed, match=r"PID 7\) runs, but could not bind .* held by python"
+    ) as caught:
+        RpcClient(find_engine([tmp_path]), token=None).call("version")
+    assert caught.value.code is ErrorCode.NO_ENGINE
 
 
 @promise("rpc.token-of-client")
@@ -112,7 +178,7 @@ def test_an_engine_of_another_user_is_not_taken_for_none(
     def refuse(path: Path, *_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("edged.surfaces.rpc.client.open_bytes", refuse)
     with pytest.raises(Failed, match=r"engine\.json may not be read") as caught:
         find_engine([tmp_path])
     assert caught.value.code is ErrorCode.NO_ENGINE

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 from edged.cli.shared.options import seconds
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.host import ExitStatus, write_atomically
+from edged.files import resolved, write_atomically
+from edged.host import ExitStatus
 from edged.surfaces.rpc.client import ToolAnswer
 
 __all__ = [
@@ -327,7 +328,8 @@ def write_text(path: Path, text: str, remedy: str = "") -> None:
         Failed: STORE_FAILED, it cannot be written there.
     """
     try:
-        write_atomically(path, text)
+        # The owner's own file: its directory may lie behind a link.
+        write_atomically(resolved(path.absolute().parent) / path.name, text)
     except OSError as refused:
         raise unwritable(path, refused, remedy) from refused
 

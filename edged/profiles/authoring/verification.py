@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edged.files import read_bytes
 from edged.profiles.model import ProfileHead
 
 __all__ = ["FOLDER", "Trial", "digest_of", "load_reports", "report_name"]
@@ -114,7 +115,7 @@ def _read(path: Path) -> Trial | None:
     try:
         if not path.is_file() or path.stat().st_size > MAX_REPORT_BYTES:
             return None
-        return _trial(json.loads(path.read_bytes()))
+        return _trial(json.loads(read_bytes(path)))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 

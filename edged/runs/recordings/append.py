@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Final, Protocol
 
-from edged.host import write_atomically
+from edged.files import open_descriptor, open_update, remove, write_atomically
 from edged.runs.recordings.formats import (
     MAX_ARCHIVE,
     MAX_MEMBERS,
@@ -56,8 +56,9 @@ class _RealDisk:
         write_atomically(path, text)
 
     def overwrite(self, path: Path, data: bytes) -> None:
-        with path.open("r+b", buffering=0) as file:
+        with open_update(path) as file:
             file.write(data)
+            file.flush()
             os.fsync(file.fileno())
 
 
@@ -76,8 +77,8 @@ class Appending:
 
     def __init__(self, path: Path, disk: Disk, *, may_be_there: bool = False) -> None:
         self.path = path
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._handle = os.open(path, flags if may_be_there else flags | os.O_EXCL, 0o666)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        self._handle = open_descriptor(path, flags if may_be_there else flags | os.O_EXCL, 0o666)
         self._disk = disk
         self.size = os.fstat(self._handle).st_size
         self._synced = self.size
@@ -185,5 +186,5 @@ class Archive:
             self.file.add(directory_bytes(self._members, self.file.size))
             self.file.sync()
         else:
-            self.file.path.unlink(missing_ok=True)
+            remove(self.file.path)
         self.file.close()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.files import open_bytes, open_text
 from edged.plot.figure import Curve, Figure, Panel
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.files import ROWS_FILE
@@ -301,7 +302,11 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
     about = {row["array"]: row for row in _rows(directory) if row.get("array")}
     for path in reversed(archives):
         # The archive that is being written has no directory yet; the one before has.
-        with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        with (
+            contextlib.suppress(zipfile.BadZipFile),
+            open_bytes(path) as file,
+            zipfile.ZipFile(file) as archive,
+        ):
             for member in reversed(archive.infolist()):
                 if member.file_size > MAX_ARRAY_BYTES:
                     raise _too_long()
@@ -326,7 +331,7 @@ def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> t
 
 
 def _rows(directory: Path) -> Iterator[dict[str, str]]:
-    with (directory / ROWS_FILE).open(encoding="utf-8", newline="") as file:
+    with open_text(directory / ROWS_FILE) as file:
         yield from csv.DictReader(file)
 
 

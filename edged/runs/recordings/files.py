@@ -27,6 +27,17 @@ from typing import Any, Final
 
 from edged.csv_cells import guarded
 from edged.errors import EdgedError
+from edged.files import (
+    make_directory,
+    move,
+    names_in,
+    open_bytes,
+    open_update,
+    read_text,
+    remove,
+    remove_directory,
+    sync_directory,
+)
 from edged.profiles.model import Scalar
 from edged.runs.recordings.append import THE_DISK, Appending, Archive, Disk
 from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
@@ -99,11 +110,11 @@ class RunFiles:
     def __init__(self, directory: Path, columns: Sequence[str], disk: Disk = THE_DISK) -> None:
         is_first_of_day = not directory.parent.exists()
         try:
-            directory.mkdir(parents=True)
+            make_directory(directory, exist_ok=False)
         except OSError:
             if is_first_of_day:
                 with contextlib.suppress(OSError):
-                    directory.parent.rmdir()
+                    remove_directory(directory.parent)
             raise
         self.directory = directory
         self.rows_lost = self.arrays_lost = 0
@@ -170,10 +181,10 @@ class RunFiles:
         with contextlib.suppress(OSError, AttributeError):
             self._rows.close()
         with contextlib.suppress(OSError):
-            for file in self.directory.iterdir():
-                file.unlink()
-            self.directory.rmdir()
-            self.directory.parent.rmdir()
+            for name in names_in(self.directory):
+                remove(self.directory / name)
+            remove_directory(self.directory)
+            remove_directory(self.directory.parent)
 
     def _write_arrays(self, arrays: Sequence[Array], written: Written) -> None:
         refused: OSError | None = None
@@ -206,7 +217,7 @@ class RunFiles:
 
     def _drop_archive(self, archive: Archive) -> None:
         archive.file.close()
-        archive.file.path.unlink(missing_ok=True)
+        remove(archive.file.path)
         self._archive = None
         self._archives -= 1
 
@@ -266,7 +277,7 @@ class RunFiles:
         path = self._rows.path
         if found == "was cut short":
             _cut_torn_line(path)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self.directory)
         rows = Appending(path, self._disk, may_be_there=True)
         lines, is_whole = _count_lines(path)
         self._rows.close()
@@ -292,22 +303,11 @@ def _member(array: Array) -> bytes:
 def _count_lines(path: Path) -> tuple[int, bool]:
     """How many lines a file has, a torn last one too, and whether the last one is whole."""
     count, last = 0, b"\n"
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         for part in iter(lambda: file.read(1 << 20), b""):
             count += part.count(b"\n")
             last = part[-1:]
     return count + (last != b"\n"), last == b"\n"
-
-
-def sync_directory(directory: Path) -> None:
-    """Have the names of new files survive a power cut; where directories can be synced."""
-    if os.name != "posix":
-        return
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def archive_name(number: int) -> str:
@@ -338,7 +338,7 @@ def repair(directory: Path) -> tuple[int, int]:
         count = finish_archive(archive)
         arrays += count
         if not count:
-            archive.unlink()
+            remove(archive)
     rows = directory / ROWS_FILE
     if not rows.exists():
         return 0, arrays
@@ -347,7 +347,7 @@ def repair(directory: Path) -> tuple[int, int]:
 
 
 def _cut_torn_line(path: Path) -> None:
-    with path.open("r+b") as file:
+    with open_update(path) as file:
         size = file.seek(0, os.SEEK_END)
         tail_from = max(0, size - 65_536)
         file.seek(tail_from)
@@ -399,7 +399,7 @@ def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None
         OSError: it cannot be written.
     """
     for marks in (MARKS, LEFT):
-        (root / marks).mkdir(parents=True, exist_ok=True)
+        make_directory(root / marks)
     disk.put(root / MARKS / f"{run_id}.mark", f"{place}\n".ljust(MARK_BYTES))
 
 
@@ -425,13 +425,13 @@ def claim_marks(root: Path) -> None:
     left = root / LEFT
     for mark in sorted((root / MARKS).glob("*.mark")):
         with contextlib.suppress(OSError):
-            left.mkdir(exist_ok=True)
-            mark.replace(left / mark.name)
+            make_directory(left)
+            move(mark, left / mark.name)
 
 
 def drop_mark(root: Path, run_id: str) -> None:
     """It is written no longer."""
-    (root / MARKS / f"{run_id}.mark").unlink(missing_ok=True)
+    remove(root / MARKS / f"{run_id}.mark")
 
 
 def repair_interrupted(root: Path, now: str) -> int:
@@ -447,7 +447,7 @@ def repair_interrupted(root: Path, now: str) -> int:
     mended = 0
     for mark in sorted(marks.glob("*.mark")) if marks.is_dir() else ():
         try:
-            place, _, end = mark.read_text(encoding="utf-8").partition("\n")
+            place, _, end = read_text(mark).partition("\n")
             directory = root / place
             if place and directory.is_relative_to(root) and ".." not in directory.parts:
                 _mend(directory, now, _noted(end))
@@ -459,7 +459,7 @@ def repair_interrupted(root: Path, now: str) -> int:
             # A disk that is full still: the next look mends it.
             continue
         with contextlib.suppress(OSError):
-            mark.unlink(missing_ok=True)
+            remove(mark)
     return mended
 
 
@@ -486,7 +486,7 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     Args:
         end: what was noted of it, if it had ended and waited for the disk.
     """
-    meta: dict[str, Any] = json.loads((directory / META_FILE).read_text(encoding="utf-8"))
+    meta: dict[str, Any] = json.loads(read_text(directory / META_FILE))
     rows, arrays = repair(directory)
     if meta.get("status") != "running":
         return

@@ -25,6 +25,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
+from edged.files import open_bytes, open_update
+
 __all__ = [
     "MAX_ARCHIVE",
     "MAX_MEMBERS",
@@ -136,7 +138,7 @@ def finish_archive(path: Path) -> int:
     Raises:
         OSError: the file cannot be read or written.
     """
-    with path.open("r+b") as file:
+    with open_update(path) as file:
         return _finish(file)
 
 
@@ -148,7 +150,7 @@ def missing_end(path: Path, end: int) -> bytes:
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
+    with open_bytes(path) as file:
         file.seek(max(0, end - _END.size))
         if file.read(len(_END_MARK)) == _END_MARK:
             return b""

@@ -27,6 +27,7 @@ from typing import Any, Final
 from edged.actions.caller import Caller, Route
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
+from edged.files import open_bytes, open_text, read_text
 from edged.runs.points import as_base64
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
@@ -137,7 +138,7 @@ def _place_of(directory: str) -> _Place:
     Raises:
         OSError, ValueError: there is no meta.json, or it is none; asked anew the next time.
     """
-    meta = json.loads(Path(directory, META_FILE).read_text(encoding="utf-8"))
+    meta = json.loads(read_text(Path(directory, META_FILE)))
     if not isinstance(meta, dict):
         raise ValueError(directory)  # noqa: TRY004 - caught here, with what json itself raises
     units = meta.get("instruments") or [{"id": meta.get("instrument_id")}]
@@ -244,7 +245,8 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             name, encoding = f"{run_id}.{form}", "utf-8"
         case "npz":
             archives = sorted(directory.glob("data*.npz"), key=archive_number)
-            name, raw, following = _archive(directory, run_id, archives, offset)
+            with _reading(directory):
+                name, raw, following = _archive(directory, run_id, archives, offset)
             content, encoding = as_base64(raw), "base64"
         case "parquet":
             raw, following = parquet_bytes(_columns(directory)), None
@@ -307,9 +309,24 @@ def read_meta(directory: Path) -> dict[str, Any]:
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
-        meta = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(read_text(path))
         return meta if isinstance(meta, dict) else None
     return None
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Have an OSError within say that the file or directory cannot be read.
+
+    Raises:
+        Failed: RECORDING_FAILED.
+    """
+    try:
+        yield
+    except OSError as unreadable:
+        raise Failed(
+            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
+        ) from unreadable
 
 
 @contextlib.contextmanager
@@ -319,29 +336,19 @@ def _opened(path: Path) -> Iterator[io.TextIOWrapper]:
     Raises:
         Failed: RECORDING_FAILED, it cannot be read.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            yield file
-    except OSError as unreadable:
-        raise Failed(
-            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with _reading(path), open_text(path) as file:
+        yield file
 
 
 def _text(path: Path, form: str, offset: int) -> tuple[str, int | None]:
     """Whole lines from ``offset``, and where the next ones begin."""
-    try:
-        with path.open("rb") as file:
-            head = file.readline()
-            start = max(offset, 0 if form == "csv" else len(head))
-            file.seek(start)
-            data = file.read(CHUNK_BYTES)
-            if data and not data.endswith(b"\n"):
-                data += file.readline()
-    except OSError as unreadable:
-        raise Failed(
-            f"{path} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
-        ) from unreadable
+    with _reading(path), open_bytes(path) as file:
+        head = file.readline()
+        start = max(offset, 0 if form == "csv" else len(head))
+        file.seek(start)
+        data = file.read(CHUNK_BYTES)
+        if data and not data.endswith(b"\n"):
+            data += file.readline()
     following = start + len(data) if data else None
     text = data[: data.rfind(b"\n") + 1].decode("utf-8", "replace")
     if form == "csv":
@@ -381,7 +388,7 @@ def _archive(
     for number, path in enumerate(archives, 1):
         begins, ends = ends, ends + path.stat().st_size
         if offset < ends:
-            with path.open("rb") as file:
+            with open_bytes(path) as file:
                 file.seek(offset - begins)
                 piece = file.read(CHUNK_BYTES)
             return _archive_name(run_id, number), piece, offset + len(piece)

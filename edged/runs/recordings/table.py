@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final
 
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid
+from edged.files import open_bytes
 from edged.runs.running_stats import TableStats
 
 __all__ = ["Page", "PageWish", "cell_value", "read_page", "rows_of", "stats_of"]
@@ -187,7 +188,7 @@ def _header(file: BinaryIO) -> tuple[str, ...]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             yield file
     except OSError as unreadable:
         raise _unreadable(path, unreadable) from unreadable

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.files import open_bytes
 from edged.plot.figure import Figure
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
@@ -82,7 +83,7 @@ def take_piece(_root: Path, file: FileHash) -> bool:
         Failed: RECORDING_FAILED, it cannot be read.
     """
     try:
-        with file.path.open("rb") as opened:
+        with open_bytes(file.path) as opened:
             opened.seek(file.size)
             piece = opened.read(PIECE_BYTES)
     except OSError as unreadable:

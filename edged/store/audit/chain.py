@@ -24,9 +24,9 @@ from typing import Any, Final, NamedTuple
 from edged.store.audit.row import (
     COLUMNS,
     GENESIS,
-    SEPARATOR,
     TEXT_COLUMNS,
     Entry,
+    encoded,
     is_flat,
     storable_id,
     storable_ms,
@@ -39,7 +39,6 @@ MOST: Final = 1_024
 """Texts that are remembered; at most some 3 MB."""
 SHARED_CHARS: Final = 1_000
 """Longer ones are each row's own."""
-CLIENT_AT: Final = TEXT_COLUMNS.index("client")
 SHARED_FROM: Final = Entry._fields.index("phase")
 SHARED_TO: Final = Entry._fields.index("is_weighty") + 1
 
@@ -57,12 +56,8 @@ class Texts:
 
     def __init__(self, values: tuple[str, ...], *, is_weighty: bool) -> None:
         self.values = values
-        self.head = values[0] + SEPARATOR
-        rest = values[1:]
-        if not values[CLIENT_AT]:
-            # See ``row_hash``.
-            rest = (*values[1:CLIENT_AT], *values[CLIENT_AT + 1 :])
-        self.tail = SEPARATOR + SEPARATOR.join(rest) + SEPARATOR
+        self.head = encoded(values[0])
+        self.tail = "".join(map(encoded, values[1:]))
         self.is_shared = not is_weighty and len(self.tail) <= SHARED_CHARS
 
 
@@ -249,7 +244,8 @@ class Chain:
             seq += 1
             # What ``row_hash`` makes of the same row, by a shorter way.
             duration = durations.get(duration_ms) or self._duration(duration_ms)
-            text = f"{seq}\x1f{time_ms}\x1f{texts.head}{action_id}{texts.tail}{duration}"
+            action = f"s{len(action_id)}:{action_id}"
+            text = f"i{seq};i{time_ms};{texts.head}{action}{texts.tail}{duration}"
             digest = sha256(prev + text.encode()).digest()
             stored = bytearray(digest)
             place = places.get(texts, 0)
@@ -277,7 +273,7 @@ class Chain:
         """A duration as it is hashed. Those of short calls come again, and floats print slowly."""
         if len(self._durations) >= MOST_DURATIONS:
             self._durations.clear()
-        text = self._durations[duration_ms] = str(duration_ms)
+        text = self._durations[duration_ms] = encoded(duration_ms)
         return text
 
     def _place(self, connection: sqlite3.Connection, texts: Texts, seq: int) -> int:

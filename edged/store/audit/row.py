@@ -1,7 +1,8 @@
 """A row of the audit as it is stored and read, and the hash over it. Pure.
 
-Stored texts hold no control characters but the line ends between SCPI lines, so fields joined by
-one (unit separator) cannot be confused. What becomes a row is an entry: ``row.py``.
+The hash is taken over each value with its type and length, so text that was moved from one column
+to another gives another hash. Rows of former versions were hashed over their values joined by a
+separator; ``former_row_hash`` is their rule.
 
 An entry of the audit: what is noted of an action, and the texts that are stored of it. Pure.
 
@@ -36,6 +37,8 @@ __all__ = [
     "Phase",
     "bounded_arguments",
     "clip",
+    "encoded",
+    "former_row_hash",
     "is_flat",
     "row_hash",
     "storable_id",
@@ -133,16 +136,42 @@ TEXT_COLUMNS: Final = tuple(name for name in COLUMNS if name not in OWN)
 CLIENT_AT: Final = COLUMNS.index("client")
 
 
-def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:
-    """SHA-256 over the hash before and a row's stored values (all but ``prev`` and ``hash``).
+def encoded(value: object) -> str:
+    """One value of a row as it is hashed: its type, its length and its text.
 
-    An empty ``client`` is left out, as rows had none before schema version 4. That cannot be
-    mistaken for another row: there is one field less.
+    No two values, and no two sequences of values, have the same encoding. Total: a column may have
+    been given anything by hand.
+    """
+    match value:
+        case str():
+            return f"s{len(value)}:{value}"
+        case int() | float():
+            return f"{type(value).__name__[0]}{value};"
+        case bytes():
+            return f"x{value.hex()};"
+        case _:
+            return "n;"
+
+
+def row_hash(prev: bytes, values: Sequence[Any]) -> bytes:
+    """SHA-256 over the hash before and a row's stored values (all but ``prev`` and ``hash``)."""
+    text = "".join(map(encoded, values))
+    return hashlib.sha256(prev + text.encode("utf-8", "surrogatepass")).digest()
+
+
+def former_row_hash(prev: bytes, values: Sequence[Any]) -> bytes | None:
+    """The hash of a row written before schema version 8, or None where none was written like it.
+
+    The values were joined by a separator, and an empty ``client`` was left out, because rows had
+    none before schema version 4. No text of such a row holds the separator. One that does was put
+    there later, to make the fields of another row out of the same text.
     """
     if values[CLIENT_AT] == "":
         values = (*values[:CLIENT_AT], *values[CLIENT_AT + 1 :])
-    text = SEPARATOR.join(map(str, values))
-    return hashlib.sha256(prev + text.encode("utf-8", "surrogatepass")).digest()
+    texts = [str(value) for value in values]
+    if any(SEPARATOR in text for text in texts):
+        return None
+    return hashlib.sha256(prev + SEPARATOR.join(texts).encode("utf-8", "surrogatepass")).digest()
 
 
 NAME_CHARS: Final = 200

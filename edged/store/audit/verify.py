@@ -21,7 +21,14 @@ from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.store.audit.chain import ChainLink
 from edged.store.audit.queries import fetch
-from edged.store.audit.row import COLUMNS, GENESIS, RETENTION_TOOL, Phase, row_hash
+from edged.store.audit.row import (
+    COLUMNS,
+    GENESIS,
+    RETENTION_TOOL,
+    Phase,
+    former_row_hash,
+    row_hash,
+)
 from edged.store.file import CLIENTS_SINCE, MIGRATIONS, DatabaseFile, close, version_of
 from edged.store.head_mark import head_mark_of
 from edged.store.health import is_locked
@@ -150,7 +157,11 @@ def check_page(connection: sqlite3.Connection, check: ChainCheck) -> None:
 
 
 class ChainCheck:
-    """Walks the chain, fed with rows in the order of their numbers."""
+    """Walks the chain, fed with rows in the order of their numbers.
+
+    A chain may begin with rows of the former rule (``former_row_hash``). From its first row of the
+    present rule on, only that one counts, so no row can be replaced by one of the former rule.
+    """
 
     def __init__(self, marks: Marks) -> None:
         self.marks = marks
@@ -164,6 +175,7 @@ class ChainCheck:
         # Rows whose hash is not theirs, for a second look: they may have changed places.
         self._unsound: list[Sequence[Any]] = []
         self._is_at_sound = True
+        self._is_former_over = False
         # What the newest retention row says was the last row removed.
         self._told: ChainLink | None = None
 
@@ -199,7 +211,7 @@ class ChainCheck:
         if seq <= self._at.seq:
             self._add(seq, ProblemKind.INSERTED, f"Row {seq} stands before the chain's beginning.")
             return
-        is_sound = _is_hash_of(row, row, seq)
+        is_sound = self._is_sound(row)
         if seq > self._at.seq + 1:
             self._add(self._at.seq + 1, ProblemKind.REMOVED, _missing(self._at.seq + 1, seq - 1))
         elif is_sound and self._is_at_sound and prev != self._at.hash:
@@ -210,6 +222,15 @@ class ChainCheck:
             self._unsound.append(row)
         self._at = ChainLink(seq, digest if isinstance(digest, bytes) else b"")
         self._is_at_sound = is_sound
+
+    def _is_sound(self, row: Sequence[Any]) -> bool:
+        prev, digest = row[-2], row[-1]
+        if not isinstance(prev, bytes) or not isinstance(digest, bytes):
+            return False
+        if row_hash(prev, row[:-2]) == digest:
+            self._is_former_over = True
+            return True
+        return not self._is_former_over and former_row_hash(prev, row[:-2]) == digest
 
     def _judge_broken_link(self, seq: int) -> None:
         """Both rows are sound by themselves, and yet the later one was chained to another."""
@@ -284,9 +305,10 @@ class ChainCheck:
 def _is_hash_of(content: Sequence[Any], chained: Sequence[Any], seq: int) -> bool:
     """True if ``content``, numbered ``seq``, has the hash that ``chained`` carries."""
     prev, digest = chained[-2], chained[-1]
-    if not isinstance(prev, bytes):
+    if not isinstance(prev, bytes) or not isinstance(digest, bytes):
         return False
-    return isinstance(digest, bytes) and row_hash(prev, (seq, *content[1:-2])) == digest
+    values = (seq, *content[1:-2])
+    return digest in (row_hash(prev, values), former_row_hash(prev, values))
 
 
 def _missing(first: int, last: int) -> str:

@@ -6,10 +6,8 @@ STATE_DIR and is told by ``edged open --full`` alone. An agent that has the URL 
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import json
-import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,11 +16,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid, NotFound, Refused
+from edged.files import keep_secret, read_secret
 
-__all__ = ["KEY_HEADER", "OwnerAnswers", "keep_page_key", "read_page_key"]
+__all__ = ["KEY_HEADER", "REDIRECT_FILE", "OwnerAnswers", "keep_page_key", "read_page_key"]
 
 KEY_HEADER: Final = "Edged-Page-Key"
 KEY_FILE: Final = "page_key"
+REDIRECT_FILE: Final = "open.html"
+"""Leads a browser to the page with its key; see ``edged open --full``."""
 KEY_BYTES: Final = 16
 KEY_CHARS: Final = 2 * KEY_BYTES
 MOST_CHARS: Final = 500
@@ -35,31 +36,22 @@ def keep_page_key(state_dir: Path) -> str:
     Raises:
         OSError: the directory can be neither read nor written.
     """
-    kept = read_page_key(state_dir)
-    if kept:
-        return kept
-    path = state_dir / KEY_FILE
-    state_dir.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{KEY_FILE}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(KEY_BYTES))
-    try:
-        # What is there and is no key is replaced; of two that make one, each reads the last.
-        draft.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
-    return read_page_key(state_dir)
+    made = keep_secret(
+        state_dir / KEY_FILE,
+        of=_key_in,
+        make=lambda: secrets.token_hex(KEY_BYTES).encode("ascii"),
+    )
+    return made.decode("ascii")
 
 
 def read_page_key(state_dir: Path) -> str:
     """The key; empty where there is none, or what is there is no key."""
-    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-        kept = (state_dir / KEY_FILE).read_text(encoding="ascii", errors="replace").strip()
-        if len(kept) == KEY_CHARS and set(kept) <= set("0123456789abcdef"):
-            return kept
-    return ""
+    return read_secret(state_dir / KEY_FILE, of=_key_in).decode("ascii")
+
+
+def _key_in(held: bytes) -> bytes:
+    kept = held.strip()
+    return kept if len(kept) == KEY_CHARS and set(kept) <= set(b"0123456789abcdef") else b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

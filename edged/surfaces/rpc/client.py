@@ -24,8 +24,11 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed, Refused, connection_trouble
+from edged.files import open_bytes
+from edged.surfaces.rpc.proof import PROOF_PATH, make_nonce, proof_of, read_rpc_key
 
 __all__ = [
+    "ENGINE_FILE",
     "EngineFile",
     "Messages",
     "RpcClient",
@@ -42,6 +45,7 @@ DEFAULT_TIMEOUT_S: Final = 10.0
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 MAX_ENGINE_FILE_BYTES: Final = 64 * 1024
 MAX_LINE_BYTES: Final = 8192
+PROOF_S: Final = 5.0
 MAX_HEADERS: Final = 100
 
 
@@ -51,6 +55,7 @@ class EngineFile:
 
     Attributes:
         path: the file.
+        rpc_port: 0 while another program has the port.
         mcp_port: None while the MCP listener is off or could not be bound.
         facts: everything in the file.
     """
@@ -168,20 +173,39 @@ class RpcClient:
         error = answer.get("error") if answer["is_error"] else None
         return ToolAnswer(result=answer.get("result"), error=error)
 
+    def get(self, path: str) -> bytes:
+        """What stands beside ``/rpc``, as bytes.
+
+        Raises:
+            Failed: NO_ENGINE, TIMEOUT, or it is not given.
+        """
+        status, body = self._exchange([f"GET {path} HTTP/1.0"], b"", self.timeout_s)
+        if status != 200:
+            raise Failed(f"The engine answers GET {path} with HTTP {status}.")
+        return body
+
     def _post(self, body: bytes, timeout_s: float | None) -> tuple[int, bytes]:
-        port = self.engine.rpc_port
         lines = [
             # By 1.0 an answer comes in one piece.
             "POST /rpc HTTP/1.0",
             "Content-Type: application/json",
             "Accept: application/json",
-            f"User-Agent: {self.program}",
             f"Content-Length: {len(body)}",
         ]
+        return self._exchange(lines, body, timeout_s)
+
+    def _exchange(
+        self, lines: list[str], body: bytes, timeout_s: float | None
+    ) -> tuple[int, bytes]:
+        port = self.engine.rpc_port
+        lines = [*lines, f"User-Agent: {self.program}"]
         if self._lease:
             lines.append(f"Edged-Lease: {self._lease}")
         try:
-            with _connected(port, timeout_s) as line, line.makefile("rb") as incoming:
+            with _connected(self.engine, timeout_s) as line, line.makefile("rb") as incoming:
+                if self.token is not None or self._lease:
+                    _check_proof(line, incoming, self.engine)
+                    line.settimeout(timeout_s)
                 _send_head(line, port, lines, self.token, body)
                 status, headers = _read_head(incoming)
                 length = int(headers.get(b"content-length", MAX_ANSWER_BYTES))
@@ -202,17 +226,64 @@ class RpcClient:
             ) from gone
 
 
-def _connected(port: int, timeout_s: float | None) -> socket.socket:
-    """A connection to a port of this machine."""
+def _connected(engine: EngineFile, timeout_s: float | None) -> socket.socket:
+    """A connection to the engine's port, or to whoever listens there.
+
+    Raises:
+        Failed: NO_ENGINE, the engine has no port.
+        OSError: nobody listens.
+    """
+    if not engine.rpc_port:
+        raise Failed(
+            f"The engine (PID {engine.pid}) runs, but could not bind its RPC port, so it cannot be "
+            f"asked: {engine.facts.get('rpc_error') or 'it does not say why.'}",
+            code=ErrorCode.NO_ENGINE,
+            remedy="Stop the program that has the port; the engine tries again by itself. The MCP "
+            "endpoint works meanwhile.",
+        )
     line = socket.socket()
     try:
         line.settimeout(timeout_s)
         # Not `create_connection`: it loads all of IDNA to look up a number.
-        line.connect((LOOPBACK, port))
+        line.connect((LOOPBACK, engine.rpc_port))
     except BaseException:
         line.close()
         raise
     return line
+
+
+def _check_proof(line: socket.socket, incoming: BinaryIO, engine: EngineFile) -> None:
+    """Have who listens prove, on this connection, that it is the engine of the state directory.
+
+    Raises:
+        Failed: NO_ENGINE, it is another program, or the key may not be read.
+        OSError: the connection has ended.
+    """
+    port, state_dir = engine.rpc_port, engine.path.parent
+    try:
+        key = read_rpc_key(state_dir)
+    except OSError as closed:
+        raise Failed(
+            f"Whether the engine of {state_dir} listens on port {port} cannot be checked: its key "
+            f"cannot be read ({closed.strerror}). So the token was not sent.",
+            code=ErrorCode.NO_ENGINE,
+            remedy="Ask as the user that the engine runs as (sudo -u USER edged …).",
+        ) from closed
+    nonce, answer = make_nonce(), b""
+    line.settimeout(PROOF_S)
+    with contextlib.suppress(ValueError, TimeoutError):
+        _send_head(line, port, [f"GET {PROOF_PATH}?nonce={nonce} HTTP/1.1"], None)
+        _, headers = _read_head(incoming)
+        answer = incoming.read(min(int(headers.get(b"content-length", 0)), MAX_LINE_BYTES))
+    # Nothing depends on how long the comparison takes: what listens knows what it has sent.
+    if not key or answer.decode("ascii", "replace") != proof_of(key, port, nonce):
+        raise Failed(
+            f"Another program has port {port}: it cannot prove that it is the engine of "
+            f"{state_dir}. So the token was not sent to it.",
+            code=ErrorCode.NO_ENGINE,
+            remedy="Start the engine again with `edged engine`. If it does run, it is of an older "
+            "version of edged: restart it by its service.",
+        )
 
 
 def _send_head(
@@ -244,19 +315,20 @@ def _read_head(incoming: BinaryIO) -> tuple[int, Mapping[bytes, bytes]]:
 def _read_engine_file(path: Path) -> EngineFile | None:
     """What the file says; raises ``PermissionError`` where it may not be read."""
     try:
-        with path.open("rb") as file:
+        with open_bytes(path) as file:
             facts = json.loads(file.read(MAX_ENGINE_FILE_BYTES))
         pid, rpc_port, mcp_port = facts["pid"], facts["rpc_port"], facts.get("mcp_port")
     except PermissionError:
         raise
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
         return None
-    if not isinstance(pid, int) or not isinstance(rpc_port, int) or not 0 < rpc_port <= 65_535:
+    is_port = isinstance(rpc_port, int) and 0 < rpc_port <= 65_535
+    if not isinstance(pid, int) or not (is_port or rpc_port is None):
         return None
     return EngineFile(
         path=path,
         pid=pid,
-        rpc_port=rpc_port,
+        rpc_port=rpc_port or 0,
         mcp_port=mcp_port if isinstance(mcp_port, int) else None,
         facts=facts,
     )
@@ -331,9 +403,11 @@ def open_events(client: RpcClient, topics: Sequence[str]) -> Iterator[Messages]:
     engine = client.engine
     with contextlib.ExitStack() as parts:
         with _telling_who_is_gone(engine):
-            line = parts.enter_context(_connected(engine.rpc_port, CONNECT_S))
-            line.settimeout(SILENCE_S)
+            line = parts.enter_context(_connected(engine, CONNECT_S))
             incoming = parts.enter_context(line.makefile("rb"))
+            if client.token is not None:
+                _check_proof(line, incoming, engine)
+            line.settimeout(SILENCE_S)
             _shake_hands(line, incoming, client, topics)
         yield _messages(engine, line, incoming)
 

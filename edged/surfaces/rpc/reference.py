@@ -378,6 +378,17 @@ A measurement is {instrument_id, command, value, unit, time_ms}; some have `para
 At most a thousand events wait for a reader. Further events are not sent, but counted:
 `{"method": "missed", "params": {"count", "topics": {topic: count}}}`. 64 readers may be connected.
 
+## `/proof`: is it the engine?
+
+After an engine has died, any program of this machine can listen on its port. Before you send
+INBOUND_AUTH_TOKEN, request `GET /proof?nonce=N` without it, on the same connection. N is 64 random
+hexadecimal digits. The engine answers with the hexadecimal HMAC-SHA256 of the text
+`edged-rpc 127.0.0.1:PORT N`; the key is the text in `STATE_DIR/rpc_key`, which only the engine's
+user can read. Compare it. The command line does this before it sends the token or the id of a
+lease.
+
+While another program has the port, `rpc_port` in `engine.json` is null and `rpc_error` says why.
+
 ## `/alive`, `/healthz` and `/metrics`
 
 `GET /alive` answers 204 to everybody, without content and without a row; the supervisor requests it

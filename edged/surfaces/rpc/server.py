@@ -39,6 +39,7 @@ from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.socket import EventSockets
 from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch
+from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
 from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
@@ -278,6 +279,7 @@ class RpcListener:
         dispatcher: takes calls by tool name.
         port: RPC_PORT; 0 takes any free one.
         token: INBOUND_AUTH_TOKEN, or none.
+        key: with which it proves whose engine it is; none: it cannot.
         new_action_id: makes the id under which a call is recorded.
         record: where the daemon's own methods leave their rows.
         sights: what stands beside ``/rpc``.
@@ -296,10 +298,12 @@ class RpcListener:
         sights: Sights,
         clock: Clock,
         own: Mapping[str, OwnMethod] | None = None,
+        key: bytes | None = None,
     ) -> None:
         self._dispatcher = dispatcher
         self._wanted_port = port
         self._door = Door(token)
+        self._key = key
         self._new_action_id = new_action_id
         self._record = record
         self._sights = sights
@@ -329,6 +333,7 @@ class RpcListener:
         router.add_get("/metrics", self._admitted(self._metrics), expect_handler=meet)
         router.add_get(HERE_PATH, self._admitted(self._here), expect_handler=meet)
         router.add_get(ALIVE_PATH, _alive, expect_handler=meet)
+        router.add_get(PROOF_PATH, self._proof, expect_handler=meet)
         app.on_response_prepare.append(note_end)
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
         await runner.setup()
@@ -481,6 +486,14 @@ class RpcListener:
             error=error,
             duration_ms=0.0,
         )
+
+    async def _proof(self, request: web.Request) -> web.Response:
+        """For whoever asks, and before the door: the token is sent after this only."""
+        nonce = request.query.get("nonce", "")
+        if self._key is None or not is_nonce(nonce):
+            words = "The query must have a nonce: 64 hexadecimal digits."
+            return _error(400, None, RpcCode.INVALID_REQUEST, words)
+        return web.Response(text=proof_of(self._key, self.port, nonce))
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response(dict(self._sights.health()))

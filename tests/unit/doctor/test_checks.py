@@ -112,6 +112,52 @@ def test_a_configuration_that_cannot_be_read_fails_and_what_it_says_is_told(tmp_
     assert told(check(facts(tmp_path, complaint=complaint))) == ("FAIL", complaint.message)
 
 
+@promise("doctor.directories")
+@pytest.mark.parametrize("key", ["state_dir", "data_dir"])
+def test_a_directory_that_others_can_write_fails(
+    tmp_path: Path, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    above, kept = tmp_path / "above", tmp_path / "above" / "kept"
+    kept.mkdir(parents=True)
+    known = {"state_dir": tmp_path, "data_dir": tmp_path, key: kept}
+    found = facts(tmp_path, config=dataclasses.replace(config(tmp_path), **known))
+    check = state_checks.check_state_dir
+    for directory, mode, who in (
+        (kept, 0o777, "every user"),
+        (kept, 0o1777, "every user"),
+        (above, 0o777, "every user"),
+        (kept, 0o775, "the group lab"),
+    ):
+        monkeypatch.setattr(state_checks, "_shared_group", lambda _status: "lab")
+        assert told(check(found))[0] == "PASS"
+        directory.chmod(mode)
+        verdict, text = told(check(found))
+        assert verdict == "FAIL"
+        assert f"{kept} is not safe: {who} can write {directory}" in text
+        directory.chmod(0o755)
+    above.chmod(0o1777)
+    assert told(check(found))[0] == "PASS", "the sticky bit keeps others from what is not theirs"
+    kept.chmod(0o775)
+    monkeypatch.setattr(state_checks, "_shared_group", lambda _status: "")
+    assert told(check(found))[0] == "PASS", "a group of one's own"
+
+
+def test_a_group_is_shared_when_another_user_is_in_it() -> None:
+    import grp
+    import pwd
+
+    own = os.stat_result((0, 0, 0, 0, os.getuid(), os.getgid(), 0, 0, 0, 0))
+    mine = pwd.getpwuid(os.getuid())
+    if {mine.pw_name} >= {
+        *grp.getgrgid(os.getgid()).gr_mem,
+        *(user.pw_name for user in pwd.getpwall() if user.pw_gid == os.getgid()),
+    }:
+        assert state_checks._shared_group(own) == ""
+    other = next(user for user in pwd.getpwall() if user.pw_uid != os.getuid())
+    others = os.stat_result((0, 0, 0, 0, os.getuid(), other.pw_gid, 0, 0, 0, 0))
+    assert state_checks._shared_group(others) == grp.getgrgid(other.pw_gid).gr_name
+
+
 def test_a_state_directory_must_be_writable_and_have_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from edged.sdk.wire import HEAD, MAX_FRAME, FrameError, decode, encode, frame_le
 from edged.sdk.worker import Loading, spec_lines
 from edged.sdk.wrapper import MOST_WRAPPERS, find_wrappers, json_ready, library, setting
 from tests.bench.driven_clock import DrivenClock
+from tests.promises import promise
 
 TEXT = st.text(max_size=9)
 JSON = st.recursive(
@@ -49,6 +50,12 @@ def test_any_bytes_are_a_message_or_a_frame_error(body: bytes) -> None:
 def test_what_no_frame_can_hold_is_told(message: dict[str, Any]) -> None:
     with pytest.raises(FrameError):
         encode(message)
+
+
+@promise("sdk.surrogates")
+def test_a_lone_surrogate_in_a_text_is_replaced() -> None:
+    frame = encode({"value": ["tail\ud800", {"\udfffkey": "ok"}]})
+    assert decode(frame[HEAD.size :]) == {"value": ["tail?", {"?key": "ok"}]}
 
 
 def test_a_length_that_no_frame_has_is_refused_before_memory_is_taken() -> None:
@@ -136,18 +143,26 @@ def test_there_are_not_more_processes_than_a_machine_can_bear(tmp_path: Path) ->
     assert len(files.complaints) == 2
 
 
+@promise("sdk.environment")
 def test_a_worker_gets_its_settings_and_none_of_the_engines_secrets(tmp_path: Path) -> None:
     launch = Launch(
         stem="toy",
         path=tmp_path / "toy.py",
         libraries={"dwf": Path("/opt/libdwf.so")},
         settings={"port": "/dev/ttyACM0"},
+        variables=("GENICAM_GENTL64_PATH",),
     )
-    environ = launch.environ(
-        {"PATH": "/bin", "EDGED_INBOUND_AUTH_TOKEN": "s3cret", "NOTIFY_SOCKET": "/run/x"}
-    )
-    assert environ["PATH"] == "/bin"
-    assert not [name for name in environ if name.startswith(("EDGED_", "NOTIFY"))]
+    secrets = {
+        "EDGED_INBOUND_AUTH_TOKEN": "s3cret",
+        "NOTIFY_SOCKET": "/run/x",
+        "OTEL_EXPORTER_OTLP_HEADERS": "authorization=s3cret",
+        "AWS_SECRET_ACCESS_KEY": "s3cret",
+        "HTTPS_PROXY": "http://user:s3cret@proxy",
+    }
+    plain = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "GENICAM_GENTL64_PATH": "/opt/gentl"}
+    environ = launch.environ(secrets | plain)
+    assert {name: environ[name] for name in plain} == plain
+    assert not secrets.keys() & environ.keys()
     assert environ["SDK_LIBRARY_DWF"] == "/opt/libdwf.so"
     assert environ["SDK_SETTING_PORT"] == "/dev/ttyACM0"
     assert launch.command()[:3] == (sys.executable, "-m", "edged.sdk.worker")

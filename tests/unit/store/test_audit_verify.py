@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.store.audit.chain import REPEATED, Chain, Shelf
-from edged.store.audit.row import COLUMNS, RETENTION_TOOL, TEXT_COLUMNS, Phase
+from edged.store.audit.row import (
+    COLUMNS,
+    GENESIS,
+    RETENTION_TOOL,
+    TEXT_COLUMNS,
+    Phase,
+    former_row_hash,
+)
 from edged.store.audit.verify import (
     ChainCheck,
     ProblemKind,
@@ -55,7 +62,13 @@ def _append(
     chain, shelf = Chain(), Shelf()
     chain.load(connection)
     entries = [
-        entry(f"a{number}", Phase.END, time_ms=time_ms + number, is_weighty=is_weighty)
+        entry(
+            f"a{number}",
+            Phase.END,
+            time_ms=time_ms + number,
+            is_weighty=is_weighty,
+            client="a program 1.0",
+        )
         for number in range(rows)
     ]
     chain.append(connection, [shelf.row(one) for one in entries])
@@ -89,6 +102,70 @@ def test_any_changed_cell_is_found(seq: int, column: str, value: object) -> None
         assert report.is_intact is not is_changed
         if is_changed:
             assert seq in [problem.seq for problem in report.problems]
+
+
+def _rehashed_by_the_former_rule(connection: sqlite3.Connection, until: int) -> None:
+    """Give the rows up to that number the hashes that schema version 7 gave them."""
+    prev = GENESIS
+    select = f"SELECT {', '.join(COLUMNS)} FROM audit_full ORDER BY seq LIMIT ?"
+    for row in connection.execute(select, (until,)).fetchall():
+        digest = former_row_hash(prev, row[:-2])
+        assert digest is not None
+        connection.execute(
+            "UPDATE audit_full SET prev = ?, hash = ? WHERE seq = ?", (prev, digest, row[0])
+        )
+        prev = digest
+    connection.execute("UPDATE audit_head SET seq = ?, hash = ?", (until, prev))
+
+
+def _move_texts(connection: sqlite3.Connection, seq: int) -> None:
+    """Shift every text behind ``client`` by one column; the joined text stays the same."""
+    names = TEXT_COLUMNS[TEXT_COLUMNS.index("client") :]
+    (*texts,) = connection.execute(
+        f"SELECT {', '.join(names)} FROM audit_full WHERE seq = ?", (seq,)
+    ).fetchone()
+    moved = ["", *texts[:-2], "\x1f".join(texts[-2:])]
+    sets = ", ".join(f"{name} = ?" for name in names)
+    connection.execute(f"UPDATE audit_full SET {sets} WHERE seq = ?", (*moved, seq))
+
+
+@contextlib.contextmanager
+def chain_of_both_rules(former: int) -> Iterator[sqlite3.Connection]:
+    """A chain that version 7 has begun and this version has continued."""
+    with chain_of(former) as connection:
+        _rehashed_by_the_former_rule(connection, former)
+        _append(connection, ROWS - former, time_ms=2_000_000)
+        yield connection
+
+
+@promise("audit.fields-apart")
+@pytest.mark.parametrize("former", [0, 6, ROWS])
+@pytest.mark.parametrize("seq", [3, 9])
+def test_text_moved_between_columns_is_found(former: int, seq: int) -> None:
+    with chain_of_both_rules(former) as connection:
+        assert verify(connection).is_intact
+        _move_texts(connection, seq)
+        assert problems(connection) == [(seq, ProblemKind.ALTERED)]
+
+
+@promise("audit.fields-apart")
+def test_a_row_of_the_former_rule_behind_one_of_the_present_is_found() -> None:
+    with chain_of_both_rules(3) as connection:
+        last = connection.execute("SELECT * FROM audit ORDER BY seq DESC LIMIT 1").fetchone()
+        values = dict(
+            zip(
+                [c[0] for c in connection.execute("SELECT * FROM audit").description],
+                last,
+                strict=True,
+            )
+        )
+        values["tool"] = "another"
+        digest = former_row_hash(values["prev"], [values[name] for name in COLUMNS[:-2]])
+        connection.execute(
+            "UPDATE audit_full SET tool = ?, hash = ? WHERE seq = ?", ("another", digest, ROWS)
+        )
+        connection.execute("UPDATE audit_head SET hash = ?", (digest,))
+        assert problems(connection) == [(ROWS, ProblemKind.ALTERED)]
 
 
 def test_rows_of_the_same_texts_name_them_and_read_as_if_they_held_them() -> None:

@@ -2,6 +2,7 @@ import base64
 import csv
 import io
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edged.csv_cells import guarded, unguarded
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.files import read_text
 from edged.runs.recordings import reader as run_reader
 from edged.runs.recordings.files import Array, RunFiles, write_meta
 from edged.runs.recordings.formats import finish_archive, member_bytes
@@ -73,6 +75,31 @@ def test_a_recording_that_is_being_begun_is_none_yet(tmp_path: Path) -> None:
     ] == ["t", "name", "value"]
 
 
+@promise("files.no-links")
+@pytest.mark.parametrize("form", ["csv", "jsonl", "npz", "parquet"])
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_no_caller_gets_a_file_that_a_link_in_the_data_directory_leads_to(
+    tmp_path: Path, form: str, is_directory: bool
+) -> None:
+    root, foreign = tmp_path / "runs", tmp_path / "foreign"
+    directory = record(root, "run-1", started_ms=1)
+    foreign.mkdir()
+    (foreign / "meta.json").write_text((directory / "meta.json").read_text())
+    for name in ("data.csv", "data.npz"):
+        (foreign / name).write_text("s3cret\n1\n")
+        (directory / name).unlink(missing_ok=True)
+    if is_directory:
+        shutil.rmtree(directory)
+        directory.symlink_to(foreign, target_is_directory=True)
+    else:
+        for name in ("data.csv", "data.npz"):
+            (directory / name).symlink_to(foreign / name)
+    with pytest.raises(EdgedError, match="symbolic link"):
+        export_run(root, "run-1", form)
+    with pytest.raises(EdgedError, match="symbolic link"):
+        show_run(root, "run-1", 5)
+
+
 @promise("runs.list-costs-a-page")
 def test_a_page_of_the_list_reads_no_more_recordings_than_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -82,13 +109,12 @@ def test_a_page_of_the_list_reads_no_more_recordings_than_it_shows(
         record(tmp_path, f"run-{number:02}", started_ms=1000 + number, kind=kind)
     assert len(list_runs(tmp_path, 100)) == 40
     read: list[Path] = []
-    read_text = Path.read_text
 
-    def counted(path: Path, *arguments: Any, **named: Any) -> str:
+    def counted(path: Path) -> str:
         read.append(path)
-        return read_text(path, *arguments, **named)
+        return read_text(path)
 
-    monkeypatch.setattr(Path, "read_text", counted)
+    monkeypatch.setattr("edged.runs.recordings.reader.read_text", counted)
     assert [run["run_id"] for run in list_runs(tmp_path, 2)] == ["run-39", "run-38"]
     assert [run["run_id"] for run in list_runs(tmp_path, 2, "sweep")] == ["run-39", "run-37"]
     assert len(read) == 4
