@@ -20,6 +20,7 @@ from edged.cli.shared.options import add_config_options, load, locate, state_dir
 from edged.cli.shared.output import print_fields, print_json, print_table
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, NotFound
+from edged.files import open_bytes
 from edged.host import ExitStatus
 from edged.profiles.bench_file import (
     BenchFile,
@@ -153,7 +154,7 @@ def _starting(loaded: LoadedConfig) -> tuple[Path | None, str]:
     for directory in state_dirs(loaded):
         holder = lock_holder(directory)
         try:
-            with (directory / START_FILE).open("rb") as opened:
+            with open_bytes(directory / START_FILE) as opened:
                 facts = json.loads(opened.read(MAX_START_FILE_BYTES))
             pid, file = facts["pid"], Path(facts["bench_file"])
         except (OSError, ValueError, KeyError, TypeError):

@@ -29,7 +29,8 @@ from edged.config.load import Config
 from edged.engine.housekeeping import keep_no_media_types, share_one_heap
 from edged.engine.sim_child import SimChild
 from edged.errors import EdgedError, Invalid
-from edged.host import ExitStatus, write_atomically
+from edged.files import write_atomically
+from edged.host import ExitStatus
 from edged.lean_imports import without_authorities
 from edged.service import START_FILE, StateLock, calm, lock_data
 from edged.store.dead_man import ArmedUnit, read_armed
