@@ -1,23 +1,33 @@
-"""What it costs to judge the worst raw lines of the longest length, over every shipped profile.
+"""What the worst raw lines of the longest length cost, over every shipped profile.
 
-Processor time of one judgement, the tree of headers made before; the bound is that of
-docs/raw-scpi.md. A storm of such lines beside a stop is in tests/flows/test_raw_storm.py.
+First the processor time of one judgement, the tree of headers made before. Then a storm: an engine
+with a unit of every profile whose simulation needs no other transport, eight clients that send such
+lines to all units as fast as they can, and a stop of one more unit beside it.
 """
 
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
 
-from benchmarks.figures import Figure, parse_json_flag, tell
+from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from edged.profiles.model import Profile
 from edged.profiles.raw import identify
+from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.relay_chain import wait_for
 from tests.bench.shipped import shipped_library
 from tests.unit.profiles.test_raw_classes import WORST
 
 ROUNDS = 5
 BOUND_MS = 5.0
+CLIENTS = 8
+STOPS = 20
+STOP_BOUND_MS = 500.0
 LONG = "DATA " + ",".join(["0.123456"] * 7_200)
 """A message of a VISA program of nearly 64 KiB."""
 
@@ -33,7 +43,62 @@ def main() -> int:
         Figure(name=f"{name}, costliest profile", value=value, unit="ms", bound=BOUND_MS)
         for name, value in worst.items()
     )
-    return tell("judging raw lines", figures, as_json=as_json)
+    stops = _storm()
+    figures += (
+        Figure(name="a stop beside the storm, p50", value=percentile(stops, 0.5), unit="ms"),
+        Figure(
+            name="a stop beside the storm, worst", value=max(stops), unit="ms", bound=STOP_BOUND_MS
+        ),
+    )
+    return tell("raw lines", figures, as_json=as_json)
+
+
+def _storm() -> list[float]:
+    """Milliseconds from the call of a safe command to its bytes at the instrument."""
+    units = [key for key, one in shipped_library().profiles.items() if one.connection.asks_idn]
+    named = ",".join(["calm=rigol_dp832", *(f"u{n}={key}" for n, key in enumerate(units))])
+    ended = threading.Event()
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_engine(Path(directory), "--instruments", named) as engine,
+    ):
+        wait_for(lambda: len(engine.tool("list_instruments")["result"]) > len(units))
+        lines = itertools.cycle(
+            itertools.product([line[:4_096] for line in WORST], range(len(units)))
+        )
+        clients = [
+            threading.Thread(target=_send, args=(engine, lines, ended)) for _ in range(CLIENTS)
+        ]
+        for client in clients:
+            client.start()
+        try:
+            return [_stop(engine) for _ in range(STOPS)]
+        finally:
+            ended.set()
+            for client in clients:
+                client.join()
+
+
+def _send(
+    engine: EngineProcess, lines: itertools.cycle[tuple[str, int]], ended: threading.Event
+) -> None:
+    while not ended.is_set():
+        line, number = next(lines)
+        engine.tool("send_scpi", instrument_id=f"u{number}", scpi_command=line)
+
+
+def _stop(engine: EngineProcess) -> float:
+    since = engine.sim("log", limit=1)["last"]
+    called_ms = time.time_ns() // 1_000_000  # the log counts whole milliseconds
+    engine.tool(
+        "execute_command",
+        instrument_id="calm",
+        command_name="output_off",
+        parameters={"channel": 1},
+    )
+    page = engine.sim("log", instrument="calm", since=since)
+    arrived = (e["wall_ms"] for e in page["entries"] if ":OUTP CH1,OFF" in e["text"])
+    return float(next(arrived) - called_ms)
 
 
 def _cost_ms(line: str, profile: Profile) -> float:
