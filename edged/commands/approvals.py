@@ -32,6 +32,7 @@ from edged.actions.action import (
     StartSweep,
 )
 from edged.actions.caller import Approval
+from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.clock import Clock
 from edged.commands.preconditions import moment
@@ -66,8 +67,8 @@ BLANKS: Final = re.compile(r"\s{3,}")
 MOST_CHARACTERS: Final = 4_000
 """Of the lines in a question to a client; the bench shows as many as fit 8 KB."""
 
-Tell = Callable[[str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument."""
+Tell = Callable[[str, str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument, who tells it."""
 Recheck = Callable[[Action, Target], None]
 """Raises what stands in the way of an action by now."""
 
@@ -327,7 +328,7 @@ class ApprovalControl:
         self.look()
         return []
 
-    def stop_all(self) -> None:
+    def stop_all(self, cause: Cause) -> None:
         """Everything is being stopped: nothing waits any more."""
         for question in self._approvals.end_all():
             if question.approval_id in self._rounds:
@@ -336,7 +337,7 @@ class ApprovalControl:
             if waiting is not None and not waiting.answered.done():
                 waiting.answered.set_exception(
                     Failed(
-                        f"Everything was stopped while {question.tool} waited for approval; "
+                        f"{question.tool} was ended {cause.clause} while it waited for approval; "
                         "nothing was sent.",
                         code=ErrorCode.PREEMPTED,
                         remedy="If it is still wanted, call it again.",
@@ -545,7 +546,7 @@ class ApprovalControl:
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Something was asked, answered or ended: a row, and get_status tells it anew."""
         self.changes += 1
-        self._write_row(name, text, instrument_id)
+        self._write_row(name, text, instrument_id, "approvals")
 
     def _now(self) -> Moment:
         return moment(self._clock)

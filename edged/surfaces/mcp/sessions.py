@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, ENGINE_STOPPED, SESSION_ENDED
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import RequestId, Response
@@ -64,11 +65,12 @@ __all__ = [
 
 
 class CallEnd(enum.Enum):
-    """Why a call ended before its result."""
+    """Why a call ended before its result; the value is what its row in the audit log names."""
 
-    CANCELLED = "cancelled"
-    CLIENT_GONE = "client_gone"
-    STOPPING = "stopping"
+    CANCELLED = CALLER_CANCELLED
+    CLIENT_GONE = CALLER_GONE
+    SESSION_ENDED = SESSION_ENDED
+    STOPPING = ENGINE_STOPPED
 
 
 class Endable(Protocol):
@@ -83,7 +85,7 @@ class CallEndedError(Exception):
     """The call was ended from outside; its work has been cancelled and has finished."""
 
     def __init__(self, why: CallEnd) -> None:
-        super().__init__(why.value)
+        super().__init__(why.value.clause)
         self.why = why
 
 
@@ -387,7 +389,7 @@ class SessionRegistry:
         for key in tuple(session.watched):
             self.unwatch(session, key)
         stopping = event is SessionEvent.SHUT_DOWN
-        session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
+        session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.SESSION_ENDED)
         if session.stream is not None:
             session.stream.over.set()
         self._leave(session.visa.values())

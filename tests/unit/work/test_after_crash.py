@@ -54,7 +54,7 @@ class Bench:
     troubles: list[Failed] = field(default_factory=list)
     asked: int = 0
     sent: list[str] = field(default_factory=list)
-    events: list[tuple[str, str, str]] = field(default_factory=list)
+    events: list[tuple[str, str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
     visited: dict[str, LeftWork] = field(default_factory=dict)
 
