@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Protocol
 
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
 
 __all__ = [
@@ -203,6 +204,7 @@ class SendLines(Action):
 
     Attributes:
         asks: of an abort: the questions that show whether it was obeyed, asked in the same job.
+        cause: of an abort: what a call that it interrupts is ended by.
         note_taken: told, on the line's thread, once the lines of an abort were taken.
     """
 
@@ -210,6 +212,7 @@ class SendLines(Action):
     lines: tuple[str, ...]
     purpose: Purpose
     asks: tuple[Question, ...] = ()
+    cause: Cause | None = None
     note_taken: Callable[[], None] = _nobody_notes
 
 
@@ -238,8 +241,16 @@ class StopAll(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallWrapper(Action):
-    """Call one function of an SDK wrapper in its worker process."""
+    """Call one function of an SDK wrapper in its worker process.
+
+    Attributes:
+        cause: of an abort: what is told to a call that it interrupts.
+        is_expected: its device has been there; of an abort of another a missing device is no
+            failure, and leaves no row.
+    """
 
     wrapper: str
     spec_name: str
     parameters: Arguments = field(default_factory=dict)
+    cause: Cause | None = None
+    is_expected: bool = True

@@ -105,9 +105,7 @@ class Caller:
     @property
     def who(self) -> str:
         """Who it is, for people; see ``who_of``."""
-        if self.route is Route.INTERNAL:
-            return "edged itself"
-        return who_of(self.client, self.remote, self.subject)
+        return who_of(self.client, self.remote, self.subject, route=self.route.value)
 
     @property
     def only_subject(self) -> str | None:
@@ -131,6 +129,11 @@ class Caller:
             "subject": self.subject,
             "client": self.client,
         }
+
+    @classmethod
+    def part(cls, name: str, on_behalf_of: str = "") -> Caller:
+        """A part of the engine that acts by itself: "interlock chamber", "crash recovery"."""
+        return cls(route=Route.INTERNAL, client=name, on_behalf_of=on_behalf_of)
 
     @classmethod
     def from_json(cls, told: object) -> Caller:
@@ -165,11 +168,14 @@ def client_text(said: str) -> str:
     return " ".join(shown.split())[:CLIENT_CHARS].rstrip()
 
 
-def who_of(client: str, remote: str, subject: str = "") -> str:
+def who_of(client: str, remote: str, subject: str = "", *, route: str = "") -> str:
     """Who a caller is, for people: "claude-code 2.1 at 127.0.0.1".
 
-    By a relay its subject stands there too: "claude-code 2.1 for alice at 10.0.0.7".
+    By a relay its subject stands there too: "claude-code 2.1 for alice at 10.0.0.7". A part of the
+    engine is called by its name: "interlock chamber".
     """
+    if route == Route.INTERNAL.value:
+        return client or "edged itself"
     name = client if client != remote else ""
     if subject:
         name = f"{name} for {subject}" if name else subject

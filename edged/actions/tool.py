@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome
 
@@ -75,8 +76,8 @@ class Underway:
 
     __slots__ = ()
 
-    def cancel(self) -> None:
-        """Whoever asked is gone: end it; only the first time counts."""
+    def cancel(self, cause: Cause) -> None:
+        """End it for this cause; only the first time counts."""
         raise NotImplementedError
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from edged.actions.caller import who_of
+from edged.actions.caller import Route, who_of
 from edged.actions.outcome import OutcomeStatus
 from edged.cli.shared.options import add_engine_options, connect, load
 from edged.cli.shared.output import (
@@ -261,13 +261,19 @@ def _moment_of(row: Mapping[str, Any]) -> tuple[float, int]:
     return (time_ms if isinstance(time_ms, int | float) else 0, row["seq"])
 
 
+def _who(row: Mapping[str, Any]) -> str:
+    route = str(row["route"])
+    who = who_of(row["client"], row["remote"], row["subject"], route=route)
+    return who if route == Route.INTERNAL.value else f"{route} {who}"
+
+
 def _shown(row: Mapping[str, Any], name: Name) -> dict[str, Any]:
     """The cells of a row, also of one that somebody has been at: ``verify`` judges, not we."""
     error = f": {row['error']}" if row["error"] else ""
     return {
         **row,
         "time": local_time(row["time_ms"]),
-        "who": f"{row['route']} {who_of(row['client'], row['remote'], row['subject'])}",
+        "who": _who(row),
         "instrument": name(row["instrument"]),
         "scpi": str(row["scpi"] or "").replace("\n", " | "),
         "outcome": f"{row['outcome']}{error}",

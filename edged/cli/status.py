@@ -124,8 +124,16 @@ def _on(status: Told, name: Name) -> Iterator[str]:
     for unit in status["told_on"]:
         on = [one for one in unit["outputs"] if one not in unit["off"]]
         if on:
-            outputs = ", ".join("an output" if one == "*" else str(one) for one in on)
-            yield f"{name(unit['instrument_id'])}: {outputs}, told so {_since(unit['since_ms'])}"
+            left = [one for one in on if one in unit.get("left", ())]
+            was_left = f"; {_outputs(left)} left on by the previous run of the engine"
+            yield (
+                f"{name(unit['instrument_id'])}: {_outputs(on)}, told so "
+                f"{_since(unit['since_ms'])}{was_left if left else ''}"
+            )
+
+
+def _outputs(names: Sequence[str]) -> str:
+    return ", ".join("an output" if one == "*" else str(one) for one in names)
 
 
 def _running(status: Told, name: Name) -> Iterator[str]:

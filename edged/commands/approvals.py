@@ -32,6 +32,7 @@ from edged.actions.action import (
     StartSweep,
 )
 from edged.actions.caller import Approval
+from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
 from edged.clock import Clock
 from edged.commands.outgoing import Outgoing, shown_line, unpacked
@@ -78,8 +79,8 @@ IN_THE_TEXT: Final = frozenset(
 )
 """Arguments that the text of a question has in another place; a lease is a secret."""
 
-Tell = Callable[[str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument."""
+Tell = Callable[[str, str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument, who tells it."""
 Recheck = Callable[[Action, Target], None]
 """Raises what stands in the way of an action by now."""
 
@@ -364,7 +365,7 @@ class ApprovalControl:
         self.look()
         return []
 
-    def stop_all(self) -> None:
+    def stop_all(self, cause: Cause) -> None:
         """Everything is being stopped: nothing waits any more."""
         for question in self._approvals.end_all():
             if question.approval_id in self._rounds:
@@ -373,7 +374,7 @@ class ApprovalControl:
             if waiting is not None and not waiting.answered.done():
                 waiting.answered.set_exception(
                     Failed(
-                        f"Everything was stopped while {question.tool} waited for approval; "
+                        f"{question.tool} was ended {cause.clause} while it waited for approval; "
                         "nothing was sent.",
                         code=ErrorCode.PREEMPTED,
                         remedy="If it is still wanted, call it again.",
@@ -603,7 +604,7 @@ class ApprovalControl:
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Something was asked, answered or ended: a row, and get_status tells it anew."""
         self.changes += 1
-        self._write_row(name, text, instrument_id)
+        self._write_row(name, text, instrument_id, "approvals")
 
     def _now(self) -> Moment:
         return moment(self._clock)

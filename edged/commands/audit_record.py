@@ -30,6 +30,7 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
+from edged.runs.stop_all import NOBODY_THERE
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 from edged.scpi.errors import says_undefined
 from edged.sdk.specs import wrapper_id
@@ -120,6 +121,8 @@ class AuditRecord:
         """See ``Record``."""
         # What an interlock reads all the time is told where it trips or refuses.
         if isinstance(action, RunCommand) and action.purpose is Purpose.INTERLOCK:
+            return
+        if _is_of_nobody(action, outcome):
             return
         if action.caller.is_look and action.tool in LOOKS and outcome.status is OutcomeStatus.OK:
             return
@@ -281,6 +284,13 @@ class AuditRecord:
             unit = unit_of_instrument(instrument)
             self._units[instrument.id] = (instrument.identity, unit)
         return unit
+
+
+def _is_of_nobody(action: Action, outcome: Outcome) -> bool:
+    """An abort of a wrapper whose device is not there, and was not since the engine started."""
+    if not isinstance(action, CallWrapper) or action.is_expected or outcome.error is None:
+        return False
+    return outcome.error.code in NOBODY_THERE
 
 
 def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:

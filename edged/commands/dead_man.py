@@ -102,7 +102,8 @@ class DeadManControl:
         told_on: which outputs may be on.
         visit: a way to an address at which nobody is registered yet.
         fail_on: what has runs fail; all are asked at once.
-        tell: writes an event into the audit: its name, a sentence, the instrument.
+        tell: writes an event into the audit: its name, a sentence, the instrument, and the part of
+            the engine that tells.
         is_supervised: another engine is begun when this one dies.
         changes: another number after each change that is told.
     """
@@ -113,7 +114,7 @@ class DeadManControl:
     clock: Clock
     visit: Feeding
     fail_on: Sequence[FailOn]
-    tell: Callable[[str, str, str], None]
+    tell: Callable[[str, str, str, str], None]
     is_supervised: bool
     changes: int = 0
     _kept: dict[str, _Kept] = field(default_factory=dict)
@@ -398,11 +399,11 @@ class DeadManControl:
         if refused.message != kept.refused:
             kept.refused = refused.message
             log.warning("dead_man_refused", id=kept.instrument.id, reason=refused.message)
-            self.tell(
-                "dead_man.refused",
+            self._record(
+                "refused",
+                kept.instrument,
                 f"{kept.instrument.called}: something is on, and its dead-man was not started: "
                 f"{refused.message}",
-                kept.instrument.id,
             )
 
     def _has_said(self, kept: _Kept, due: Duty, error: EdgedError | None) -> None:
@@ -412,10 +413,10 @@ class DeadManControl:
                 "dead_man_unanswered", id=instrument.id, due=due.name.lower(), reason=str(error)
             )
         elif due is Duty.ARM and state.stage is Stage.ARMED:
-            self.tell(
-                "dead_man.armed",
+            self._record(
+                "armed",
+                instrument,
                 f"{instrument.called}: its dead-man was started again.",
-                instrument.id,
             )
         if due is Duty.DISARM and state.stage is Stage.OFF and not kept.timer.may_be_on:
             self._remove(instrument)
@@ -426,10 +427,10 @@ class DeadManControl:
         armed = self.rows.find(instrument.id, unit_of_instrument(instrument).key)
         if armed is not None:
             self.rows.remove(armed.instrument_id)
-        self.tell(
-            "dead_man.disarmed",
+        self._record(
+            "disarmed",
+            instrument,
             f"{instrument.called}: everything is off, and its dead-man was stopped.",
-            instrument.id,
         )
         self._look(instrument)
 
@@ -444,16 +445,19 @@ class DeadManControl:
             self._write_down(instrument, kept.timer)
         if kept.stage is Stage.TRIPPED:
             log.error("dead_man_tripped", id=instrument.id)
-            self.tell("dead_man.tripped", kept.timer.tripped().message, instrument.id)
+            self._record("tripped", instrument, kept.timer.tripped().message)
             task = asyncio.create_task(self._fail(instrument.id), name="edged-dead-man-tripped")
             self._others.add(task)
             task.add_done_callback(self._others.discard)
         elif before is Stage.TRIPPED:
-            self.tell(
-                "dead_man.cleared",
+            self._record(
+                "cleared",
+                instrument,
                 f"{instrument.called}: somebody has cleared its dead-man.",
-                instrument.id,
             )
+
+    def _record(self, what: str, instrument: Instrument, text: str) -> None:
+        self.tell(f"dead_man.{what}", text, instrument.id, f"dead-man of {instrument.called}")
 
     async def _fail(self, instrument_id: str) -> None:
         ended = await asyncio.gather(

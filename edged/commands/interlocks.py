@@ -25,7 +25,7 @@ from edged.actions.action import (
     SendScpi,
     StartStream,
 )
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
@@ -47,7 +47,6 @@ from edged.store.interlocks import Tripped, TripRows
 __all__ = ["InterlockControl", "TripUnits"]
 
 TOOL: Final = "interlock"
-CALLER: Final = Caller(route=Route.INTERNAL)
 LOOKS_EVERY_S: Final = 0.5
 """How soon it is seen that a tripped one guards nothing any more."""
 SHORTEST_S: Final = 0.01
@@ -57,8 +56,8 @@ LAST_TRIP_S: Final = 2.0
 IsOff = Callable[[Instrument, Collection[str]], bool]
 TripUnits = Callable[[Interlock, Sequence[Instrument], str], Awaitable[None]]
 """Makes units safe because of an interlock, and why; returns when it has been ordered."""
-Tell = Callable[[str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument."""
+Tell = Callable[[str, str, str, str], None]
+"""Writes a row about what nobody called for: its name, its text, the instrument, who tells it."""
 
 log = structlog.get_logger("edged.interlocks")
 
@@ -358,7 +357,7 @@ class InterlockControl:
         outcome = await self._perform(
             RunCommand(
                 tool=TOOL,
-                caller=CALLER,
+                caller=Caller.part(_part(rule)),
                 action_id=self._new_id(),
                 instrument_id=meter.id,
                 command_name=rule.command,
@@ -502,7 +501,7 @@ class InterlockControl:
         self._tripping.add(task)
         task.add_done_callback(self._tripping.discard)
         for unit in units:
-            self._tell("interlock.tripped", told, unit.id)
+            self._tell("interlock.tripped", told, unit.id, _part(rule))
 
     async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
         for what in await asyncio.gather(
@@ -561,6 +560,11 @@ class InterlockControl:
             "cools_s": round(cools_s, 1) if cools_s > 0 else None,
             "unknown": list(dict.fromkeys(missing)),
         }
+
+
+def _part(rule: Interlock) -> str:
+    """What its rows in the audit log call it."""
+    return f"interlock {rule.name}"
 
 
 def _is_told_apart(instrument: Instrument, guarded: Guarded) -> bool:
@@ -648,13 +652,25 @@ def _refused(target: Target, rule: Interlock, reading: MeterReading) -> Refused:
 
 
 def _tripped(target: Target, watching: Watching) -> Refused:
-    why = f"it tripped while this waited ({watching.reason})"
-    return _refusal(target, watching.rule, why, "Correct what it read, and call again.")
+    because = f" ({watching.reason})" if watching.reason else ""
+    why = f"which tripped while it waited{because}"
+    return _ended(target, watching.rule, why, "Correct what it read, and call again.")
 
 
 def _too_old(target: Target, rule: Interlock) -> Refused:
-    why = f"{rule.asked} was read longer ago than max_age_s {rule.max_age_s:g} while this waited"
-    return _refusal(target, rule, why, "Call it again; it is then read again.")
+    why = f"because {rule.asked} was read longer ago than max_age_s {rule.max_age_s:g}"
+    return _ended(target, rule, why, "Call it again; it is then read again.")
+
+
+def _ended(target: Target, rule: Interlock, why: str, remedy: str) -> Refused:
+    """Of a write that had been admitted: a part of it may have been sent."""
+    return Refused(
+        f"{target.command_name or 'The call'} to {target.called} was ended by "
+        f"{_part(rule)}, {why}.",
+        code=ErrorCode.INTERLOCK,
+        data={"interlock": rule.name, "must": rule.must.text},
+        remedy=remedy,
+    )
 
 
 def _cooling(target: Target, watching: Watching, left_s: float) -> Refused:

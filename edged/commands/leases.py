@@ -36,7 +36,7 @@ NOTED_AFTER: Final = 0.05
 
 EndRun = Callable[[str, bool], Awaitable[object]]
 """Ends a sweep or sequence: its id, and whether a sweep is parked and not aborted."""
-Tell = Callable[[str, str, str], None]
+Tell = Callable[[str, str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
 
 
@@ -310,7 +310,7 @@ class LeaseControl:
     def _over(self, lease: Lease, why: End, how: str) -> None:
         """A lease has ended: its runs, the record, the disk."""
         units = ", ".join(map(self.called, lease.units))
-        self._tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "")
+        self._tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
         under = {key: run for key, run in self._runs.items() if run.lease_id == lease.lease_id}
         for run_id, run in under.items():
             wanted = run.instrument.rules.on_expiry or OnExpiry.KEEP

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from edged.actions.cause import NOT_NEEDED, Cause, cause_of
 from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed
@@ -57,8 +58,8 @@ class Pending(Underway):
     """
 
     __slots__ = (
+        "_cause",
         "_conclude",
-        "_is_cancelled",
         "_is_over",
         "_job",
         "_line_job",
@@ -82,7 +83,7 @@ class Pending(Underway):
         self._job: Job | None = None
         self._task: asyncio.Task[Done | None] | None = None
         self._work: Work | None = None
-        self._is_cancelled = False
+        self._cause: Cause | None = None
         self._is_over = False
 
     def run_on_line(self, job: LineJob) -> None:
@@ -109,28 +110,28 @@ class Pending(Underway):
         found = await work
         if isinstance(found, Done):
             return found
-        if self._is_cancelled:
+        if self._cause is not None:
             found.over()
-            raise _gone()
+            raise _ended(self._cause)
         self.run_on_line(found)
         self._task = None
         return None
 
-    def cancel(self) -> None:
-        """Whoever asked is gone: it is withdrawn, or the wire freed of it; recorded as such.
+    def cancel(self, cause: Cause) -> None:
+        """End it for a cause: withdraw it, or free the wire of it; its row names the cause.
 
         A task is cancelled once, however often this is called: a second cancellation would tear the
         steps that make an instrument safe. It is over once those are done.
         """
-        if self._is_over or self._is_cancelled:
+        if self._is_over or self._cause is not None:
             return
-        self._is_cancelled = True
+        self._cause = cause
         if self._task is not None:
-            self._task.cancel()
+            self._task.cancel(cause)
             return
         if self._job is not None:
             self._job.withdraw()
-        self._settle(_gone())
+        self._settle(_ended(cause))
 
     async def is_over(self) -> None:
         """Wait for the end of what was cancelled."""
@@ -147,7 +148,7 @@ class Pending(Underway):
         """See ``Waiter``."""
         found: Done | Exception
         try:
-            found = self._line_job.done(reply) if self._line_job is not None else _gone()
+            found = self._line_job.done(reply) if self._line_job is not None else _ended(NOT_NEEDED)
         except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
             found = error
         self._settle(found)
@@ -159,11 +160,11 @@ class Pending(Underway):
     def _task_is_done(self, task: asyncio.Task[Done | None]) -> None:
         found: Done | Exception | None
         if task.cancelled():
-            self._is_cancelled = True
+            self._cause = self._cause or NOT_NEEDED
             if self._work is not None:
                 # Its task may not have come to it.
                 self._work.close()
-            found = _gone()
+            found = _ended(self._cause)
         else:
             error = task.exception()
             if error is not None and not isinstance(error, Exception):
@@ -178,7 +179,7 @@ class Pending(Underway):
             self._line_job.over()
         outcome = self._conclude(found)
         try:
-            self._tell(None if self._is_cancelled else outcome)
+            self._tell(None if self._cause is not None else outcome)
         finally:
             self._record(outcome)
 
@@ -204,11 +205,11 @@ async def settled(begin: Callable[[Tell], Outcome | Pending]) -> Outcome:
         return begun
     try:
         return await future
-    except asyncio.CancelledError:
-        begun.cancel()
+    except asyncio.CancelledError as cancelled:
+        begun.cancel(cause_of(cancelled))
         await begun.is_over()
         raise
 
 
-def _gone() -> Failed:
-    return Failed("The caller went away.", code=ErrorCode.CANCELLED)
+def _ended(cause: Cause) -> Failed:
+    return Failed(cause.sentence, code=ErrorCode.CANCELLED)

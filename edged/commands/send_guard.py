@@ -8,10 +8,12 @@ has gone out is not taken back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
+from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -29,6 +31,11 @@ def _lets_pass(_action: Action, _target: Target) -> None:
 def _nothing_guards(_action: Action, _target: Target) -> SendGuard | None:
     return None
 
+
+BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {ErrorCode.LOCKED_OUT: " by lockout", ErrorCode.LEASED: " by the end of its lease"}
+)
+"""What ended a write in the middle; others name it in their own message."""
 
 Interlocked = Callable[[Action, Target], SendGuard | None]
 
@@ -55,12 +62,12 @@ class SendGuards:
         self._check_again = check_again
         self._leased = leased
         self._interlocked = interlocked
-        self._stops = 0
+        self._stops, self._stopped_by = 0, ENGINE_STOPPED
         self._is_closed = False
 
-    def stop(self) -> None:
+    def stop(self, cause: Cause) -> None:
         """Everything is being stopped: nothing that was judged before this is begun any more."""
-        self._stops += 1
+        self._stops, self._stopped_by = self._stops + 1, cause
 
     def close(self) -> None:
         """The daemon stops: from now on nothing is begun but what makes safe.
@@ -75,13 +82,10 @@ class SendGuards:
 
         def guard() -> None:
             if self._is_closed:
-                raise Failed(
-                    f"The daemon is stopping: {target.command_name or 'it'} was not started.",
-                    code=ErrorCode.CANCELLED,
-                )
+                raise Failed(_recalled(target, ENGINE_STOPPED), code=ErrorCode.CANCELLED)
             if self._stops != stops:
                 raise Failed(
-                    f"Everything was stopped before {target.command_name or 'it'} was sent.",
+                    _recalled(target, self._stopped_by),
                     code=ErrorCode.PREEMPTED,
                     remedy="If it is still wanted, call it again.",
                 )
@@ -119,6 +123,10 @@ class SendGuards:
         return guard
 
 
+def _recalled(target: Target, cause: Cause) -> str:
+    return f"{target.command_name or 'The call'} was ended {cause.clause} before it was sent."
+
+
 def guarded(
     conversation: Conversation[T], lines: Collection[str], guard: SendGuard | None
 ) -> Conversation[T]:
@@ -152,5 +160,9 @@ def _ask(guard: SendGuard, *, has_begun: bool) -> None:
             raise
         # Part of it is in the instrument: that is no refusal, and what went is told.
         raise Failed(
-            refused.message, code=refused.code, data=refused.data, remedy=refused.remedy
+            f"The call was ended{BY_CODE.get(refused.code, '')} after a part of it was sent: "
+            f"{refused.message}",
+            code=refused.code,
+            data=refused.data,
+            remedy=refused.remedy,
         ) from refused

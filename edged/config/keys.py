@@ -47,6 +47,7 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "MetricsAccess",
+    "OnExit",
     "RawScpi",
     "ToolNames",
     "VisaServer",
@@ -120,6 +121,13 @@ class RawScpi(enum.StrEnum):
     KNOWN = "known"
     QUERIES = "queries"
     OFF = "off"
+
+
+class OnExit(enum.StrEnum):
+    """Whether the engine aborts what may be on when it ends in an orderly way."""
+
+    LEAVE = "leave"
+    SAFE = "safe"
 
 
 class LogLevel(enum.StrEnum):
@@ -570,6 +578,14 @@ _TABLE: Final = (
         kind=integer(0, 86_400),
         default=120,
         sentence="How old a crashed sweep's journal may be for its abort to be sent unasked.",
+    ),
+    Key(
+        name="ON_EXIT",
+        kind=choice(OnExit),
+        default=OnExit.LEAVE,
+        sentence="What happens to outputs that may be on when the engine is stopped or restarted: "
+        "leave them on and name them, or safe: send the abort of each of those instruments. Sweeps "
+        "are aborted in both cases, and sequences run their finally steps.",
     ),
     Key(
         name="LOG_LEVEL",

@@ -29,6 +29,7 @@ from edged.config.keys import (
     LogFormat,
     LogLevel,
     MetricsAccess,
+    OnExit,
     RawScpi,
     ToolNames,
     VisaServer,
@@ -126,6 +127,7 @@ class Config:
     lease_max_sec: int
     gone_after_sec: int
     abort_after_crash_sec: int
+    on_exit: OnExit
     log_level: LogLevel
     log_format: LogFormat
 

@@ -265,6 +265,22 @@ def check_set_aside(facts: Facts) -> CheckLine:
     )
 
 
+def _left_on(facts: Facts) -> CheckLine | None:
+    """What the previous run of the engine left on, and nothing has confirmed off since."""
+    found = []
+    for unit in facts.status.get("told_on", []):
+        left = [one for one in unit.get("left", ()) if one not in unit["off"]]
+        if left:
+            called = _called({"alias": _aliases(facts).get(unit["instrument_id"], ""), **unit})
+            found.append(f"{called} ({', '.join('an output' if o == '*' else o for o in left)})")
+    if not found:
+        return None
+    return warn(
+        f"The previous run of the engine left on: {', '.join(found)}.",
+        "`edged stop` switches it off and confirms that; ON_EXIT: safe does so at each exit.",
+    )
+
+
 def check_attention(facts: Facts) -> CheckLine:
     """Stops and aborts that were not confirmed, and dead-men that have switched off."""
     if not facts.is_answering:
@@ -291,7 +307,7 @@ def check_attention(facts: Facts) -> CheckLine:
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
     needy = {sweep["sweep_id"]: _called(sweep) for sweep in found if sweep.get("needs_attention")}
     if not needy:
-        return passed("No sweep has left an output as it is.")
+        return _left_on(facts) or passed("No sweep has left an output as it is.")
     told = ", ".join(f"{sweep_id} on {instrument}" for sweep_id, instrument in needy.items())
     return warn(
         f"The abort of {told} was not confirmed; the output may be on.",

@@ -23,6 +23,7 @@ import structlog
 
 from edged import __version__
 from edged.actions.action import Action
+from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
@@ -99,6 +100,8 @@ from edged.transports.visa import VisaLibrary
 
 __all__ = ["Engine", "main"]
 
+log = structlog.get_logger("edged.engine")
+
 ENGINE_FILE: Final = "engine.json"
 REMOVE_WITHIN_S: Final = 1.0
 NOTHING_VISITED: Final[Mapping[str, LeftWork]] = MappingProxyType({})
@@ -129,6 +132,8 @@ async def main(
             if not engine.is_restarting:
                 notifier.stopping()
         await last
+    tell = log.warning if engine.left_on else log.info
+    tell("engine_stopped", left_on=engine.left_on)
     return _status(engine)
 
 
@@ -140,6 +145,9 @@ class Engine:
         sim: the simulated bench to start as a child, or none.
         is_supervised: whether the supervisor listens on the same port.
         visited: what first aid has seen to, by the ids of journal entries.
+
+    Attributes:
+        left_on: what may be on once the engine has ended, a clause for each unit.
     """
 
     def __init__(
@@ -155,7 +163,7 @@ class Engine:
         self._is_supervised = is_supervised
         self._clock = clock
         self._sim = sim
-        self._log = structlog.get_logger("edged.engine")
+        self._log = log
         self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
         self._profiles = ProfileWatch(
             directories=config.profile_dirs,
@@ -272,6 +280,7 @@ class Engine:
             ),
         )
         self.is_restarting = False
+        self.left_on: list[str] = []
         self._asked: asyncio.Event | None = None
         self._restart = self._make_restart(is_supervised=is_supervised)
         self._hub = self._make_hub()
@@ -315,6 +324,7 @@ class Engine:
         await asyncio.to_thread(remove, self._config.state_dir / REDIRECT_FILE)
         parts.push_async_callback(self._telemetry.stop)
         await self._stores.start(parts)
+        parts.callback(self._note_end)
         self._watch.start()
         parts.callback(self._watch.stop)
         if self._sim is not None:
@@ -396,9 +406,17 @@ class Engine:
         self._rpc_binding.give_up()
         self._rpc.close_door()
         self._send_guards.close()
-        await asyncio.gather(
-            self._work.end(), self._sdk.registry.stop(), self._remove_engine_file()
-        )
+        await asyncio.gather(self._work.end(), self._end_wrappers(), self._remove_engine_file())
+
+    async def _end_wrappers(self) -> None:
+        await self._work.end_wrappers()
+        await self._sdk.registry.stop()
+
+    def _note_end(self) -> None:
+        """What may be on stays so from here on: the last row and the last log line name it."""
+        self.left_on = self._stores.left_on(self._memory.is_off)
+        left = f"; left on: {', '.join(self.left_on)}" if self.left_on else ""
+        self._stores.audit.event("engine.stopped", f"edged {__version__}{left}")
 
     async def _learn(self, knowledge: Knowledge) -> list[str]:
         """Profiles or the bench file were changed; what runs goes on with what it began with."""
@@ -464,6 +482,7 @@ class Engine:
             memory=self._memory,
             notes=self._leases,
             new_plan=self._budgets.plan,
+            tell=self._tell,
             visa=self._visa,
             perform=self._perform,
             precheck=self._precheck,
@@ -625,9 +644,9 @@ class Engine:
             "budgets": self._budgets.listed(),
         }
 
-    def _tell(self, name: str, text: str, instrument_id: str) -> None:
+    def _tell(self, name: str, text: str, instrument_id: str, part: str) -> None:
         """Write a row about what nobody called for."""
-        self._stores.audit.event(name, text, instrument=instrument_id)
+        self._stores.audit.event(name, text, instrument=instrument_id, part=part)
 
     def _run_on(self, instrument: Instrument) -> str:
         """The id of a run that uses an instrument; empty: none does."""
@@ -635,10 +654,10 @@ class Engine:
         asking = (s["stream_id"] for s in streams if s["instrument_id"] == instrument.id)
         return self._leases.run_on(instrument) or next(asking, "")
 
-    def _recall(self) -> None:
+    def _recall(self, cause: Cause) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
-        self._send_guards.stop()
-        self._approvals.stop_all()
+        self._send_guards.stop(cause)
+        self._approvals.stop_all(cause)
 
     def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
         commands = CommandOperations(

@@ -38,7 +38,8 @@ class Guards:
         work: what runs, and makes units safe.
         lockout: what a trip locks out by.
         memory: what outputs were last told and heard to be.
-        tell: writes a row about what nobody called for: its name, its text, the instrument.
+        tell: writes a row about what nobody called for: its name, its text, the instrument, and
+            the part of the engine that tells.
         is_first_look_over: see ``InterlockControl``.
         is_supervised: another engine is begun when this one dies.
     """
@@ -55,7 +56,7 @@ class Guards:
         perform: Perform,
         new_id: NewId,
         clock: Clock,
-        tell: Callable[[str, str, str], None],
+        tell: Callable[[str, str, str, str], None],
         is_first_look_over: Callable[[], bool],
         is_supervised: bool,
     ) -> None:

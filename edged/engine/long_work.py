@@ -14,11 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final
 
+import structlog
+
 from edged.actions.action import Action
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
+from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.commands.memory import Memory
 from edged.commands.operation import Operation
+from edged.config.keys import OnExit
 from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
 from edged.engine.parts import Stores
@@ -49,20 +53,24 @@ from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import (
-    DAEMON_STOPPED,
     DEAD_MAN,
     LEASE_END,
-    LOCKED_OUT,
+    dead_man_tripped,
     interlock_tripped,
+    locked_out,
 )
 from edged.tools.apps import read_app
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
 
+log = structlog.get_logger("edged.exit")
+
 ABORT_WITHIN_S: Final = 2.5
 INTERLOCK: Final = "interlock"
-INTERLOCK_CALLER: Final = Caller(route=Route.INTERNAL, client="an interlock")
+SHUTDOWN: Final = "shutdown"
+WRAPPERS_WITHIN_S: Final = 1.5
+"""What an abort tool may take at exit, before its worker is ended."""
 WORK_ENDS_WITHIN_S: Final = 3.5
 """Of the 5 s that stopping may take in all; the rest is for lines, sessions and the store."""
 
@@ -81,6 +89,7 @@ class LongWork:
         note_stopped: told of each instrument whose abort is on its way.
         memory: what is known of settings.
         notes: told of each run that writes.
+        tell: writes a row about what nobody called for.
         new_plan: judges all steps of a run before its first.
     """
 
@@ -97,14 +106,16 @@ class LongWork:
         new_id: NewId,
         clock: Clock,
         visited: Mapping[str, LeftWork],
-        recall: Callable[[], None],
+        recall: Callable[[Cause], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
         note_stopped: Callable[[str], None],
         memory: Memory,
         notes: RunNotes,
         new_plan: NewPlan,
+        tell: Callable[[str, str, str, str], None],
     ) -> None:
         self._config = config
+        self._tell = tell
         self._pool = pool
         self._profiles = profiles
         self._visa = visa
@@ -165,7 +176,7 @@ class LongWork:
         self.bench_stop = self._make_bench_stop(stores, perform, new_id, recall)
 
     def _make_bench_stop(
-        self, stores: Stores, perform: Perform, new_id: NewId, recall: Callable[[], None]
+        self, stores: Stores, perform: Perform, new_id: NewId, recall: Callable[[Cause], None]
     ) -> BenchStop:
         return BenchStop(
             pool=self._pool,
@@ -194,14 +205,41 @@ class LongWork:
         parts.push_async_callback(self.runs.stop)
 
     async def end(self) -> None:
-        """End everything that runs, side by side and within bounds."""
-        ends = (
+        """End everything that runs, side by side and within bounds; with ON_EXIT safe, make safe.
+
+        One that hangs delays no other: each has its own bound within that of all.
+        """
+        ends = [
             self.sweeps.close(ABORT_WITHIN_S),
             self.sequences.close(),
-            self.streams.stop_all(DAEMON_STOPPED, StreamEvent.SHUTDOWN),
-        )
+            self.streams.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN),
+        ]
+        if self._is_safe_exit:
+            ends.append(self._make_safe(self.bench_stop, ABORT_WITHIN_S))
         await asyncio.wait(map(asyncio.ensure_future, ends), timeout=WORK_ENDS_WITHIN_S)
-        await asyncio.gather(self.bench_stop.close(), self._wrapper_stop.close())
+        await self.bench_stop.close()
+
+    async def end_wrappers(self) -> None:
+        """Before the workers of wrappers end: with ON_EXIT safe, make their devices safe."""
+        if self._is_safe_exit:
+            await self._make_safe(self._wrapper_stop, WRAPPERS_WITHIN_S)
+        await self._wrapper_stop.close()
+
+    @property
+    def _is_safe_exit(self) -> bool:
+        return self._config.on_exit is OnExit.SAFE
+
+    async def _make_safe(self, stop: BenchStop | WrapperStop, within_s: float) -> None:
+        """Abort what may be on, and tell of each what it confirmed."""
+        for one in await stop.stop_marked(
+            Caller.part(SHUTDOWN), ENGINE_STOPPED, tool=SHUTDOWN, within_s=within_s
+        ):
+            left, error = one["unconfirmed"], one["error"] or ""
+            what = f"not confirmed off: {', '.join(left)}. {error}" if left else "confirmed off"
+            name = one["alias"] or one["instrument_id"]
+            self._tell("exit.safe", f"{name}: {what}".strip(), one["instrument_id"], SHUTDOWN)
+            tell = log.error if left else log.warning
+            tell("exit_safe", id=one["instrument_id"], unconfirmed=left, error=error)
 
     def operations(self) -> dict[type[Action], Operation]:
         """What can be asked of this work."""
@@ -276,39 +314,49 @@ class LongWork:
 
     async def trip(self, rule: Interlock, units: Sequence[Instrument]) -> None:
         """An interlock has tripped: these are made safe, and what runs there ends."""
-        reason = interlock_tripped(rule.name)
+        cause = interlock_tripped(rule.name)
         ids = {unit.id for unit in units}
         await asyncio.gather(
             self.bench_stop.stop_units(
-                units, INTERLOCK_CALLER, reason, tool=INTERLOCK, try_for_s=math.inf
+                units,
+                Caller.part(f"interlock {rule.name}"),
+                cause,
+                tool=INTERLOCK,
+                try_for_s=math.inf,
             ),
-            self.sequences.stop_all(reason, lambda name: any(self._is(name, one) for one in ids)),
+            self.sequences.stop_all(cause, lambda name: any(self._is(name, one) for one in ids)),
         )
 
     async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
         """For a lockout; returns the ids of what was ended."""
-        ended = await self.sweeps.stop_all(LOCKED_OUT, instrument_id)
+        ended = await self.sweeps.stop_all(self._locked_out(instrument_id), instrument_id)
         return [str(sweep["sweep_id"]) for sweep in ended]
 
     async def stop_streams_on(self, instrument_id: str) -> list[str]:
         """See ``stop_sweeps_on``."""
-        return await self.streams.stop_all(LOCKED_OUT, instrument_id=instrument_id)
+        cause = self._locked_out(instrument_id)
+        return await self.streams.stop_all(cause, instrument_id=instrument_id)
 
     async def stop_sequences_on(self, instrument_id: str) -> list[str]:
         """See ``stop_sweeps_on``."""
         is_its = functools.partial(self._is, instrument_id=instrument_id)
-        return await self.sequences.stop_all(LOCKED_OUT, is_its)
+        return await self.sequences.stop_all(self._locked_out(instrument_id), is_its)
 
     async def fail_on(self, instrument_id: str) -> list[str]:
         """Its dead-man has switched it off: what runs on it has failed; ids of what was ended."""
         is_its = functools.partial(self._is, instrument_id=instrument_id)
-        error = Failed(f"{self._called(instrument_id)}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
+        called = self._called(instrument_id)
+        cause = dead_man_tripped(called)
+        error = Failed(f"{called}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
         sweeps, streams, sequences = await asyncio.gather(
-            self.sweeps.fail_all(error.message, instrument_id),
-            self.streams.stop_all(DEAD_MAN, StreamEvent.FAILURE, instrument_id=instrument_id),
-            self.sequences.fail_all(error, is_its),
+            self.sweeps.fail_all(cause, error.message, instrument_id),
+            self.streams.stop_all(cause, StreamEvent.FAILURE, instrument_id=instrument_id),
+            self.sequences.fail_all(cause, error, is_its),
         )
         return [*(str(sweep["sweep_id"]) for sweep in sweeps), *streams, *sequences]
+
+    def _locked_out(self, instrument_id: str) -> Cause:
+        return locked_out(self._called(instrument_id))
 
     def _called(self, instrument_id: str) -> str:
         with contextlib.suppress(NotFound):
@@ -325,9 +373,7 @@ class LongWork:
         return AfterCrash(
             journal=stores.journal,
             visit=self.visit,
-            tell=lambda name, text, instrument: stores.audit.event(
-                name, text, instrument=instrument
-            ),
+            tell=self._tell,
             clock=self._clock,
             abort_within_s=self._config.abort_after_crash_sec,
             visited=visited,

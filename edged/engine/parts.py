@@ -103,7 +103,6 @@ class Stores:
         await self.database.start()
         parts.push_async_callback(self.database.stop)
         self.audit.event("engine.started", f"edged {__version__}")
-        parts.callback(self.audit.event, "engine.stopped", f"edged {__version__}")
         retiring = asyncio.create_task(self._retention.keep(), name="audit-retention")
         parts.callback(retiring.cancel)
 
@@ -139,6 +138,18 @@ class Stores:
             if met:
                 entry["instrument_id"] = met[-1].id
         return list(told.values())
+
+    def left_on(self, is_off: IsOff) -> list[str]:
+        """What may be on, a clause for each unit: "psu1 (CH1, CH2)"."""
+        known = {one.id: one.called for one in self._pool.known()} if self._pool else {}
+        found = []
+        for unit in self.told_on_now(is_off):
+            on = ["an output" if one == "*" else one
+                  for one in unit["outputs"] if one not in unit["off"]]  # fmt: skip
+            if on:
+                found.append(f"{known.get(unit['instrument_id'], unit['instrument_id'])} "
+                             f"({', '.join(on)})")  # fmt: skip
+        return found
 
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""

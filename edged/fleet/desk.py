@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import structlog
 
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.actions.tool import Tell, ToolCall, Underway
 from edged.auth.claims import EVERY_EDGE
@@ -303,9 +304,9 @@ class _Running(Underway):
         self._task = asyncio.get_running_loop().create_task(work)
         self._task.add_done_callback(self._is_done)
 
-    def cancel(self) -> None:
+    def cancel(self, cause: Cause) -> None:
         """See ``Underway``."""
-        self._task.cancel()
+        self._task.cancel(cause)
 
     def _is_done(self, task: asyncio.Task[Done]) -> None:
         if task.cancelled():

@@ -14,6 +14,7 @@ from typing import Final
 
 from aiohttp.base_protocol import BaseProtocol
 
+from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
 from edged.http.connection import HttpConnection, RequestHandler
@@ -118,7 +119,7 @@ class HttpServer:
         tasks = []
         for connection in tuple(self.connections):
             if connection.task is not None:
-                connection.task.cancel()
+                connection.task.cancel(ENGINE_STOPPED)
                 tasks.append(connection.task)
             if connection.transport is not None:
                 connection.transport.abort()

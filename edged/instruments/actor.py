@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
+from edged.actions.cause import Cause
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
@@ -216,6 +217,7 @@ class Actor:
         priority: Priority,
         timeout_s: float,
         name: str,
+        cause: Cause | None = None,
     ) -> T:
         """Hold a conversation on the line, in its turn. See ``Instrument.converse``.
 
@@ -224,7 +226,13 @@ class Actor:
         """
         future: asyncio.Future[T] = self._loop.create_future()
         job = self.submit(
-            make, future, unit=unit, priority=priority, timeout_s=timeout_s, name=name
+            make,
+            future,
+            unit=unit,
+            priority=priority,
+            timeout_s=timeout_s,
+            name=name,
+            cause=cause,
         )
         try:
             return await future
@@ -242,6 +250,7 @@ class Actor:
         timeout_s: float,
         name: str,
         hold: Hold | None = None,
+        cause: Cause | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
 
@@ -270,7 +279,7 @@ class Actor:
             hold.on(self._mailbox)
         self._mailbox.put(job)
         if priority is Priority.SAFE:
-            self._make_way()
+            self._make_way(cause or Cause(f"by {name}"))
         self._deadlines.add(job, timeout_s)
         return job
 
@@ -412,13 +421,15 @@ class Actor:
     def _has_ended(self, _nothing: None) -> None:
         self._ended.set()
 
-    def _make_way(self) -> None:
+    def _make_way(self, cause: Cause) -> None:
         """Free the wire for a safe job, unless another safe job is on it."""
         serving = self._serving
         if serving is None:
             return
         ticket, job = serving
         if job is None or job.priority is not Priority.SAFE:
+            if job is not None:
+                job.ended_for = job.ended_for or cause
             self._link.preempt(ticket)
 
     def _expire(self, job: Job) -> None:

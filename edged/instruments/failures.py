@@ -8,6 +8,7 @@ from typing import Final
 
 import structlog
 
+from edged.actions.cause import Cause
 from edged.errors import ErrorCode, Failed, Fault
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job
@@ -42,7 +43,8 @@ def failure(
         case LinkPreempted() if job.is_withdrawn:
             code, text = ErrorCode.CANCELLED, f"{job.name} was cancelled"
         case LinkPreempted():
-            code, text = ErrorCode.PREEMPTED, f"A safe command interrupted {job.name}"
+            cause = job.ended_for or Cause("by a safe command")
+            code, text = ErrorCode.PREEMPTED, f"{job.name} was ended {cause.clause}"
         case LinkGarbled():
             code, text = ErrorCode.BAD_ANSWER, f"{name} sent an answer that is not valid"
         case _:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
@@ -257,6 +258,7 @@ class Instrument:
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        cause: Cause | None = None,
         is_repeatable: bool = False,
     ) -> T:
         """Hold one uninterruptible conversation with this unit, in its turn.
@@ -267,6 +269,7 @@ class Instrument:
             make: gives a fresh conversation; called on the line's thread.
             timeout_s: waiting and talking together; each step has its own limit besides.
             name: what it is, for messages.
+            cause: what is told to work that it interrupts; else its name.
             is_repeatable: it makes safe, so it may be said by another line too, where the first is
                 late or fails.
 
@@ -277,13 +280,13 @@ class Instrument:
             Invalid: BAD_SCPI, a line that cannot be sent; it was not.
         """
         if is_repeatable and self.others:
-            roads = [functools.partial(self._say_here, make, priority, timeout_s, name)]
+            roads = [functools.partial(self._say_here, make, priority, timeout_s, name, cause)]
             roads += [
-                functools.partial(self._say_by, other, make, timeout_s, name)
+                functools.partial(self._say_by, other, make, timeout_s, name, cause)
                 for other in self.others.values()
             ]
             return await first_to_take(roads)
-        return await self._say_here(make, priority, timeout_s, name)
+        return await self._say_here(make, priority, timeout_s, name, cause)
 
     def submit(
         self,
@@ -327,14 +330,24 @@ class Instrument:
         return self.actor
 
     async def _say_here(
-        self, make: Callable[[], Conversation[T]], priority: Priority, timeout_s: float, name: str
+        self,
+        make: Callable[[], Conversation[T]],
+        priority: Priority,
+        timeout_s: float,
+        name: str,
+        cause: Cause | None,
     ) -> T:
         return await self._here().converse(
-            make, unit=self.number, priority=priority, timeout_s=timeout_s, name=name
+            make, unit=self.number, priority=priority, timeout_s=timeout_s, name=name, cause=cause
         )
 
     async def _say_by(
-        self, other: OtherLine, make: Callable[[], Conversation[T]], timeout_s: float, name: str
+        self,
+        other: OtherLine,
+        make: Callable[[], Conversation[T]],
+        timeout_s: float,
+        name: str,
+        cause: Cause | None,
     ) -> T:
         """By a line on which nobody lives: the unit says its name first."""
         other.prepare()
@@ -345,12 +358,13 @@ class Instrument:
                 priority=Priority.SAFE,
                 timeout_s=timeout_s,
                 name=name,
+                cause=cause,
             )
         except Failed as failed:
             # Not where it failed over to this very line meanwhile, and so lives there now.
             if self.actor is not other.actor or failed.code is not ErrorCode.DISCONNECTED:
                 raise
-            return await self._say_here(make, Priority.SAFE, timeout_s, name)
+            return await self._say_here(make, Priority.SAFE, timeout_s, name, cause)
         finally:
             other.leave()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from edged.actions.cause import Cause
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
 from edged.instruments.trace import JobWatch
@@ -107,6 +108,7 @@ class Job:
         owner: of the line that it was submitted to.
         sent: SCPI lines that have gone out; the line's work writes it, any may read.
         is_withdrawn: set by the loop when nobody waits for a job on the wire any more.
+        ended_for: set by the loop when a safe job interrupts it.
         is_trial: it only shows that it is taken; nothing is said for it.
         watch: told of what becomes of it.
         hold: keeps the line after it, until that ends; ``None``: nothing does.
@@ -121,6 +123,7 @@ class Job:
     owner: JobOwner
     sent: tuple[str, ...] = ()
     is_withdrawn: bool = False
+    ended_for: Cause | None = None
     is_trial: bool = False
     watch: JobWatch | None = None
     hold: Hold | None = None

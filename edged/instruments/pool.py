@@ -21,6 +21,7 @@ from typing import Final
 
 import structlog
 
+from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.actor import Actor, OtherLine
@@ -166,6 +167,7 @@ def _ambiguous(name: str, named: Sequence[Instrument]) -> NotFound:
 TYPO: Final = 0.7
 """From this likeness on a name is one that was meant; "nope" is no "scope1"."""
 STOP_S: Final = 2.0
+LINES_END: Final = f"it was ended {ENGINE_STOPPED.clause}"
 """How long lines have for their last words and to let go."""
 NAMES_KEPT: Final = 2_048
 """Each of a few hundred instruments under a few names; what it is not called is not kept."""
@@ -320,7 +322,7 @@ class InstrumentPool:
     async def stop(self) -> None:
         """Say the last words on every line at once, and end their threads."""
         actors, self._actors = self._actors, []
-        await asyncio.gather(*(actor.stop(STOP_S) for actor in actors), *self._closing)
+        await asyncio.gather(*(actor.stop(STOP_S, LINES_END) for actor in actors), *self._closing)
 
     def has_line(self, address: str) -> bool:
         """Whether there is a line to this address, whoever is at its end."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action
-from edged.actions.caller import Caller, Route, who_of
+from edged.actions.caller import Caller, who_of
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
@@ -116,7 +116,7 @@ class History:
 def _row(row: AuditRow) -> dict[str, Any]:
     told: dict[str, Any] = {
         "time_ms": row.time_ms,
-        "who": _who(row),
+        "who": who_of(row.client, row.remote, row.subject, route=row.route),
         "tool": row.tool,
         "instrument_id": row.instrument,
         "command": row.command,
@@ -128,12 +128,6 @@ def _row(row: AuditRow) -> dict[str, Any]:
     if row.on_behalf_of:
         told["run_id"] = row.on_behalf_of
     return told
-
-
-def _who(row: AuditRow) -> str:
-    if row.route == Route.INTERNAL.value:
-        return Caller(route=Route.INTERNAL).who
-    return who_of(row.client, row.remote, row.subject)
 
 
 def _parameters(row: AuditRow) -> Any:

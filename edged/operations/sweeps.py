@@ -235,6 +235,7 @@ class SweepOperations:
                 priority=Priority.SAFE,
                 timeout_s=ABORT_S,
                 name=action.purpose.value,
+                cause=action.cause,
                 is_repeatable=True,
             )
             writing.done()

@@ -42,7 +42,7 @@ class WrapperOperations:
             name: wire_value(value, spec.parameters.get(name))
             for name, value in target.values.items()
         }
-        value = await executor.run_tool(spec, arguments, target.send_guard)
+        value = await executor.run_tool(spec, arguments, target.send_guard, action.cause)
         data: Entry = {"success": True, "data": value}
         if spec.returns is not None and spec.returns.unit:
             data["unit"] = spec.returns.unit

@@ -28,13 +28,14 @@ class AfterCrash:
 
     Attributes:
         abort_within_s: ABORT_AFTER_CRASH_SEC: how old a journal may be to be acted on unasked.
-        tell: writes an event into the audit: its name, a sentence, the instrument.
+        tell: writes an event into the audit: its name, a sentence, the instrument, and the part of
+            the engine that tells.
         visited: what has been visited in this life already, by the ids of journal entries.
     """
 
     journal: Journalling
     visit: Visit
-    tell: Callable[[str, str, str], None]
+    tell: Callable[[str, str, str, str], None]
     clock: Clock
     abort_within_s: float
     visited: Mapping[str, LeftWork] = field(default_factory=dict)
@@ -74,4 +75,5 @@ class AfterCrash:
             f"{entry.kind.value}.after_crash",
             f"{entry.id}: {left.error}"[:500],
             entry.instrument_id,
+            "crash recovery",
         )

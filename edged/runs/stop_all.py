@@ -27,6 +27,7 @@ import structlog
 
 from edged.actions.action import CallWrapper, Purpose, SendLines, StopAll
 from edged.actions.caller import Caller
+from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.errors import ErrorCode
 from edged.instruments.instrument import Instrument
@@ -40,6 +41,7 @@ from edged.runs.wording import all_stopped_by
 from edged.sdk.specs import wrapper_id
 
 __all__ = [
+    "NOBODY_THERE",
     "BenchStop",
     "EndWork",
     "StopOthers",
@@ -61,6 +63,7 @@ TRYING: Final[Mapping[str, Any]] = {
     "error": "It has not answered yet; it goes on being tried.",
 }
 NOBODY_THERE: Final = frozenset({ErrorCode.DISCONNECTED, ErrorCode.SDK_MISSING})
+"""How a wrapper says that its device, or its maker's library, is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,18 +102,38 @@ class WrapperStop:
         self._told_on = told_on
         self._running: set[asyncio.Task[dict[str, Any]]] = set()
 
-    async def __call__(self, caller: Caller, parent_id: str, tool: str) -> list[dict[str, Any]]:
+    async def __call__(
+        self, caller: Caller, cause: Cause, parent_id: str, tool: str
+    ) -> list[dict[str, Any]]:
         """Run all at once; an entry each, in the form of an instrument's, before long."""
+        return await self._run(self._aborts(), WRAPPER_ANSWER_S, caller, cause, parent_id, tool)
+
+    async def stop_marked(
+        self, caller: Caller, cause: Cause, *, tool: str, within_s: float
+    ) -> list[dict[str, Any]]:
+        """The same of those whose device may be on."""
+        aborts = [one for one in self._aborts() if self._told_on.of(_unit(one))]
+        return await self._run(aborts, within_s, caller, cause, "", tool)
+
+    async def _run(
+        self,
+        aborts: Sequence[WrapperAbort],
+        within_s: float,
+        caller: Caller,
+        cause: Cause,
+        parent_id: str,
+        tool: str,
+    ) -> list[dict[str, Any]]:
         began = self._clock.monotonic()
         found = [
-            (abort, asyncio.ensure_future(self._one(abort, caller, parent_id, tool, began)))
-            for abort in self._aborts()
+            (abort, asyncio.ensure_future(self._one(abort, caller, cause, parent_id, tool, began)))
+            for abort in aborts
         ]
         tasks = [task for _, task in found]
         self._running.update(tasks)
         for task in tasks:
             task.add_done_callback(self._running.discard)
-        bound = asyncio.ensure_future(self._clock.sleep(WRAPPER_ANSWER_S))
+        bound = asyncio.ensure_future(self._clock.sleep(within_s))
         try:
             while not bound.done() and (left := {task for task in tasks if not task.done()}):
                 await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
@@ -126,11 +149,17 @@ class WrapperStop:
         """The daemon stops: nothing is waited for any more."""
         running = list(self._running)
         for task in running:
-            task.cancel()
+            task.cancel(ENGINE_STOPPED)
         await asyncio.gather(*running, return_exceptions=True)
 
     async def _one(
-        self, abort: WrapperAbort, caller: Caller, parent_id: str, tool: str, began: float
+        self,
+        abort: WrapperAbort,
+        caller: Caller,
+        cause: Cause,
+        parent_id: str,
+        tool: str,
+        began: float,
     ) -> dict[str, Any]:
         action = CallWrapper(
             tool=tool,
@@ -139,9 +168,11 @@ class WrapperStop:
             parent_id=parent_id,
             wrapper=abort.wrapper,
             spec_name=abort.spec_name,
+            cause=cause,
+            is_expected=abort.is_expected,
         )
         told = _told(abort)
-        unit = f"{wrapper_id(abort.wrapper)}||"
+        unit = _unit(abort)
         marked = self._told_on.of(unit)
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -164,8 +195,12 @@ class WrapperStop:
 
     def _with_told(self, abort: WrapperAbort, told: dict[str, Any]) -> dict[str, Any]:
         """With what it was told and has not been seen to be off."""
-        is_told = bool(self._told_on.of(f"{wrapper_id(abort.wrapper)}||"))
+        is_told = bool(self._told_on.of(_unit(abort)))
         return {**told, "unconfirmed": [ITS_DEVICE] if is_told else []}
+
+
+def _unit(abort: WrapperAbort) -> str:
+    return f"{wrapper_id(abort.wrapper)}||"
 
 
 def _told(abort: WrapperAbort) -> dict[str, Any]:
@@ -329,18 +364,20 @@ ANSWER_S: Final = 0.9
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 2.0
 
-EndWork = Callable[[str], Awaitable[object]]
+EndWork = Callable[[Cause], Awaitable[object]]
 """Ends one kind of long work, with why; returns when that is done."""
 
-StopOthers = Callable[[Caller, str, str], Awaitable[list[dict[str, Any]]]]
+StopOthers = Callable[[Caller, Cause, str, str], Awaitable[list[dict[str, Any]]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
 
 
-def _nothing_waits() -> None:
+def _nothing_waits(_cause: Cause) -> None:
     return
 
 
-async def _no_others(_caller: Caller, _parent_id: str, _tool: str) -> list[dict[str, Any]]:
+async def _no_others(
+    _caller: Caller, _cause: Cause, _parent_id: str, _tool: str
+) -> list[dict[str, Any]]:
     return []
 
 
@@ -353,6 +390,7 @@ class _Order:
 
     Attributes:
         try_for_s: how long an abort that is not taken is tried again.
+        cause: what is told to the calls that it interrupts.
     """
 
     caller: Caller
@@ -361,6 +399,7 @@ class _Order:
     began: float
     told: Mapping[str, Mapping[str, int]]
     try_for_s: float
+    cause: Cause
     by_unit: dict[str, list[Stopped]] = field(default_factory=dict)
 
     def seen_off(self, unit: str) -> Mapping[str, int]:
@@ -421,7 +460,7 @@ class BenchStop:
         told_on: ToldOutputs,
         try_for_s: float,
         stop_others: StopOthers = _no_others,
-        recall: Callable[[], None] = _nothing_waits,
+        recall: Callable[[Cause], None] = _nothing_waits,
     ) -> None:
         self._pool = pool
         self._sweeps = sweeps
@@ -455,7 +494,7 @@ class BenchStop:
         self,
         instruments: Sequence[Instrument],
         caller: Caller,
-        reason: str,
+        cause: Cause,
         *,
         tool: str,
         try_for_s: float,
@@ -463,20 +502,42 @@ class BenchStop:
         """Make these safe, and end the sweeps on them; returns after a second at the latest.
 
         Args:
-            reason: why the sweeps ended.
+            cause: why the sweeps ended, and what else is interrupted.
             try_for_s: how long an abort that is not taken is tried again.
 
         Returns:
             An entry for each, as of ``stop_all``.
         """
-        order = self._order(caller, self._new_id(), tool, try_for_s)
+        order = self._order(caller, self._new_id(), tool, try_for_s, cause)
         stopped = [self._begin(instrument, order) for instrument in instruments]
         sweeps = [
-            self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason, instrument.id)))
+            self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause, instrument.id)))
             for instrument in instruments
         ]
         await self._wait([*sweeps, *(one.settled for one in stopped)])
         return [one.to_json() for one in stopped]
+
+    async def stop_marked(
+        self, caller: Caller, cause: Cause, *, tool: str, within_s: float
+    ) -> list[dict[str, Any]]:
+        """Abort every instrument that may be on, until it has obeyed or the time is over.
+
+        Returns:
+            An entry for each, as of ``stop_all``, also for those that are not here; none for
+            wrappers.
+        """
+        order = self._order(caller, self._new_id(), tool, within_s, cause)
+        stopped = [
+            self._begin(instrument, order)
+            for instrument in self._pool.all()
+            if unit_of_instrument(instrument).key in order.told
+        ]
+        tasks = [self._trying[one.instrument.id] for one in stopped if one.lines]
+        await self._wait(list(tasks), within_s)
+        absent = self._absent(order, stopped, ())
+        return [one.to_json() for one in stopped] + [
+            one for one in absent if not one["instrument_id"].startswith(wrapper_id(""))
+        ]
 
     def trying(self) -> tuple[str, ...]:
         """Ids of the instruments that have not obeyed a stop, and are told to again."""
@@ -486,18 +547,20 @@ class BenchStop:
         """The daemon stops: nothing is tried any more."""
         left = [*self._trying.values(), *self._ending]
         for task in left:
-            task.cancel()
+            task.cancel(ENGINE_STOPPED)
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _stop(self, caller: Caller, action_id: str, tool: str) -> dict[str, Any]:
         # Both at once: what is marked by now and has not gone out is called back.
-        self._recall()
-        order = self._order(caller, action_id, tool, self._try_for_s)
-        reason = all_stopped_by(caller.who)
-        ends = [self._keep(asyncio.ensure_future(end(reason))) for end in self._end_work]
-        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(reason)))
+        cause = all_stopped_by(caller.who)
+        self._recall(cause)
+        order = self._order(caller, action_id, tool, self._try_for_s, cause)
+        ends = [self._keep(asyncio.ensure_future(end(cause))) for end in self._end_work]
+        sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause)))
         stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
-        others = self._keep(asyncio.ensure_future(self._stop_others(order.caller, action_id, tool)))
+        others = self._keep(
+            asyncio.ensure_future(self._stop_others(order.caller, cause, action_id, tool))
+        )
         await self._wait([*ends, sweeps, others, *(one.settled for one in stopped)])
         told = sweeps.result() if sweeps.done() else list(self._sweeps.active())
         wrappers = others.result() if others.done() else []
@@ -539,7 +602,9 @@ class BenchStop:
             "is_work_ended": is_work_ended,
         }
 
-    def _order(self, caller: Caller, action_id: str, tool: str, try_for_s: float) -> _Order:
+    def _order(
+        self, caller: Caller, action_id: str, tool: str, try_for_s: float, cause: Cause
+    ) -> _Order:
         return _Order(
             caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
             action_id=action_id,
@@ -547,11 +612,12 @@ class BenchStop:
             began=self._clock.monotonic(),
             told=self._told_on.turns(),
             try_for_s=try_for_s,
+            cause=cause,
         )
 
-    async def _wait(self, parts: list[asyncio.Future[Any]]) -> None:
+    async def _wait(self, parts: Sequence[asyncio.Future[Any]], within_s: float = ANSWER_S) -> None:
         """Until all are done, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self._clock.sleep(ANSWER_S))
+        bound = asyncio.ensure_future(self._clock.sleep(within_s))
         try:
             pending = {part for part in parts if not part.done()}
             while pending and not bound.done():
@@ -632,13 +698,14 @@ class BenchStop:
                 instrument_id=stopped.instrument.id,
                 lines=stopped.lines,
                 purpose=Purpose.ABORT,
+                cause=order.cause,
                 note_taken=note_taken,
             ),
             stopped.proofs,
         )
 
     def _absent(
-        self, order: _Order, stopped: list[Stopped], wrappers: list[dict[str, Any]]
+        self, order: _Order, stopped: list[Stopped], wrappers: Sequence[dict[str, Any]]
     ) -> list[dict[str, Any]]:
         """Units that were told to put something out and are not here to be asked."""
         here = {unit_of_instrument(one.instrument).key for one in stopped}

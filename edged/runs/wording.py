@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from edged.actions.cause import Cause
 from edged.clock import ago
 
 __all__ = [
     "ALL_STEPS_DONE",
-    "CLIENT_GONE",
-    "DAEMON_STOPPED",
     "DEAD_MAN",
     "DURATION_REACHED",
     "LEASE_END",
-    "LOCKED_OUT",
     "MADE_SAFE",
     "TARGET_REACHED",
     "all_stopped_by",
+    "dead_man_tripped",
     "held_by",
     "interlock_tripped",
+    "locked_out",
     "parked_by",
     "stopped_by",
 ]
@@ -31,13 +31,12 @@ __all__ = [
 TARGET_REACHED: Final = "target reached"
 DURATION_REACHED: Final = "duration reached"
 ALL_STEPS_DONE: Final = "all steps done"
-CLIENT_GONE: Final = "its client went away"
-DAEMON_STOPPED: Final = "the daemon stopped"
-LOCKED_OUT: Final = "the instrument was locked out"
 DEAD_MAN: Final = "its dead-man switched the outputs off"
 LEASE_END: Final = "the end of its lease"
 """What stops or parks a run: takes the place of a name."""
-MADE_SAFE: Final = "a safe command was given to what it swept"
+MADE_SAFE: Final = Cause(
+    "by a safe command for what it swept", "a safe command was given to what it swept"
+)
 
 
 def held_by(run_id: str, who: str, for_s: float) -> str:
@@ -45,21 +44,31 @@ def held_by(run_id: str, who: str, for_s: float) -> str:
     return f"held by {run_id}, started {ago(for_s)} by {who}"
 
 
-def interlock_tripped(name: str) -> str:
+def interlock_tripped(name: str) -> Cause:
     """``the interlock chamber tripped``."""
-    return f"the interlock {name} tripped"
+    return Cause(f"by interlock {name}", f"the interlock {name} tripped")
 
 
-def stopped_by(who: str) -> str:
+def dead_man_tripped(unit: str) -> Cause:
+    """``its dead-man switched the outputs off``; ``unit`` is what people call the instrument."""
+    return Cause(f"by dead-man of {unit}", DEAD_MAN)
+
+
+def locked_out(unit: str) -> Cause:
+    """``the instrument was locked out``; ``unit`` is what people call it."""
+    return Cause(f"by lockout of {unit}", "the instrument was locked out")
+
+
+def stopped_by(who: str) -> Cause:
     """``stopped by claude-code 2.1 at 127.0.0.1``."""
-    return f"stopped by {who}"
+    return Cause(f"by {who}", f"stopped by {who}")
 
 
-def parked_by(who: str) -> str:
+def parked_by(who: str) -> Cause:
     """``parked by claude-code 2.1 at 127.0.0.1``."""
-    return f"parked by {who}"
+    return Cause(f"by {who}", f"parked by {who}")
 
 
-def all_stopped_by(who: str) -> str:
+def all_stopped_by(who: str) -> Cause:
     """``everything was stopped by claude-code 2.1 at 127.0.0.1``."""
-    return f"everything was stopped by {who}"
+    return Cause(f"by stop all of {who}", f"everything was stopped by {who}")

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import structlog
 
+from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid
 from edged.sdk.failures import (
@@ -29,7 +30,7 @@ from edged.sdk.failures import (
     unloadable,
 )
 from edged.sdk.process import Worker, WorkerDied
-from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids
+from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids, wrapper_id
 from edged.sdk.wrapper import stamp_of
 
 __all__ = ["WrapperExecutor", "WrapperState"]
@@ -62,7 +63,8 @@ class _Call:
     done: asyncio.Future[Any]
     guard: Callable[[], None] | None
     begun: asyncio.Event = field(default_factory=asyncio.Event)
-    ended_for: str = ""
+    cause: Cause | None = None
+    ended_for: Cause | None = None
 
     def settle(self, value: object) -> None:
         """Give the caller a value, or an error; of one that went away nothing is left."""
@@ -154,7 +156,7 @@ class WrapperExecutor:
             return
         life, self._life = self._life, None
         self._enter(WrapperState.ENDED, "The daemon stops.")
-        self._drop_waiting(self._unusable())
+        self._drop_waiting(ended_for(ENGINE_STOPPED))
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
 
@@ -163,11 +165,13 @@ class WrapperExecutor:
         spec: WrapperSpec,
         arguments: Mapping[str, Any],
         guard: Callable[[], None] | None = None,
+        cause: Cause | None = None,
     ) -> Any:
         """Run one function in the worker; whoever stops waiting for it does not stop it.
 
         Args:
             guard: asked when its turn has come; raises the ``EdgedError`` that it ends by then.
+            cause: what is told to a call that it interrupts, being safe; else its name.
 
         Raises:
             Failed: it failed, crashed, took too long; or the wrapper cannot be used.
@@ -178,7 +182,7 @@ class WrapperExecutor:
         if len(self._waiting) >= MOST_WAITING and not spec.is_safe:
             raise self._busy(f"{len(self._waiting)} calls wait for it already")
         done = asyncio.get_running_loop().create_future()
-        call = _Call(spec=spec, arguments=arguments, done=done, guard=guard)
+        call = _Call(spec=spec, arguments=arguments, done=done, guard=guard, cause=cause)
         self._enqueue(call)
         try:
             await self._its_turn(call)
@@ -198,14 +202,14 @@ class WrapperExecutor:
 
     def stop_calls(self) -> list[str]:
         """Withdraw what waits and end what runs, safe ones aside; returns their tools' names."""
-        error = ended_for("The SDK wrapper was locked out.")
+        cause = Cause(f"by lockout of {wrapper_id(self.stem)}")
         ended = [call for call in self._waiting if not call.spec.is_safe]
         for call in ended:
             self._waiting.remove(call)
-            call.settle(error)
+            call.settle(ended_for(cause))
         if self._running is not None and not self._running.spec.is_safe:
             ended.append(self._running)
-            self._preempt("The SDK wrapper was locked out.")
+            self._preempt(cause)
         return [f"{self.stem}__{call.spec.name}" for call in ended]
 
     def _enqueue(self, call: _Call) -> None:
@@ -214,24 +218,24 @@ class WrapperExecutor:
         else:
             place = sum(waiting.spec.is_safe for waiting in self._waiting)
             self._waiting.insert(place, call)
-            self._make_room()
+            self._make_room(call.cause or Cause(f"by {self.stem}__{call.spec.name}"))
         self._wake.set()
 
-    def _make_room(self) -> None:
+    def _make_room(self, cause: Cause) -> None:
         """A safe call has come: what runs gets a moment to end."""
         if self._running is not None and not self._running.spec.is_safe and self._hurry is None:
             running = self._running
             loop = asyncio.get_running_loop()
-            self._hurry = loop.call_later(PREEMPT_AFTER_S, self._make_way, running)
+            self._hurry = loop.call_later(PREEMPT_AFTER_S, self._make_way, running, cause)
 
-    def _make_way(self, running: _Call) -> None:
+    def _make_way(self, running: _Call, cause: Cause) -> None:
         self._hurry = None
         if self._running is running:
-            self._preempt("A safe tool of the wrapper was called, which goes first.")
+            self._preempt(cause)
 
-    def _preempt(self, why: str) -> None:
+    def _preempt(self, cause: Cause) -> None:
         if self._running is not None and self._worker is not None:
-            self._running.ended_for = why
+            self._running.ended_for = cause
             self._worker.kill()
 
     async def _live(self) -> None:
@@ -314,8 +318,9 @@ class WrapperExecutor:
                     if self._hurry is not None:
                         self._hurry.cancel()
                         self._hurry = None
-                    # Only where the daemon stops: everything else has settled it.
-                    call.settle(self._unusable())
+                    # Only at the engine's stop or by our own mistake: all else has settled it.
+                    is_ended = self.state is WrapperState.ENDED
+                    call.settle(ended_for(ENGINE_STOPPED) if is_ended else self._unusable())
             else:
                 self._wake.clear()
                 if not worker.is_dead:
@@ -342,7 +347,7 @@ class WrapperExecutor:
         except WorkerDied as died:
             if call.ended_for:
                 call.settle(ended_for(call.ended_for))
-                self._enter(WrapperState.RESTARTING, call.ended_for)
+                self._enter(WrapperState.RESTARTING, call.ended_for.sentence)
             else:
                 call.settle(crashed(spec, str(died)))
                 self._lose(f"The SDK wrapper {self.stem} {died} while {spec.name} ran.")

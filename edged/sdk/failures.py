@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from edged.actions.cause import Cause
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.scpi.answer_text import clean_text
 from edged.sdk.specs import Returned, ReturnType, WrapperSpec
@@ -119,9 +120,9 @@ def crashed(spec: WrapperSpec, how: str) -> Failed:
     )
 
 
-def ended_for(why: str) -> Failed:
+def ended_for(cause: Cause) -> Failed:
     """Something more urgent, or its owner, has ended it."""
-    return Failed(f"The call was ended. {why}", code=ErrorCode.PREEMPTED)
+    return Failed(cause.sentence, code=ErrorCode.PREEMPTED)
 
 
 def unloadable(told: Mapping[str, Any], path: Path) -> Invalid:

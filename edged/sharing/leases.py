@@ -334,7 +334,8 @@ class Leases:
             raise self.conflict(unit, lease, holder, now)
         if permit is not None and (lease is None or lease.fence != permit.fence):
             raise Conflict(
-                f"The lease of {self._called(unit)} ended before this was sent.",
+                f"The call was ended by the end of the lease of {self._called(unit)} before it "
+                "was sent.",
                 code=ErrorCode.LEASED,
                 remedy="Read the state of the instrument, reserve it again and call again.",
             )

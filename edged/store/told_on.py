@@ -23,6 +23,8 @@ Turns = Mapping[str, Mapping[str, int]]
 
 LOAD: Final = "SELECT unit, output, instrument_id, since_ms FROM told_on"
 SAVE: Final = "INSERT INTO told_on (unit, output, instrument_id, since_ms) VALUES (?, ?, ?, ?)"
+LEFT: Final = 0
+"""The turn of a mark that was there when the engine started."""
 REMOVE_ALL: Final = "DELETE FROM told_on"
 
 
@@ -87,12 +89,17 @@ class ToldOn:
         return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
 
     def told(self) -> dict[str, dict[str, Any]]:
-        """Unit → {instrument_id, outputs, since_ms}; the id under which it was told."""
+        """Unit → {instrument_id, outputs, since_ms, left}; the id under which it was told.
+
+        ``left`` are the outputs that the previous run of the engine left, and that were neither set
+        since nor seen to be off.
+        """
         return {
             unit: {
                 "instrument_id": self.instrument_of(unit),
                 "outputs": sorted(marks),
                 "since_ms": self.since_ms(unit),
+                "left": sorted(output for output, mark in marks.items() if mark.turn == LEFT),
             }
             for unit, marks in self._marks.items()
         }
@@ -138,7 +145,7 @@ class ToldOn:
         for unit, output, instrument_id, since_ms in connection.execute(LOAD).fetchall():
             since = since_ms if isinstance(since_ms, int) else 0
             marks = self._marks.setdefault(str(unit), {})
-            marks.setdefault(str(output), _Mark(str(instrument_id), since, 0))
+            marks.setdefault(str(output), _Mark(str(instrument_id), since, LEFT))
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002

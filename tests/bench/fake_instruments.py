@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.errors import Conflict, ErrorCode, NotFound
 from edged.instruments.conversation import Apart, Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.dead_man import Timer
@@ -148,6 +149,7 @@ class FakeInstrument:
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        cause: Cause | None = None,
         is_repeatable: bool = False,
     ) -> Any:
         assert timeout_s > 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from edged.actions.action import Action, RunCommand, SendScpi, StartSweep
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Permissions
 from edged.commands.capture import Captures
@@ -149,6 +150,7 @@ class Supply(FakeInstrument):
         priority: Priority = Priority.COMMAND,
         timeout_s: float,
         name: str,
+        cause: Cause | None = None,
         is_repeatable: bool = False,
     ) -> Any:
         if self.latency_s:

@@ -252,7 +252,7 @@ async def test_stops_lockouts_and_others_leases_end_what_waits(
     async def lease() -> None:
         await bob.call("bench__reserve", {"instruments": ["psu1"], "purpose": "burn-in"})
 
-    assert "Everything was stopped" in await ended(stop)
+    assert "was ended by stop all of " in await ended(stop)
     assert "hands inside" in await ended(lock)
     engine.rpc("lockout.clear", instrument_id="psu1")
     assert "is reserved by" in await ended(lease)

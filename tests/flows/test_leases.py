@@ -274,7 +274,7 @@ async def test_a_write_that_waited_under_a_lease_that_ended_is_not_sent(
         await asyncio.sleep(0.02)
     engine.rpc("leases.break", lease_id="psu1", reason="mine", by="anna")
     again = asyncio.create_task(reserved(alice))
-    assert "ended before this was sent" in json.dumps(await waiting)
+    assert "was ended by the end of the lease of " in json.dumps(await waiting)
     await reading
     await again
     sent = [row["text"] for row in engine.rpc("trace", instrument_id="psu1")["exchanges"]]

@@ -162,6 +162,7 @@ ALLOWED = {
     "LEASE_MAX_SEC": ("60", 60),
     "GONE_AFTER_SEC": ("5", 5),
     "ABORT_AFTER_CRASH_SEC": ("0", 0),
+    "ON_EXIT": ("safe", "safe"),
     "LOG_LEVEL": ("debug", LogLevel.DEBUG),
     "LOG_FORMAT": ("json", "json"),
 }

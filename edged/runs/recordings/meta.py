@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from edged import __version__
 from edged.actions.action import Purpose, SendLines
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
@@ -95,7 +95,7 @@ Ask = Callable[[str, str], Awaitable[str]]
 
 def asker(head: RunHead, perform: Perform, new_id: NewId) -> Ask:
     """Asks by the command path, as the daemon itself, on behalf of a recording."""
-    caller = Caller(route=Route.INTERNAL, on_behalf_of=head.run_id)
+    caller = Caller.part(f"recording {head.run_id}", on_behalf_of=head.run_id)
 
     async def ask(instrument_id: str, query: str) -> str:
         outcome = await perform(

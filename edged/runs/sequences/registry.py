@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
+from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
 from edged.profiles.model import Scalar, Sequence
@@ -33,13 +34,7 @@ from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import Asks, SequenceJournal, SequenceRun, asks_by_form, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
-from edged.runs.wording import (
-    ALL_STEPS_DONE,
-    CLIENT_GONE,
-    DAEMON_STOPPED,
-    held_by,
-    stopped_by,
-)
+from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
 from edged.store.journal import JournalKind
 
 __all__ = ["SequenceForecast", "SequenceRegistry", "SequenceResult"]
@@ -220,8 +215,8 @@ class SequenceRegistry:
             if run.state is not SequenceState.STOPPED:
                 run.error = str(failed)
             raise
-        except asyncio.CancelledError:
-            run.reason = run.reason or f"{CLIENT_GONE} before its first step"
+        except asyncio.CancelledError as cancelled:
+            run.reason = run.reason or f"{_why_gone(cause_of(cancelled))} before its first step"
             raise
         finally:
             run.over.set()
@@ -303,12 +298,12 @@ class SequenceRegistry:
 
     async def close(self) -> None:
         """The daemon stops: end every one, and have them written down."""
-        await self.stop_all(DAEMON_STOPPED)
+        await self.stop_all(ENGINE_STOPPED)
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def stop_all(
-        self, reason: str, is_meant: Callable[[str], bool] = lambda _: True
+        self, cause: Cause, is_meant: Callable[[str], bool] = lambda _: True
     ) -> list[str]:
         """End every running sequence; returns their ids when their ``finally`` steps have run.
 
@@ -317,17 +312,19 @@ class SequenceRegistry:
         """
         ending = [run for run in self._running.values() if is_meant(run.action.instrument_id)]
         for run in ending:
-            _end(run, reason)
+            _end(run, cause)
         for run in ending:
             await run.over.wait()
         return [run.run_id for run in ending]
 
-    async def fail_all(self, error: EdgedError, is_meant: Callable[[str], bool]) -> list[str]:
+    async def fail_all(
+        self, cause: Cause, error: EdgedError, is_meant: Callable[[str], bool]
+    ) -> list[str]:
         """What they work is not what it was: the same, and they have failed by this."""
         for run in self._running.values():
             if is_meant(run.action.instrument_id):
                 run.failed_by = error
-        return await self.stop_all(error.message, is_meant)
+        return await self.stop_all(cause, is_meant)
 
     async def rehearse(
         self,
@@ -406,7 +403,7 @@ class SequenceRegistry:
         try:
             await run.body
         except asyncio.CancelledError as gone:
-            run.is_client_gone = not run.is_stopped
+            run.gone_for = None if run.is_stopped else cause_of(gone)
             event = SequenceEvent.STOP if run.is_stopped else SequenceEvent.CLIENT_GONE
             failure = gone
             if run.failed_by is not None:
@@ -416,11 +413,11 @@ class SequenceRegistry:
         done = run.steps_executed
         finally_error = await self._finally(run)
         run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
-        if run.is_client_gone:
-            run.reason = f"{CLIENT_GONE} after {done} steps"
+        if run.gone_for is not None:
+            run.reason = f"{_why_gone(run.gone_for)} after {done} steps"
             if finally_error is not None:
                 run.error = f"Its finally steps failed: {finally_error}"
-            raise asyncio.CancelledError from failure
+            raise asyncio.CancelledError(run.gone_for) from failure
         if finally_error is not None:
             raise self._failed(run, "its finally steps failed", finally_error)
         if event is SequenceEvent.STOP:
@@ -451,8 +448,8 @@ class SequenceRegistry:
         while not ending.done():
             try:
                 await asyncio.shield(ending)
-            except asyncio.CancelledError:
-                run.is_client_gone = True
+            except asyncio.CancelledError as gone:
+                run.gone_for = cause_of(gone)
         return ending.result()
 
     async def _finally_steps(self, run: SequenceRun) -> EdgedError | None:
@@ -474,11 +471,15 @@ class SequenceRegistry:
         return first
 
 
-def _end(run: SequenceRun, reason: str) -> None:
+def _end(run: SequenceRun, cause: Cause) -> None:
     run.is_stopped = True
-    run.reason = run.reason or reason
+    run.reason = run.reason or cause.reason
     if run.body is not None:
-        run.body.cancel()
+        run.body.cancel(cause)
+
+
+def _why_gone(cause: Cause) -> str:
+    return cause.reason or CALLER_GONE.reason
 
 
 def _told(run: SequenceRun) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
+from edged.actions.cause import Cause
 from edged.clock import Clock
 from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.pool import InstrumentPool
@@ -225,7 +226,7 @@ class SequenceRun:
     is_stopped: bool = False
     # What was found to be wrong with its instrument, beside what its steps come to.
     failed_by: EdgedError | None = None
-    is_client_gone: bool = False
+    gone_for: Cause | None = None
     # The lines of ``finally``, and whether they are being gathered now.
     clean_up: list[str] = field(default_factory=list)
     is_gathering: bool = False

@@ -22,6 +22,7 @@ from typing import Any, Final
 import structlog
 
 from edged.actions.action import Progress, StartStream
+from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
@@ -33,7 +34,7 @@ from edged.runs.streams.grid import Grid
 from edged.runs.streams.statistics import Point, array_name, point_of
 from edged.runs.streams.stream import Stream
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.wording import CLIENT_GONE, DAEMON_STOPPED, DURATION_REACHED, stopped_by
+from edged.runs.wording import DURATION_REACHED, stopped_by
 
 __all__ = ["MOST", "MOST_ON_ONE", "StreamNews", "StreamRegistry"]
 
@@ -142,8 +143,8 @@ class StreamRegistry:
             return {"stream_id": stream.stream_id, "count": 0, "last": None, "status": "running"}
         try:
             await asyncio.shield(stream.task)
-        except asyncio.CancelledError:
-            self._end(stream, StreamEvent.CLIENT_GONE, CLIENT_GONE)
+        except asyncio.CancelledError as cancelled:
+            self._end(stream, StreamEvent.CLIENT_GONE, cause_of(cancelled))
             await _over(stream.task)
             raise
         if stream.error is not None:
@@ -167,7 +168,7 @@ class StreamRegistry:
 
     async def stop_all(
         self,
-        reason: str,
+        cause: Cause,
         event: StreamEvent = StreamEvent.STOP,
         *,
         instrument_id: str | None = None,
@@ -179,7 +180,7 @@ class StreamRegistry:
             if instrument_id is None or stream.instrument_id == instrument_id
         ]
         for stream in ending:
-            self._end(stream, event, reason)
+            self._end(stream, event, cause)
         tasks = [stream.task for stream in ending if stream.task is not None]
         if tasks:
             await asyncio.wait(tasks)
@@ -257,7 +258,7 @@ class StreamRegistry:
             event = await self._measure(stream)
         except asyncio.CancelledError:
             event = stream.ending or StreamEvent.SHUTDOWN
-            stream.reason = stream.reason or DAEMON_STOPPED
+            stream.reason = stream.reason or ENGINE_STOPPED.reason
         except EdgedError as error:
             event, stream.error = StreamEvent.FAILURE, error
         except Exception as bug:  # noqa: BLE001 - a bug in one stream must not take others along
@@ -345,7 +346,7 @@ class StreamRegistry:
             waveform = self._waveforms.get(stream.stream_id, index)
             stream.recording.append_samples(array_name(index), waveform.type_code, waveform.samples)
 
-    def _end(self, stream: Stream, event: StreamEvent, reason: str) -> None:
+    def _end(self, stream: Stream, event: StreamEvent, cause: Cause) -> None:
         """Have a running stream end: at once between points, else when its measurement is over.
 
         A question that has gone out is given time for its answer, so that the instrument is idle
@@ -353,15 +354,15 @@ class StreamRegistry:
         """
         if stream.state is not StreamState.RUNNING or stream.ending is not None:
             return
-        stream.ending, stream.reason = event, reason
+        stream.ending, stream.reason = event, cause.reason or CALLER_GONE.reason
         task = stream.task
         if task is None:
             return
         if stream.is_waiting:
-            task.cancel()
+            task.cancel(cause)
         elif stream.recording is not None:
             grace_s = min(stream.interval_ms / 1000, LONGEST_GRACE_S)
-            stream.cutter = asyncio.get_running_loop().call_later(grace_s, task.cancel)
+            stream.cutter = asyncio.get_running_loop().call_later(grace_s, task.cancel, cause)
 
     async def _close(self, stream: Stream) -> None:
         if stream.recording is not None:

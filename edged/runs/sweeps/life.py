@@ -17,13 +17,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
 import structlog
 
 from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
+from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
 from edged.profiles.format.fields import nearest
@@ -159,6 +160,7 @@ class SweepLife:
         """Let the ramp run until it ends or somebody wishes it to."""
         body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.sweep_id}-ramp")
         wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        cause = ENGINE_STOPPED
         try:
             while True:
                 await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
@@ -166,12 +168,13 @@ class SweepLife:
                     return self._came_of(sweep, body)
                 if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
+                    cause = wish.result().cause
                     return wish.result()
                 sweep.parking = wish.result()
                 wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         finally:
             wish.cancel()
-            body.cancel()
+            body.cancel(cause)
             # A step that waits for its turn is withdrawn before the abort takes the line.
             await asyncio.gather(body, wish, return_exceptions=True)
 
@@ -232,6 +235,7 @@ class SweepLife:
         if ending.event is SweepEvent.FAILURE:
             # It has failed whatever comes of the abort; nobody has to wait for that to know.
             self._move(sweep, ending)
+        sweep.abort.cause = ending.cause
         error = await self._abort(sweep)
         if ending.event is not SweepEvent.FAILURE:
             self._move(sweep, ending, abort_error=error)
@@ -253,7 +257,9 @@ class SweepLife:
         """Send the abort now, and see that it was obeyed; returns why that failed, or nothing."""
         report = sweep.abort
         report.tries += 1
-        action = sweep.lines(self.new_id(), report.lines, Purpose.ABORT)
+        action = replace(
+            sweep.lines(self.new_id(), report.lines, Purpose.ABORT), cause=report.cause
+        )
         report.error = (await obey(self.perform, action, report.proofs)).error
         if not report.error:
             report.state, report.at_ms = "done", self.clock.wall_ms()

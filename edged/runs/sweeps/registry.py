@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import StartSweep
+from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
@@ -31,7 +32,7 @@ from edged.runs.sweeps.ramp import Ramp
 from edged.runs.sweeps.ramp_plan import RampPlan
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
-from edged.runs.wording import DAEMON_STOPPED, MADE_SAFE, parked_by, stopped_by
+from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
 from edged.store.journal import JournalKind
 
 __all__ = ["SweepChanged", "SweepRegistry"]
@@ -117,7 +118,7 @@ class SweepRegistry:
         self._found: dict[str, Found] = {}
         self._listeners: list[Callable[[SweepChanged], None]] = []
         # Counts stops of everything: a sweep that was being prepared meanwhile does not begin.
-        self._halts = 0
+        self._halts, self._halted_by = 0, ENGINE_STOPPED
         self._is_closing = False
 
     def subscribe(self, callback: Callable[[SweepChanged], None]) -> Callable[[], None]:
@@ -198,8 +199,8 @@ class SweepRegistry:
         is_parked = hold and sweep.state is SweepState.HOLDING
         was_over = sweep.ended.is_set()
         if not was_over and not is_parked:
-            reason = parked_by(who) if hold else stopped_by(who)
-            sweep.wishes.put_nowait(Ending(event=event, reason=reason))
+            cause = parked_by(who) if hold else stopped_by(who)
+            sweep.wishes.put_nowait(Ending.wished(event, cause))
             await (sweep.parked if hold else sweep.ended).wait()
         told = _short(sweep.told(self._clock.monotonic()))
         if hold:
@@ -272,7 +273,7 @@ class SweepRegistry:
                 and sweep.sweep_id != on_behalf_of
                 and not thing.is_elsewhere(values)
             ):
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.STOP_ABORT, reason=MADE_SAFE))
+                sweep.wishes.put_nowait(Ending.wished(SweepEvent.STOP_ABORT, MADE_SAFE))
 
     def hear(self, event: PoolEvent) -> None:
         """The pool's news: a sweep on an instrument that has left has failed."""
@@ -293,20 +294,20 @@ class SweepRegistry:
 
     # Ends
 
-    async def stop_all(self, reason: str, instrument_id: str = "") -> list[dict[str, Any]]:
+    async def stop_all(self, cause: Cause, instrument_id: str = "") -> list[dict[str, Any]]:
         """Abort every sweep (of one instrument), at once; returns what became of each."""
-        self._halts += 1
-        return await self._end_all(SweepEvent.STOP_ABORT, reason, instrument_id)
+        self._halts, self._halted_by = self._halts + 1, cause
+        return await self._end_all(SweepEvent.STOP_ABORT, cause, instrument_id)
 
-    async def fail_all(self, error: str, instrument_id: str) -> list[dict[str, Any]]:
+    async def fail_all(self, cause: Cause, error: str, instrument_id: str) -> list[dict[str, Any]]:
         """It is not as it was: every sweep of an instrument fails, and is aborted."""
-        return await self._end_all(SweepEvent.FAILURE, "", instrument_id, error)
+        return await self._end_all(SweepEvent.FAILURE, cause, instrument_id, error)
 
     async def close(self, within_s: float) -> None:
         """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
         self._is_closing = True
-        self._halts += 1
-        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, DAEMON_STOPPED))
+        self._halts, self._halted_by = self._halts + 1, ENGINE_STOPPED
+        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, ENGINE_STOPPED))
         await asyncio.wait({ending}, timeout=within_s)
         settling = [
             task for sweep_id, task in self._tasks.items() if not self._sweeps[sweep_id].owes_abort
@@ -315,11 +316,11 @@ class SweepRegistry:
             await asyncio.wait(settling, timeout=SETTLE_S)
         tasks = [ending, *self._tasks.values()]
         for task in tasks:
-            task.cancel()
+            task.cancel(ENGINE_STOPPED)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end_all(
-        self, event: SweepEvent, reason: str, instrument_id: str = "", error: str = ""
+        self, event: SweepEvent, cause: Cause, instrument_id: str = "", error: str = ""
     ) -> list[dict[str, Any]]:
         ending = [
             sweep
@@ -327,7 +328,7 @@ class SweepRegistry:
             if not sweep.ended.is_set() and instrument_id in ("", sweep.thing.instrument.id)
         ]
         for sweep in ending:
-            sweep.wishes.put_nowait(Ending(event=event, reason=reason, error=error))
+            sweep.wishes.put_nowait(Ending.wished(event, cause, error))
         for sweep in ending:
             await sweep.ended.wait()
         now = self._clock.monotonic()
@@ -343,9 +344,10 @@ class SweepRegistry:
         if sweep.sink is not None:
             await sweep.sink.close("failed")
         raise Failed(
-            "Everything was stopped while this sweep was about to begin; nothing was set.",
+            f"The sweep was ended {self._halted_by.clause} while it was about to begin; nothing "
+            "was set.",
             code=ErrorCode.CANCELLED,
-            remedy="Somebody stopped it to make it safe: ask before you start again.",
+            remedy="It was stopped to make the bench safe: ask before you start again.",
         )
 
     async def _live(self, sweep: Sweep) -> None:

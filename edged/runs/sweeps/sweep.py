@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
 from edged.actions.caller import Caller
+from edged.actions.cause import NOT_NEEDED, Cause
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
@@ -95,11 +96,18 @@ class Ending:
     Attributes:
         reason: where somebody, or the sweep's own plan, wanted it.
         error: where nobody did.
+        cause: what is told to a step that it ends.
     """
 
     event: SweepEvent
     reason: str = ""
     error: str = ""
+    cause: Cause = NOT_NEEDED
+
+    @classmethod
+    def wished(cls, event: SweepEvent, cause: Cause, error: str = "") -> Ending:
+        """Somebody, or something, ends the sweep."""
+        return cls(event=event, reason="" if error else cause.reason, error=error, cause=cause)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -110,11 +118,13 @@ class AbortReport:
         proofs: what shows that the lines were obeyed.
         state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
         at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
+        cause: what is told to a call that it interrupts.
     """
 
     lines: tuple[str, ...] = ()
     proofs: tuple[Proof, ...] = ()
     state: str = "not_needed"
+    cause: Cause = NOT_NEEDED
     at_ms: int = 0
     tries: int = 0
     error: str = ""

@@ -159,9 +159,13 @@ class Audit:
         elif len(pending) == ITEMS:
             self._database.nudge()
 
-    def event(self, name: str, text: str, *, instrument: str = "") -> None:
-        """Have a row written about something that nobody called for (``engine.started``)."""
-        self.note(self._event(name, text, instrument=instrument))
+    def event(self, name: str, text: str, *, instrument: str = "", part: str = "engine") -> None:
+        """Have a row written about something that nobody called for (``engine.started``).
+
+        Args:
+            part: of the engine, which noticed it; see ``Caller.part``.
+        """
+        self.note(self._event(name, text, instrument=instrument, part=part))
 
     @property
     def waiting(self) -> int:
@@ -368,12 +372,15 @@ class Audit:
             "only, because the database was too far behind.",
         )
 
-    def _event(self, name: str, text: str, *, instrument: str = "") -> Entry:
+    def _event(
+        self, name: str, text: str, *, instrument: str = "", part: str = "audit log"
+    ) -> Entry:
         return Entry(
             time_ms=self._clock.wall_ms(),
             phase=Phase.EVENT,
             tool=name,
             route="internal",
+            client=part,
             instrument=instrument,
             arguments={"text": text},
             outcome="ok",

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import structlog
 
+from edged.actions.cause import CALLER_GONE, Cause
 from edged.errors import EdgedError
 from edged.protocol.hislip import (
     FatalCode,
@@ -43,7 +44,7 @@ from edged.surfaces.hislip.exchange import (
     status_message,
 )
 from edged.surfaces.hislip.unit_locks import UnitLocks
-from edged.surfaces.visa.session import VisaSession
+from edged.surfaces.visa.session import CLEARED, VisaSession
 
 __all__ = ["HislipProgram"]
 
@@ -102,6 +103,7 @@ class HislipProgram:
         self._tasks: set[asyncio.Task[None]] = set()
         self._clearing: asyncio.Task[None] | None = None
         self._is_over = False
+        self._ended_for = CALLER_GONE
         self._worker = self._start(self._work(), "hislip program")
 
     # see ``Ears``
@@ -124,8 +126,9 @@ class HislipProgram:
         """See ``Ears``: one connection without the other is no session."""
         self._over()
 
-    def end(self, code: FatalCode, text: str) -> None:
-        """End the session, and say why."""
+    def end(self, code: FatalCode, text: str, cause: Cause = CALLER_GONE) -> None:
+        """End the session, and say why; ``cause`` is what its calls under way are told."""
+        self._ended_for = cause
         self._connections[HislipChannel.SYNCHRONOUS].end(code, text)
         self._over()
 
@@ -134,10 +137,10 @@ class HislipProgram:
         self._is_over = True
         tasks = [*self._tasks]
         for task in tasks:
-            task.cancel()
+            task.cancel(self._ended_for)
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._locks.leave(self.session)
-        await self.session.close()
+        await self.session.close(self._ended_for)
         for connection in self._connections.values():
             connection.close()
 
@@ -235,7 +238,7 @@ class HislipProgram:
         self._clearing = self._start(self._cleared(), "hislip clear")
 
     async def _cleared(self) -> None:
-        self._worker.cancel()
+        self._worker.cancel(CLEARED)
         await asyncio.gather(self._worker, return_exceptions=True)
         self._queue.clear()
         self._queued_bytes = 0

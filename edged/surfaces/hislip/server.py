@@ -18,6 +18,7 @@ from typing import Any, Final
 import structlog
 
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.commands.leases import LeaseControl
 from edged.errors import Conflict, EdgedError, ErrorCode
@@ -172,7 +173,7 @@ class HislipServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         for program in tuple(self._programs):
-            program.end(FatalCode.UNIDENTIFIED, "edged ends.")
+            program.end(FatalCode.UNIDENTIFIED, "edged ends.", ENGINE_STOPPED)
         for waiting in tuple(self._unopened.values()):
             self._give_up(waiting)
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -138,9 +138,9 @@ class PendingCall:
             return
         self.ended = why
         if self._pending is not None:
-            self._pending.cancel()
+            self._pending.cancel(why.value)
         elif self._task is not None:
-            self._task.cancel()
+            self._task.cancel(why.value)
 
     def tie(self) -> None:
         """From now on the client's going ends it; called by its own work.

@@ -30,6 +30,13 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import (
+    CALLER_CANCELLED,
+    CALLER_GONE,
+    ENGINE_STOPPED,
+    SESSION_ENDED,
+    TOKEN_EXPIRED,
+)
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import RequestId, Response
@@ -71,13 +78,13 @@ __all__ = [
 
 
 class CallEnd(enum.Enum):
-    """Why a call ended before its result."""
+    """Why a call ended before its result; the value is what its row in the audit log names."""
 
-    CANCELLED = "cancelled"
-    CLIENT_GONE = "client_gone"
-    STOPPING = "stopping"
-    EXPIRED = "expired"
-    """The token under which it came."""
+    CANCELLED = CALLER_CANCELLED
+    CLIENT_GONE = CALLER_GONE
+    SESSION_ENDED = SESSION_ENDED
+    STOPPING = ENGINE_STOPPED
+    EXPIRED = TOKEN_EXPIRED
 
 
 class Endable(Protocol):
@@ -92,7 +99,7 @@ class CallEndedError(Exception):
     """The call was ended from outside; its work has been cancelled and has finished."""
 
     def __init__(self, why: CallEnd) -> None:
-        super().__init__(why.value)
+        super().__init__(why.value.clause)
         self.why = why
 
 
@@ -432,7 +439,7 @@ class SessionRegistry:
         for key in tuple(session.watched):
             self.unwatch(session, key)
         stopping = event is SessionEvent.SHUT_DOWN
-        session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.CANCELLED)
+        session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.SESSION_ENDED)
         if session.stream is not None:
             session.stream.over.set()
         self._leave(session.visa.values())

@@ -19,6 +19,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
+from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Underway
 from edged.errors import Conflict, EdgedError, ErrorCode
@@ -127,8 +128,8 @@ class _Soon(Underway):
         self._is_over = False
         visa.tell_within(wait_s, self._over)
 
-    def cancel(self) -> None:
-        """The call was ended."""
+    def cancel(self, _cause: Cause) -> None:
+        """The call was ended; the question goes on."""
         self._over(None)
 
     def _over(self, outcome: Outcome | None = IN_TIME_OR_NOT) -> None:

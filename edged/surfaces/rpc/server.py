@@ -27,6 +27,7 @@ from aiohttp import ClientError, HttpVersion11, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edged.actions.caller import Caller, Route, client_text
+from edged.actions.cause import CALLER_GONE, cause_of
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
 from edged.host import port_holder
@@ -451,13 +452,17 @@ class RpcListener:
             return await work
         task = asyncio.ensure_future(work)
         watch(http)
+        cause = CALLER_GONE
         try:
             while not (await asyncio.wait([task], timeout=LOOK_AT_CLIENT_S))[0]:
                 if http.transport is None or http.transport.is_closing():
                     break
+        except asyncio.CancelledError as cancelled:
+            cause = cause_of(cancelled)
+            raise
         finally:
             # Once: a second time would tear the steps that make an instrument safe.
-            task.cancel()
+            task.cancel(cause)
             unwatch(http)
         return await task
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.actions.caller import Caller, client_text
+from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause
 from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
@@ -146,16 +147,16 @@ class VisaDesk:
                 raise unknown from None
             return found
 
-    def leave(self, sessions: Iterable[VisaSession]) -> None:
-        """These are over: their client is gone."""
+    def leave(self, sessions: Iterable[VisaSession], cause: Cause = CALLER_GONE) -> None:
+        """These are over: their client is gone, or the engine stops."""
         for session in sessions:
-            task = asyncio.create_task(session.close(), name="visa session closes")
+            task = asyncio.create_task(session.close(cause), name="visa session closes")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def stop(self) -> None:
         """Every one is over: the daemon stops."""
-        self.leave(tuple(self._sessions))
+        self.leave(tuple(self._sessions), ENGINE_STOPPED)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     def _find_loosely(self, name: str) -> Instrument | None:

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 
 from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
+from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell
 from edged.clock import Clock
@@ -34,7 +35,7 @@ from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
 
-__all__ = ["PERMISSION", "VisaSession", "VisaWork", "WatchedConnection"]
+__all__ = ["CLEARED", "PERMISSION", "VisaSession", "VisaWork", "WatchedConnection"]
 
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
@@ -42,6 +43,8 @@ LOCK_S: Final = 60
 """What a lock lasts where it is not renewed."""
 LOOK_AGAIN_S: Final = 0.1
 """Between two looks whether somebody else's lease has ended."""
+CLEARED: Final = Cause("by a device clear of its program")
+FOLLOWED: Final = Cause("by the next message of its program")
 HELD_S: Final = 60.0
 """What an unread question holds where the program would wait for ever."""
 LONGEST_S: Final = 600.0
@@ -288,7 +291,7 @@ class VisaSession:
     async def clear(self) -> None:
         """Device clear: what was asked is given up, and what was not read forgotten."""
         self._incoming.clear()
-        self._drop()
+        self._drop(CLEARED)
 
     async def trigger(self) -> None:
         """Group execute trigger; as ``write`` of ``*TRG``."""
@@ -367,11 +370,11 @@ class VisaSession:
         """Its road has carried an answer that, as it turns out, the program has never read."""
         self._status.cut(-410)
 
-    async def close(self) -> None:
+    async def close(self, cause: Cause = CALLER_GONE) -> None:
         """The program is gone: its question is given up, its lock given back; may be said twice."""
         if not self.is_closed:
             self.is_closed = True
-            self._drop()
+            self._drop(cause)
             self._on_close(self)
             await self.unlock()
 
@@ -389,7 +392,7 @@ class VisaSession:
         """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
         if self._question is not None:
             is_unread = not self._question.is_over
-            self._drop()
+            self._drop(FOLLOWED)
             if is_unread:
                 self._status.cut(-410)
 
@@ -574,7 +577,7 @@ class VisaSession:
             return LONGEST_S, HELD_S
         return min(self.timeout_s, LONGEST_S), min(self.timeout_s, LONGEST_S)
 
-    def _drop(self) -> None:
+    def _drop(self, cause: Cause = CALLER_CANCELLED) -> None:
         """The question is over: read, given up, or followed by another."""
         pending, self._pending, self._question = self._pending, None, None
         self._settled.clear()
@@ -583,7 +586,7 @@ class VisaSession:
             self._hold.end()
             self._hold = None
         if pending is not None:
-            pending.cancel()
+            pending.cancel(cause)
 
     def _forget_lock(self) -> None:
         if self._caller.lease == self._lease_id:

@@ -193,9 +193,16 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
                 "instrument_id": "TCPIP::1",
                 "outputs": ["OUTP CH1", "OUTP CH2", "*"],
                 "off": ["OUTP CH2"],
+                "left": ["OUTP CH1", "OUTP CH2"],
                 "since_ms": 0,
             },
-            {"instrument_id": "TCPIP::2", "outputs": ["OUT"], "off": ["OUT"], "since_ms": 0},
+            {
+                "instrument_id": "TCPIP::2",
+                "outputs": ["OUT"],
+                "off": ["OUT"],
+                "left": ["OUT"],
+                "since_ms": 0,
+            },
         ],
         "sweeps": [
             SWEEP,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, RunCommand, SendScpi
-from edged.actions.caller import Caller, Route
+from edged.actions.action import CallWrapper, Purpose, RunCommand, SendScpi
+from edged.actions.caller import Caller, Route, who_of
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.audit_record import AuditRecord
 from edged.commands.target import Catalog
@@ -304,3 +304,42 @@ async def test_more_callers_than_are_remembered_each_have_their_rows(
     sessions = [row.session for row in await house.rows()]
     assert sessions == [caller.session_id for caller in callers * 4 + callers[:2] * 4]
     assert (await house.store.audit.verify()).is_intact
+
+
+@promise("sdk.stop-all-quiet")
+@pytest.mark.parametrize(
+    ("is_expected", "code", "rows"),
+    [
+        (False, ErrorCode.DISCONNECTED, 0),
+        (False, ErrorCode.SDK_MISSING, 0),
+        (False, ErrorCode.WRAPPER_FAILED, 1),
+        (True, ErrorCode.DISCONNECTED, 1),
+        (True, ErrorCode.SDK_MISSING, 1),
+    ],
+)
+async def test_the_abort_of_a_wrapper_whose_device_was_never_there_leaves_no_row(
+    house: House, is_expected: bool, code: ErrorCode, rows: int
+) -> None:
+    abort = CallWrapper(
+        tool="bench__stop_all",
+        caller=CALLER,
+        action_id="a",
+        wrapper="korad",
+        spec_name="off",
+        is_expected=is_expected,
+    )
+    error = Failed("It is not there.", code=code)
+    house.record.conclude(abort, None, Outcome(status=OutcomeStatus.FAILED, error=error))
+    assert len(await house.rows()) == rows
+
+
+@promise("audit.parts")
+async def test_a_row_of_the_engine_itself_names_its_part(house: House) -> None:
+    house.store.audit.event("engine.started", "edged")
+    house.store.audit.event("interlock.tripped", "too hot", part="interlock chamber")
+    rows = await house.store.audit.list(AuditFilter(), limit=10)
+    assert {row.route for row in rows} == {"internal"}
+    assert {who_of(row.client, row.remote, row.subject, route=row.route) for row in rows} >= {
+        "engine",
+        "interlock chamber",
+    }

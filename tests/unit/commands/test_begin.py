@@ -9,6 +9,7 @@ import pytest
 
 from edged.actions.action import RunCommand
 from edged.actions.caller import Caller
+from edged.actions.cause import CALLER_GONE
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.pending import Pending
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed
@@ -112,8 +113,8 @@ async def test_a_write_that_is_cancelled_before_its_intent_stands_sends_nothing(
     told: asyncio.Queue[Outcome | None] = asyncio.Queue()
     begun = house.path.begin(asked("set_voltage", voltage=1), told.put_nowait)
     assert isinstance(begun, Pending)
-    begun.cancel()
-    begun.cancel()
+    begun.cancel(CALLER_GONE)
+    begun.cancel(CALLER_GONE)
     async with asyncio.timeout(5):
         assert await told.get() is None
         await begun.is_over()
@@ -158,8 +159,8 @@ async def test_a_cancelled_question_is_withdrawn_recorded_and_told_once(
     begun = house.path.begin(asked("measure"), told.append)
     assert isinstance(begun, Pending)
     (talk, _) = house.supply.submitted[0]
-    begun.cancel()
-    begun.cancel()
+    begun.cancel(CALLER_GONE)
+    begun.cancel(CALLER_GONE)
     house.supply.answer_all()
     assert told == [None]
     assert talk.told == ["withdrawn"]

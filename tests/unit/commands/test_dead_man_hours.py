@@ -157,7 +157,7 @@ class Lives:
             clock=self.clock,
             visit=self.visit,
             fail_on=(),
-            tell=lambda name, _text, _id: self.events.append(name),
+            tell=lambda name, _text, _id, _part: self.events.append(name),
             is_supervised=True,
         )
         self.supply.meeting = object()

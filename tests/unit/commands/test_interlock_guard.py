@@ -75,7 +75,7 @@ class Bench:
             clock=clock,
             rows=cast("Any", self.rows),
             trip=self.trip,
-            tell=lambda _name, _text, _unit: None,
+            tell=lambda _name, _text, _unit, _part: None,
             is_first_look_over=lambda: True,
         )
 
@@ -152,7 +152,9 @@ async def test_a_write_that_waited_while_it_tripped_is_not_sent_however_good_the
         assert "must be: value < 3" in bench.tripped[0]
         bench.volts = 1.0
         await bench.waiting()
-        with pytest.raises(Refused, match="it tripped while this waited"):
+        with pytest.raises(
+            Refused, match="was ended by interlock rail, which tripped while it waited"
+        ):
             guard()
     finally:
         await bench.control.stop()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from edged.actions.cause import CALLER_GONE
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.commands.pending import Pending, settled
 from edged.errors import EdgedError, ErrorCode
@@ -72,14 +73,14 @@ async def test_only_the_first_cancellation_counts_so_that_making_safe_is_not_tor
             begun.set()
             await asyncio.Event().wait()
         finally:
-            pending.cancel()
+            pending.cancel(CALLER_GONE)
             await asyncio.sleep(0)
             finished.append("safe")
         return Done(data=None)
 
     pending = house.begin(makes_safe())
     await begun.wait()
-    pending.cancel()
+    pending.cancel(CALLER_GONE)
     assert house.told == []
     async with asyncio.timeout(5):
         await pending.is_over()
@@ -104,7 +105,7 @@ async def test_a_result_in_spite_of_a_cancellation_is_recorded_and_not_told() ->
 
     pending = house.begin(stubborn())
     await begun.wait()
-    pending.cancel()
+    pending.cancel(CALLER_GONE)
     await over(pending)
     assert house.told == [None]
     assert [outcome.data for outcome in house.recorded] == ["made safe"]
@@ -120,7 +121,7 @@ async def test_whoever_waits_hears_of_a_cancellation_from_elsewhere() -> None:
     def begin(tell: Any) -> Pending:
         pending = Pending(house._conclude, house.recorded.append, tell)
         pending.run_as_task(forever())
-        asyncio.get_running_loop().call_soon(pending.cancel)
+        asyncio.get_running_loop().call_soon(pending.cancel, CALLER_GONE)
         return pending
 
     with pytest.raises(asyncio.CancelledError):

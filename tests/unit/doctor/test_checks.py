@@ -531,6 +531,20 @@ def test_a_stop_that_is_not_confirmed_is_a_warning(tmp_path: Path) -> None:
     assert "The stop of psu (TCPIP::1), TCPIP::2 is not confirmed yet" in found
 
 
+def test_what_the_previous_run_left_on_is_a_warning(tmp_path: Path) -> None:
+    psu = {"id": "TCPIP::1", "alias": "psu"}
+    left_on = [
+        {"instrument_id": "TCPIP::1", "outputs": ["A", "B", "*"], "off": ["A"], "left": ["A", "*"]},
+        {"instrument_id": "TCPIP::2", "outputs": ["A"], "off": ["A"], "left": ["A"]},
+    ]
+    status = {**STATUS, "told_on": left_on}
+    verdict, found = told(
+        bench_checks.check_attention(facts(tmp_path, status=status, instruments=[psu]))
+    )
+    assert verdict == "WARN"
+    assert "left on: psu (TCPIP::1) (an output)." in found
+
+
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
     left_over = {

@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from edged.actions.cause import Cause
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import Ask, Conversation
 from edged.instruments.mailbox import Job, Priority
+from edged.instruments.pool import LINES_END
+from edged.runs.wording import all_stopped_by, interlock_tripped
 from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
+from tests.promises import promise
 
 WITHIN_S = 20.0
 
@@ -111,3 +115,56 @@ async def test_the_trial_of_a_stop_is_taken_without_a_byte_and_lets_work_be(
     async with asyncio.timeout(WITHIN_S):
         assert await serving == "1"
         await late
+
+
+@promise("audit.causes")
+@pytest.mark.parametrize(
+    ("cause", "ended"),
+    [
+        (interlock_tripped("chamber"), "set_voltage was ended by interlock chamber after"),
+        (all_stopped_by("ada"), "set_voltage was ended by stop all of ada after"),
+        (None, "set_voltage was ended by output_off after"),
+    ],
+)
+async def test_a_job_on_the_wire_is_told_what_interrupted_it(
+    actor: Actor, link: ScriptedLink, cause: Cause | None, ended: str
+) -> None:
+    is_interrupted = threading.Event()
+    link.while_waiting = lambda: is_interrupted.wait(WITHIN_S) and None
+    serving = asyncio.create_task(
+        actor.converse(ask, unit=0, priority=Priority.COMMAND, timeout_s=600, name="set_voltage")
+    )
+    while not link.written:
+        await asyncio.sleep(0)
+    making_safe = asyncio.create_task(
+        actor.converse(
+            ask, unit=0, priority=Priority.SAFE, timeout_s=5, name="output_off", cause=cause
+        )
+    )
+    await asyncio.sleep(0)
+    is_interrupted.set()
+    async with asyncio.timeout(WITHIN_S):
+        with pytest.raises(Failed, match=ended) as failed:
+            await serving
+    assert failed.value.code is ErrorCode.PREEMPTED
+    making_safe.cancel()
+    await asyncio.gather(making_safe, return_exceptions=True)
+
+
+@promise("audit.causes")
+async def test_a_job_on_the_wire_is_ended_because_the_engine_stopped(
+    actor: Actor, link: ScriptedLink
+) -> None:
+    is_interrupted = threading.Event()
+    link.while_waiting = lambda: is_interrupted.wait(WITHIN_S) and None
+    serving = asyncio.create_task(
+        actor.converse(ask, unit=0, priority=Priority.COMMAND, timeout_s=600, name="set_voltage")
+    )
+    while not link.written:
+        await asyncio.sleep(0)
+    stopping = asyncio.create_task(actor.stop(WITHIN_S, LINES_END))
+    await asyncio.sleep(0)
+    is_interrupted.set()
+    await stopping
+    with pytest.raises(Failed, match="ended because the engine stopped"):
+        await serving

@@ -199,7 +199,7 @@ async def test_a_safe_call_does_not_wait_long_for_one_that_runs(bench: WorkerBen
     await settle()
     await bench.run("off")
     assert [method for method, _ in bench.asked] == ["arm", "off"]
-    with pytest.raises(Failed, match="A safe tool") as ended:
+    with pytest.raises(Failed, match="ended by toy__off") as ended:
         await running
     assert ended.value.code is ErrorCode.PREEMPTED
     assert bench.executor.state is WrapperState.READY
@@ -212,7 +212,7 @@ async def test_a_lockout_ends_what_runs_and_withdraws_what_waits(bench: WorkerBe
     await settle()
     assert sorted(bench.executor.stop_calls()) == ["toy__arm", "toy__read"]
     for call in calls:
-        with pytest.raises(Failed, match="locked out"):
+        with pytest.raises(Failed, match="ended by lockout of sdk:"):
             await call
 
 
@@ -272,7 +272,7 @@ async def test_stopping_tells_everybody_who_waits(bench: WorkerBench) -> None:
     await settle()
     await bench.executor.stop()
     for call in calls:
-        with pytest.raises(Failed, match="The daemon stops"):
+        with pytest.raises(Failed, match="ended because the engine stopped"):
             await call
     with pytest.raises(Failed, match="The daemon stops"):
         await bench.run("read")

@@ -120,11 +120,15 @@ def test_what_waited_under_an_ended_lease_is_refused_though_its_caller_has_the_u
     permit = leases.permit("psu1", ALICE, at(1))
     leases.check_again("psu1", permit, ALICE, at(2))
     leases.end(first.lease_id, now=at(3))
-    with pytest.raises(Conflict, match="ended before this was sent"):
+    with pytest.raises(
+        Conflict, match="was ended by the end of the lease of psu1 before it was sent"
+    ):
         leases.check_again("psu1", permit, ALICE, at(3))
     second = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=60, now=at(4))
     assert second.fence == first.fence + 1
-    with pytest.raises(Conflict, match="ended before this was sent"):
+    with pytest.raises(
+        Conflict, match="was ended by the end of the lease of psu1 before it was sent"
+    ):
         leases.check_again("psu1", permit, ALICE, at(4))
 
 

@@ -38,6 +38,21 @@ async def test_what_was_told_is_known_to_the_next_life_until_it_is_seen_off(tmp_
         assert store.told_on.turns() == {}
 
 
+@promise("exit.leave")
+async def test_what_the_previous_run_left_is_told_until_it_is_set_again_or_seen_off(
+    tmp_path: Path,
+) -> None:
+    async with running_store(tmp_path / "edged.db") as store:
+        store.told_on.note(UNIT, "USB0::1::INSTR", {"OUTP CH1", "OUTP CH2", "OUTP CH3"})
+        assert store.told_on.told()[UNIT]["left"] == []
+    async with running_store(tmp_path / "edged.db") as store:
+        assert store.told_on.told()[UNIT]["left"] == ["OUTP CH1", "OUTP CH2", "OUTP CH3"]
+        store.told_on.note(UNIT, "USB0::1::INSTR", {"OUTP CH1"})
+        store.told_on.clear(UNIT, {"OUTP CH2": 0})
+        told = store.told_on.told()[UNIT]
+        assert (told["outputs"], told["left"]) == (["OUTP CH1", "OUTP CH3"], ["OUTP CH3"])
+
+
 @promise("stop-all.outlives")
 async def test_a_mark_is_on_disk_with_the_next_row_that_is_synced(store: StoreBench) -> None:
     store.told_on.note(UNIT, "USB0::1::INSTR", {"OUTP CH1"})

@@ -135,7 +135,7 @@ async def test_a_row_says_who_what_and_what_came_of_it(store: StoreBench) -> Non
         arguments=arguments,
         scpi=(":VOLT 5", ":VOLT?"),
     )
-    note(store, "a2", "settings", Caller(route=Route.INTERNAL), error="e" * 900)
+    note(store, "a2", "settings", Caller.part("recording run-7"), error="e" * 900)
     note(store, "a3", "start_sweep", arguments={"parameters": {"v": 5}, "target_value": 1})
     note(store, "a4", "send_scpi", arguments={"scpi_command": "x" * 3_000})
     long, sweep, own, first = (await asked(store, DIRECT))["rows"]
@@ -150,7 +150,7 @@ async def test_a_row_says_who_what_and_what_came_of_it(store: StoreBench) -> Non
         "outcome": "ok",
         "error": None,
     }
-    assert own["who"] == "edged itself"
+    assert own["who"] == "recording run-7"
     assert len(own["error"]) == 400
     assert sweep["parameters"] == {"parameters": {"v": 5}, "target_value": 1}
     assert len(json.dumps(long)) < 1_000

@@ -56,7 +56,7 @@ class Bench:
     asked: int = 0
     questions: list[Sequence[str]] = field(default_factory=list)
     sent: list[str] = field(default_factory=list)
-    events: list[tuple[str, str, str]] = field(default_factory=list)
+    events: list[tuple[str, str, str, str]] = field(default_factory=list)
     journal: Notebook = field(default_factory=Notebook)
     visited: dict[str, LeftWork] = field(default_factory=dict)
 

@@ -23,6 +23,7 @@ from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
+from edged.runs.wording import all_stopped_by
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
@@ -207,7 +208,7 @@ async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    await lab.book.stop_all("everything was stopped")
+    await lab.book.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
     assert failure.value.data["state"] == "stopped"
@@ -220,7 +221,7 @@ async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(la
     task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
     await asyncio.sleep(0)
     assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
-    await lab.book.stop_all("everything was stopped")
+    await lab.book.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="long did not begin, because everything was stopped"):
         await task
     assert lab.names() == []

@@ -9,9 +9,11 @@ import pytest
 
 from edged.actions.action import Action, CallWrapper
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import ENGINE_STOPPED
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import ErrorCode, Failed
 from edged.runs.stop_all import WrapperAbort, WrapperStop
+from edged.runs.wording import all_stopped_by
 from edged.store.told_on import ToldOn
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import NoDatabase
@@ -43,10 +45,11 @@ async def stop(
         clock=clock,
         told_on=ToldOn(database=NoDatabase(), clock=clock),  # type: ignore[arg-type]
     )
-    told = await stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all")
+    told = await stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
     return told[0], path
 
 
+STOPPED = all_stopped_by("alice")
 GONE = Failed("It is not connected.", code=ErrorCode.DISCONNECTED)
 MISSING = Failed("Its library is missing.", code=ErrorCode.SDK_MISSING)
 BROKEN = Failed("It says that its output is on.", code=ErrorCode.WRAPPER_FAILED)
@@ -94,7 +97,7 @@ async def test_a_device_that_was_told_something_is_confirmed_by_its_own_word_alo
         clock=driven_clock,
         told_on=told_on,
     )
-    [told] = await stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all")
+    [told] = await stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
     assert (told["state"], told["unconfirmed"]) == (state, unconfirmed)
     assert bool(told_on.turns()) is bool(unconfirmed)
 
@@ -117,7 +120,9 @@ async def test_a_device_that_takes_long_is_told_of_in_time_and_goes_on(
         clock=driven_clock,
         told_on=told_on,
     )
-    asked = asyncio.create_task(stopping(Caller(route=Route.DIRECT), "p1", "bench__stop_all"))
+    asked = asyncio.create_task(
+        stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
+    )
     await driven_clock.advance(1.0)
     [told] = await asked
     assert (told["state"], told["unconfirmed"]) == ("trying", ["its device"])
@@ -125,3 +130,28 @@ async def test_a_device_that_takes_long_is_told_of_in_time_and_goes_on(
     await settle()
     assert told_on.turns() == {}
     await stopping.close()
+
+
+@promise("exit.safe")
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_at_exit_only_what_may_be_on_is_aborted(
+    driven_clock: DrivenClock, is_marked: bool
+) -> None:
+    told_on = ToldOn(database=NoDatabase(), clock=driven_clock)  # type: ignore[arg-type]
+    if is_marked:
+        told_on.note("sdk:korad||", "sdk:korad", {"*"})
+    path = Path(None, {"is_on": False})
+    stopping = WrapperStop(
+        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=False)],
+        perform=path.perform,
+        new_id=lambda: "n1",
+        clock=driven_clock,
+        told_on=told_on,
+    )
+    told = await stopping.stop_marked(
+        Caller.part("shutdown"), ENGINE_STOPPED, tool="shutdown", within_s=1.5
+    )
+    assert [one["state"] for one in told] == ["confirmed"] * is_marked
+    assert [action.caller.who for action in path.actions] == ["shutdown"] * is_marked
+    assert [action.cause for action in path.actions] == [ENGINE_STOPPED] * is_marked
+    assert told_on.turns() == {}

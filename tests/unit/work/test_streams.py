@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import ENGINE_STOPPED
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.profiles.model import Command, ScalarAnswer
@@ -18,6 +19,7 @@ from edged.runs.states import StreamEvent, StreamState
 from edged.runs.streams.registry import MOST, MOST_ON_ONE, StreamNews, StreamRegistry
 from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.wording import all_stopped_by, locked_out
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
@@ -198,7 +200,7 @@ async def test_one_instruments_line_is_not_given_to_ever_more_streams() -> None:
     assert (await lab.start(instrument_id="psu", detach=True))["status"] == "running"
     await lab.book.stop(started[0]["stream_id"], "alice")
     assert (await lab.start(detach=True))["status"] == "running"
-    await lab.book.stop_all("everything was stopped")
+    await lab.book.stop_all(all_stopped_by("alice"))
 
 
 async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
@@ -208,7 +210,7 @@ async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
     with pytest.raises(Conflict, match="256 run in all"):
         await lab.start(instrument_id="another", detach=True)
     assert len(lab.book.running()) == MOST
-    await lab.book.stop_all("everything was stopped")
+    await lab.book.stop_all(all_stopped_by("alice"))
 
 
 async def test_an_unknown_stream_is_named_with_those_that_run() -> None:
@@ -298,7 +300,7 @@ async def test_shutdown_terminates_every_stream() -> None:
     lab = Lab()
     tasks = [lab.start(interval_ms=1000, duration_ms=60_000) for _ in range(3)]
     await lab.clock.advance(1.5)
-    assert len(await lab.book.stop_all("the daemon stopped", StreamEvent.SHUTDOWN)) == 3
+    assert len(await lab.book.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN)) == 3
     assert {(await task)["status"] for task in tasks} == {"terminated"}
     assert [sink.closed for sink in lab.sinks] == [["terminated"]] * 3
 
@@ -307,8 +309,8 @@ async def test_streams_of_one_instrument_can_be_ended_alone() -> None:
     lab = Lab()
     task = lab.start(interval_ms=1000, duration_ms=3_000)
     await lab.clock.advance(0.5)
-    assert await lab.book.stop_all("the instrument was locked out", instrument_id="psu") == []
-    assert len(await lab.book.stop_all("the instrument was locked out", instrument_id="dmm")) == 1
+    assert await lab.book.stop_all(locked_out("dmm1"), instrument_id="psu") == []
+    assert len(await lab.book.stop_all(locked_out("dmm1"), instrument_id="dmm")) == 1
     assert (await task)["status"] == "terminated"
 
 
@@ -376,7 +378,7 @@ async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwar
                 task.cancel()
             case "shutdown":
                 ending = asyncio.create_task(
-                    lab.book.stop_all("the daemon stopped", StreamEvent.SHUTDOWN)
+                    lab.book.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN)
                 )
                 await lab.clock.advance(1.0)
                 await ending

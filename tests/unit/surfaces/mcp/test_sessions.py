@@ -196,7 +196,7 @@ async def test_the_end_of_a_session_ends_its_calls_and_stream(driven_clock: Driv
     session.calls.add(1, call)
     stream = board.attach(session, stream_of(driven_clock)[0], DIRECT)
     board.end(session, SessionEvent.DELETED)
-    assert call.ended is CallEnd.CANCELLED
+    assert call.ended is CallEnd.SESSION_ENDED
     assert stream.over.is_set()
     board.end(session, SessionEvent.DELETED)
 

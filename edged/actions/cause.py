@@ -1,0 +1,60 @@
+"""Why something was ended from outside, before its own end.
+
+A cause is made where the end is decided, and travels with the cancellation: ``Task.cancel(cause)``
+puts it into the ``CancelledError``, and whoever catches that reads it with ``cause_of``. So the row
+of each write in the audit log, and its error, name the interlock, the stop or the shutdown that
+ended it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "CALLER_CANCELLED",
+    "CALLER_GONE",
+    "ENGINE_STOPPED",
+    "NOT_NEEDED",
+    "SESSION_ENDED",
+    "TOKEN_EXPIRED",
+    "Cause",
+    "cause_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One reason.
+
+    Attributes:
+        clause: completes "… was ended": "by interlock chamber", "because the engine stopped".
+        reason: the ``reason`` of a run that ended for it: "the interlock chamber tripped".
+        said: the whole sentence, where it is not made of the clause.
+    """
+
+    clause: str
+    reason: str = ""
+    said: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What the caller of an ended call is told."""
+        return self.said or f"The call was ended {self.clause}."
+
+
+CALLER_GONE: Final = Cause(
+    "because its caller went away", "its client went away", "The caller went away."
+)
+CALLER_CANCELLED: Final = Cause("by its caller", "its client cancelled it")
+SESSION_ENDED: Final = Cause("by the end of its session", "its session ended")
+TOKEN_EXPIRED: Final = Cause("by the end of its token", "its token expired")
+ENGINE_STOPPED: Final = Cause("because the engine stopped", "the daemon stopped")
+NOT_NEEDED: Final = Cause("because nobody waited for it any more")
+"""A cancellation that was given no cause, such as a time limit of the part that asked."""
+
+
+def cause_of(cancelled: BaseException) -> Cause:
+    """The cause that the cancellation carries, else ``NOT_NEEDED``."""
+    found = cancelled.args[0] if cancelled.args else None
+    return found if isinstance(found, Cause) else NOT_NEEDED
