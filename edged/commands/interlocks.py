@@ -32,7 +32,7 @@ from edged.commands.freshness import STALE_NOTES
 from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.commands.telling import outputs_told
-from edged.errors import EdgedError, ErrorCode, NotFound, Refused
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Event, InstrumentPool
@@ -276,7 +276,7 @@ class InterlockControl:
             return ()
         sent, told = frozenset[str](), frozenset[str]()
         if any(guarded.command for _, guarded in guards):
-            sent, told = commands_sent(target), outputs_told(action, target, instrument)
+            sent, told = commands_sent(target), _told(action, target, instrument)
         may_be_any = target.is_unknown or _is_any(instrument, target, sent, told)
         found = {
             watching.rule.name: watching
@@ -583,6 +583,14 @@ def _is_any(
         commands.append(target.command)
     changes = {command.changes for command in commands}
     return Changes.ANY in changes or (Changes.OUTPUTS in changes and ANYTHING in told)
+
+
+def _told(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:
+    try:
+        return outputs_told(action, target, instrument)
+    except Invalid:
+        # A sweep is asked about before its values are known, and once more with them.
+        return frozenset()
 
 
 def _outputs_of(instrument: Instrument, guarded: Guarded) -> frozenset[str]:
