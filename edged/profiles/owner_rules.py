@@ -431,7 +431,7 @@ def _misfits_of_allowed(profile: Profile, rules: UnitRules, name: str) -> list[I
         return []
     else:
         message = f"{rules.key}: {name} of {profile.key} needs no allow_changes."
-        remedy = "Only a command with changes: any does; edged bench show lists them."
+        remedy = "Only a command with changes: any does."
     return [complaint(_mark(rules, "allow_changes"), message, remedy)]
 
 

@@ -167,21 +167,21 @@ def test_new_rules_hold_although_the_profile_is_still_the_old_one() -> None:
     asyncio.run(judge())
 
 
-def test_a_question_in_a_programs_block_is_judged_alike_when_it_comes_and_when_it_goes() -> None:
+def test_a_message_with_a_block_is_judged_alike_when_it_comes_and_when_it_goes() -> None:
     async def judge() -> None:
         house = SweepHouse(DrivenClock())
-        question = ":MEAS:VOLT? CH1"
         action = SendProgram(
             tool="send_scpi",
             **ASKED,
             instrument_id=house.supply.id,
-            scpi="*CLS",
-            data=f"*CLS #215{question}".encode(),
-            inside=(question,),
+            scpi="*CLS #215<15 bytes>",
+            data=b"*CLS #215:MEAS:VOLT? CH1",
         )
-        house.supply.rules = UnitRules(key="k", deny=frozenset({"measure_voltage"}))
         before = house.path.judge(action)
-        assert _code_again(house, action, before) is None
+        assert before.is_unknown
+        house.supply.rules = UnitRules(key="k", deny=frozenset({"measure_voltage"}))
+        assert _code(house, action) is ErrorCode.RAW_SCPI_RESTRICTED
+        assert _code_again(house, action, before) is ErrorCode.RAW_SCPI_RESTRICTED
         await house.sweeps.close(0.1)
 
     asyncio.run(judge())

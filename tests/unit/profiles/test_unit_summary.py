@@ -66,7 +66,7 @@ def test_each_command_that_changes_more_than_it_names_stands_with_its_verdict() 
     rules = parse_bench(text, "bench.yaml", LIBRARY).units["PSU"]
     told = unit_summary(rules, profile, "all")["changes"]
     assert {one["command"]: (one["changes"], one["verdict"]) for one in told} == {
-        "set_tracking": ("any", "refused (limits, deny, max_rate)"),
+        "set_tracking": ("any", "refused (limits, max_rate, deny)"),
         "independent_channels": ("settings", "allowed"),
         "set_timer_step": ("settings", "allowed"),
         "timer_on": ("any", "denied"),

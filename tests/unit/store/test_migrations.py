@@ -77,7 +77,7 @@ async def test_rows_from_before_clients_stay_in_the_chain_and_new_ones_bring_the
         await store.audit.intend(entry("newest")._replace(client="claude-code 2.1"))
         rows = await store.audit.list(AuditFilter())
         assert [row.client for row in rows[-2:]] == ["claude-code 2.1"] * 2
-        assert {row.client for row in rows[:-2]} == {""}
+        assert {row.client for row in rows[:-2]} == {"", "audit log"}
         assert await store.audit.list(AuditFilter(caller="claude-code 2.1")) == rows[-2:]
         assert await store.audit.list(AuditFilter(caller="claude-code")) == rows[-2:]
         assert await store.audit.list(AuditFilter(caller="claude")) == []

@@ -285,13 +285,13 @@ async def test_a_block_goes_out_byte_for_byte_and_comes_so(
 async def test_a_block_makes_a_message_one_that_may_do_anything(
     lab: Lab, bench: VisaBench, supply: LoopbackInstrument
 ) -> None:
-    message = b"VOLT #18;VOLT 99\n"
+    message = b"DATA #18;VOLT 99\n"
     calm = Grant(tools=frozenset({"send_scpi"}), danger=False)
     with pytest.raises(Refused):
         await VisaBench(lab, grant=calm).session(supply.address).write(message)
     assert not any("99" in line for line in supply.received)
     await bench.session(supply.address).write(message)
-    assert "VOLT #18;VOLT 99" in supply.received
+    assert "DATA #18;VOLT 99" in supply.received
 
 
 @promise("visa.always")
