@@ -60,6 +60,7 @@ __all__ = [
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
@@ -132,7 +133,7 @@ def _is_equal(wire: str, text: str) -> bool:
     number = read_number(text)
     if number is not None:
         return number == read_number(wire)
-    return match_header(wire.split(":"), text.split(":")) is not None
+    return len(text) <= LONGEST_KEPT and match_header(wire.split(":"), text.split(":")) is not None
 
 
 S = TypeVar("S")
@@ -491,7 +492,25 @@ def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iter
 
 def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
     for entry, captures in headers.find_exactly(text):
-        yield _Ranked(rank=0, match=_read(entry, captures))
+        match = _with_unknown(_read(entry, captures), _odd(entry, captures))
+        yield _Ranked(rank=0, match=match)
+
+
+def _odd(entry: Entry, captures: Captures) -> set[str]:
+    """The parameters whose number stands in a header and is no plain decimal.
+
+    Only of an argument does SCPI say what an exponent or a unit is; an instrument may read a header
+    as far as it understands it.
+    """
+    return {
+        name
+        for number, text in captures.items()
+        if (name := entry.spelling.holes[number]) in entry.parameters
+        and entry.parameters[name].type in _NUMBERS
+        and not labels(entry.parameters[name])
+        and text is not None
+        and _DECIMAL.fullmatch(text) is None
+    }
 
 
 def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
@@ -505,9 +524,12 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
             break
         if raw is None:
             continue
-        found = match_argument(template, raw)
+        is_text = any(spelling.holes[n] in spelling.quoted for n in _holes(template))
+        is_bare = is_text and _STRING.fullmatch(raw) is None
+        found = None if is_bare else match_argument(template, raw)
         captures = None if found is None else {**captures, **found}
-    is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
+    missing = known[len(written) :]
+    is_short = not all(map(_holes, missing))
     if captures is None or is_short:
         return RawMatch(
             command=entry.command or ASKED,
@@ -517,11 +539,22 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
             holes=frozenset(spelling.holes),
             is_fitting=False,
         )
-    return _read(entry, captures)
+    # Without a list of channels instruments take the selected ones.
+    needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
+    names = {spelling.holes[number] for holes in needed for number in holes}
+    names = names.difference(entry.may_lack) | _odd(entry, header)
+    return _with_unknown(_read(entry, captures), names)
 
 
-def _are_holes(arguments: tuple[str, ...]) -> bool:
-    return all(any(ord(mark) >= FIRST_HOLE for mark in argument) for argument in arguments)
+def _holes(argument: str) -> list[int]:
+    return [ord(mark) - FIRST_HOLE for mark in argument if ord(mark) >= FIRST_HOLE]
+
+
+def _with_unknown(match: RawMatch, names: Collection[str]) -> RawMatch:
+    """The match with these parameters among those whose value cannot be read."""
+    if not names:
+        return match
+    return replace(match, unknown=match.unknown.union(names), is_certain=False)
 
 
 def _read(entry: Entry, captures: Captures) -> RawMatch:
@@ -570,9 +603,12 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     Args:
         is_quoted: the template writes it as a quoted string.
     """
-    if text is None or parameter.type is not ParameterType.STRING:
+    if text is None:
         return True
-    if is_quoted and _STRING.fullmatch(text) is not None:
+    if _STRING.fullmatch(text) is not None:
+        wires = (wire_text(name, parameter) for name in labels(parameter))
+        return is_quoted or any(map(_STRING.fullmatch, wires))
+    if parameter.type is not ParameterType.STRING:
         return True
     marks = "\"'" if is_quoted else "\"';,"
     return not text.startswith("#") and not set(text) & set(marks)

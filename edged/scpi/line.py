@@ -33,11 +33,14 @@ MOST_NODES: Final = 12
 """Mnemonics of a header; the deepest of real instruments have seven."""
 MOST_ARGUMENTS: Final = 64
 """Arguments of a message unit; no template of a profile has more than a few."""
+LONGEST_NODE: Final = 64
+"""Characters of a mnemonic; IEEE 488.2 has at most 12 (7.6.1.4.1)."""
 LONGEST_KEPT: Final = 256
 """Characters of a line of which the parts are remembered for a while."""
 
 _QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
+_BLOCK: Final = re.compile(r"[ ,]#[0-9]")
 _PARTS: Final = re.compile(r"[;\r\n]")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
 _AROUND_COLON: Final = re.compile(r" ?: ?")
@@ -70,13 +73,14 @@ class Message:
 
     Attributes:
         text: as written.
-        nodes: the header's mnemonics, without colons and question mark, as written.
+        nodes: the header's mnemonics, without colons and question mark, as written; longer ones
+            than those of the standard are cut.
         arguments: between commas, trimmed, blanks inside made single.
         path: the level of the unit before it in a compound line, which a header without a leading
             colon continues (SCPI-99 volume 1, 6.2.4); empty where it continues none.
         base: the same as of the last header that was written from the root. The two differ behind a
             relative header of several mnemonics, where instruments differ, too.
-        is_formed: it is in the grammar of IEEE 488.2, and within the bounds above.
+        is_formed: it is in the grammar of IEEE 488.2, within the bounds above, and no block.
         is_plain: its line is printable ASCII without a line end inside or an open quote, so that
             the parts of it are beyond doubt.
     """
@@ -165,7 +169,11 @@ def _messages(line: str) -> Iterator[Message]:
     for text in split_compound(line):
         header, rest = _header_and_rest(text)
         is_common = header.lstrip(":").startswith("*")
-        nodes = tuple(node for node in header.rstrip("?").split(":", MOST_NODES + 2) if node)
+        nodes = tuple(
+            node[: LONGEST_NODE + 1]
+            for node in header.rstrip("?").split(":", MOST_NODES + 2)
+            if node
+        )
         is_rooted = header.startswith(":") or is_common
         arguments = _split_arguments(rest)
         message = Message(
@@ -180,6 +188,9 @@ def _messages(line: str) -> Iterator[Message]:
             and text.startswith(header)
             and len(nodes) + (0 if is_rooted else len(path)) <= MOST_NODES
             and len(arguments) <= MOST_ARGUMENTS
+            and max(map(len, nodes), default=0) <= LONGEST_NODE
+            and "" not in arguments
+            and not _has_block(text)
             and _FORMED.fullmatch(text) is not None,
         )
         yield message
@@ -191,6 +202,11 @@ def _messages(line: str) -> Iterator[Message]:
 def _has_open_quote(line: str) -> bool:
     left = _QUOTED.sub("", line)
     return '"' in left or "'" in left
+
+
+def _has_block(text: str) -> bool:
+    """Whether data may follow that an instrument reads by its length, or as commands."""
+    return "#" in text and _BLOCK.search(_outside_quotes(text)) is not None
 
 
 def _header_and_rest(text: str) -> tuple[str, str]:

@@ -26,7 +26,15 @@ from tests.unit.profiles.test_raw import SUPPLY, command, profile
 
 COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
 ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
-BENCH = replace(SUPPLY, connection=ERRORS)
+NAME = command("name", "NAME {text}", text=Parameter(name="text", type=ParameterType.STRING))
+OFFSET = command(
+    "offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV")
+)
+BENCH = replace(
+    SUPPLY,
+    connection=ERRORS,
+    commands={**SUPPLY.commands, "name": NAME, "offset": OFFSET},
+)
 
 
 def classes(line: str, of: Profile | None = BENCH) -> list[LineClass]:
@@ -57,7 +65,18 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         ":SOUR1:VOLT MAX", ":SOUR1:VOLT", ":SOUR1:VOLT 5,6", ":SOUR1:VOLT 5 6", ":SOUR1:VOLT? 1",
         ":MEAS:VOLT? CH1,1", ':MEAS:VOLT? "CH1"x', ":MEAS:VOLT? #13abc", ":SOUR1:VOLT #15<5 bytes>",
         ':MEAS:VOLT? CH1 ";:OUTP CH1,ON"', "DISP:TEXT #15<5 bytes>",
-        "DISP:TEXT 'a';b", "DISP:TEXT a,b",
+        "DISP:TEXT 'a';b", "DISP:TEXT a,b", "DISP:TEXT a b", "DISP:TEXT ,", 'DISP:TEXT ""a""',
+        # A block where a text stands: nobody knows whether an instrument reads it by its length.
+        "DISP:TEXT x #15<5 bytes>", "NAME x #15<5 bytes>", "NAME x,#15<5 bytes>",
+        # Arguments that are left out, empty, quoted, or two instead of one.
+        "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
+        ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
+        "VOLT:PROT 5,(@1 2)", "OFFS 10mVmV",
+        # An optional node where there is none, or with a number.
+        ":SENS:CURR:PROT:STAT 0", ":OUTP:LEV CH1,ON", ":OUTP:STAT2 CH1,ON",
+        ":SOUR1:VOLT:NEXT 5", ":SOUR1:VOLT:IMM3 5", "LEV:SOUR1:VOLT 5", "*RST:STAT",
+        # Numbers of a header that are no number of an instrument, and words that are another.
+        ":OUTP0000000012 CH1,ON", ":OUTP99999999999 CH1,ON", ":OUTP0 CH1,ON", "VOLT_LIMIT 5",
         # Headers that are no headers.
         "SOUR1::VOLT 5", " SOUR1 : VOLT 5", "SOUR1:VOLT:", "::SOUR1:VOLT 5", ":SOUR1:VOLT ?",
         "SOUR1:VOLT5", "VOL 5", "5", "?", "(@1)", "'*IDN?'",
@@ -124,6 +143,30 @@ def test_queries_that_the_engine_asks_by_itself_are_known() -> None:
     known = shipped_library().profiles["rigol_dp832"]
     assert classes(":SOUR1:VOLT?", known) == [KNOWN]
     assert classes(":OUTP? CH1", known) == [KNOWN]
+
+
+@promise("raw.classes")
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        # These switch a protection off; the profiles only set its level.
+        ("rs_hmp4040", "VOLT:PROT:STAT 0"),
+        ("keysight_n7951a", "VOLT:PROT:STAT 0"),
+        ("keithley_2400", "SENS:CURR:PROT:STAT 0"),
+        ("delta_sm500_cp_90", "SOUR:VOLT:STAT 1"),
+        ("hp_4284a", "TRIG:STAT"),
+        ("hp_4284a", ":BIAS:STAT99999999999 ON"),
+        ("hp_4284a", ":FUNC:IMP"),
+        ("keysight_e4980a", ":CORR:OPEN ON"),
+        ("julabo_fp50", "OUT_MODE_ 1"),
+        ("oxford_itc503", "T1E-1"),
+        ("oxford_itc503", "T1E1"),
+        ("oxford_itc503", "T1K"),
+        ("siglent_sdg2042x", "C1:ARWV NAME,x #15<5 bytes>"),
+    ],
+)
+def test_a_line_that_only_resembles_a_shipped_command_is_unknown(key: str, line: str) -> None:
+    assert class_of(identify(shipped_library().profiles[key], line)) is UNKNOWN
 
 
 @promise("raw.classes")
