@@ -21,6 +21,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import string
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
@@ -60,6 +61,8 @@ __all__ = [
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
+_INSIDE: Final = frozenset(string.ascii_letters + "(")
+"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
@@ -375,7 +378,7 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
         and not other.path
         and one.is_query == other.is_query
         and len(one.arguments) == len(other.arguments)
-        and match_header(one.nodes, other.nodes) is not None
+        and match_header(one.nodes, other.nodes) == ({}, 0)
         and all(a.upper() == b.upper() for a, b in zip(one.arguments, other.arguments, strict=True))
     )
 
@@ -497,10 +500,10 @@ def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
 
 
 def _odd(entry: Entry, captures: Captures) -> set[str]:
-    """The parameters whose number stands in a header and is no plain decimal.
+    """The parameters whose number stands inside of a word or a list and is no plain decimal.
 
-    Only of an argument does SCPI say what an exponent or a unit is; an instrument may read a header
-    as far as it understands it.
+    Only of a number by itself does SCPI say what an exponent or a unit is; an instrument may read
+    others as far as it understands them.
     """
     return {
         name
@@ -517,6 +520,7 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     """A message whose header is the entry's, with its arguments read."""
     spelling = entry.spelling
     captures: dict[int, str | None] | None = dict(header)
+    inside = dict(header)
     known, written = spelling.message.arguments, message.arguments
     for template, raw in itertools.zip_longest(known, written):
         if template is None or captures is None:
@@ -528,6 +532,8 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
         is_bare = is_text and _STRING.fullmatch(raw) is None
         found = None if is_bare else match_argument(template, raw)
         captures = None if found is None else {**captures, **found}
+        if found is not None and template[0] in _INSIDE:
+            inside |= found
     missing = known[len(written) :]
     is_short = not all(map(_holes, missing))
     if captures is None or is_short:
@@ -542,7 +548,7 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     # Without a list of channels instruments take the selected ones.
     needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
     names = {spelling.holes[number] for holes in needed for number in holes}
-    names = names.difference(entry.may_lack) | _odd(entry, header)
+    names = names.difference(entry.may_lack) | _odd(entry, inside)
     return _with_unknown(_read(entry, captures), names)
 
 

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.profiles.model import Connection, ErrorCheck, Parameter, ParameterType, Profile
+from edged.profiles.model import (
+    Changes,
+    Connection,
+    ErrorCheck,
+    Parameter,
+    ParameterType,
+    Profile,
+    QueryStep,
+    Sequence,
+)
 from edged.profiles.raw import (
     MAX_LINE,
     LineClass,
@@ -27,9 +36,7 @@ from tests.unit.profiles.test_raw import SUPPLY, command, profile
 COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
 ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
 NAME = command("name", "NAME {text}", text=Parameter(name="text", type=ParameterType.STRING))
-OFFSET = command(
-    "offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV")
-)
+OFFSET = command("offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV"))
 BENCH = replace(
     SUPPLY,
     connection=ERRORS,
@@ -71,7 +78,7 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         # Arguments that are left out, empty, quoted, or two instead of one.
         "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
         ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
-        "VOLT:PROT 5,(@1 2)", "OFFS 10mVmV",
+        "VOLT:PROT 5,(@1 2)", "VOLT:PROT 5,(@1E0)", ":OUTP CH1E0,ON", ":OUTP CH#H1,ON", "OFFS 10mVmV",
         # An optional node where there is none, or with a number.
         ":SENS:CURR:PROT:STAT 0", ":OUTP:LEV CH1,ON", ":OUTP:STAT2 CH1,ON",
         ":SOUR1:VOLT:NEXT 5", ":SOUR1:VOLT:IMM3 5", "LEV:SOUR1:VOLT 5", "*RST:STAT",
@@ -170,6 +177,17 @@ def test_a_line_that_only_resembles_a_shipped_command_is_unknown(key: str, line:
 
 
 @promise("raw.classes")
+def test_a_query_of_a_sequence_that_acts_is_known_only_as_a_command() -> None:
+    steps = (QueryStep(query="*TST?", save_as="a"), QueryStep(query="SYST:VERS?", save_as="b"))
+    toy = replace(profile(), sequences={"look": Sequence(name="look", steps=steps)})
+    assert classes("*TST?;:SYST:VERS?", toy) == [UNKNOWN, KNOWN]
+    declared = replace(command("test", "*TST?"), changes=Changes.OUTPUTS)
+    (part,) = identify(replace(toy, commands={"test": declared}), "*TST?")
+    assert part.kind is KNOWN
+    assert not part.is_harmless
+
+
+@promise("raw.classes")
 def test_calc_is_not_cal() -> None:
     toy = profile(command("calibration", "CAL?"), command("average", "CALC:AVER:CLE"))
     assert classes("CAL?", toy) == classes("CALIBRATION?", toy) == [KNOWN]
@@ -182,7 +200,7 @@ def test_what_the_owner_lists_is_known_in_any_spelling_and_with_no_other_argumen
     allowed = ("SYST:VERS?", "DISP:MODE 2")
     for line in ("SYST:VERS?", ":system:version?", "SYST:VERS?;*IDN?", "DISP:MODE 2"):
         assert class_of(judged_parts(BENCH, line, allowed)) is not UNKNOWN, line
-    for line in ("SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
+    for line in ("SENS:SYST:VERS?", "SYST2:VERS?", "SYST:VERS:STAT?", "SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
                  ":SOUR1:VOLT 5;SYST:VERS?", "\xa0SYST:VERS?", "SYST:VERS?;" * 70):  # fmt: skip
         assert class_of(judged_parts(BENCH, line, allowed)) is UNKNOWN, line
 
