@@ -112,8 +112,9 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
 
 
 def _truth(parameter: Parameter, text: str) -> bool | None:
-    label = _label({unquoted(str(wire)): label for label, wire in parameter.map.items()}, text)
-    return _TRUTHS.get(text.upper()) if label is None else label == "true"
+    wires = {unquoted(wire_text(value, parameter)): str(value) for value in (True, False)}
+    label = _label(wires, text)
+    return None if label is None else label == str(True)
 
 
 def _label(labels_by_wire: Mapping[str, str], text: str) -> str | None:
@@ -616,7 +617,7 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
         return is_quoted or any(map(_STRING.fullmatch, wires))
     if parameter.type is not ParameterType.STRING:
         return True
-    marks = "\"'" if is_quoted else "\"';,"
+    marks = "\"'" if is_quoted else "\"';,( "
     return not text.startswith("#") and not set(text) & set(marks)
 
 

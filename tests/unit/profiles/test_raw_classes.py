@@ -37,10 +37,15 @@ COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
 ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
 NAME = command("name", "NAME {text}", text=Parameter(name="text", type=ParameterType.STRING))
 OFFSET = command("offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV"))
+LOCK = command(
+    "lock",
+    "LOCK {on}",
+    on=Parameter(name="on", type=ParameterType.BOOL, map={"true": "REM", "false": "LOC"}),
+)
 BENCH = replace(
     SUPPLY,
     connection=ERRORS,
-    commands={**SUPPLY.commands, "name": NAME, "offset": OFFSET},
+    commands={**SUPPLY.commands, "name": NAME, "offset": OFFSET, "lock": LOCK},
 )
 
 
@@ -75,6 +80,7 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         "DISP:TEXT 'a';b", "DISP:TEXT a,b", "DISP:TEXT a b", "DISP:TEXT ,", 'DISP:TEXT ""a""',
         # A block where a text stands: nobody knows whether an instrument reads it by its length.
         "DISP:TEXT x #15<5 bytes>", "NAME x #15<5 bytes>", "NAME x,#15<5 bytes>",
+        "NAME a b", "NAME x(@1)", "LOCK ON",
         # Arguments that are left out, empty, quoted, or two instead of one.
         "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
         ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
@@ -103,7 +109,7 @@ def test_everything_else_is_unknown(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [":SOUR1:VOLT 5", "SOURCE2:VOLTAGE 5", "sour2:volt:lev:imm:ampl 5.0e0", ":SOUR1:VOLT\t500 mV",
-     "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST",
+     "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST", "LOCK rem", "BEEP ON",
      'DISP:TEXT "a;:OUTP CH1,ON"', "DISP:TEXT 'a,b'", ":SOUR2:VOLT 5;CURR 1", "*RST\n", "*RST\r\n"],
 )  # fmt: skip
 def test_a_command_is_known_in_every_spelling_with_its_own_arguments(line: str) -> None:
