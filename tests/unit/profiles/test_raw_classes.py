@@ -84,7 +84,8 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         # Arguments that are left out, empty, quoted, or two instead of one.
         "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
         ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
-        "VOLT:PROT 5,(@1 2)", "VOLT:PROT 5,(@1E0)", ":OUTP CH1E0,ON", ":OUTP CH#H1,ON", "OFFS 10mVmV",
+        "VOLT:PROT 5,(@1 2)", "VOLT:PROT 5,(@1E0)", ":OUTP CH1E0,ON", ":OUTP CH#H1,ON",
+        "OFFS 10mVmV",
         # An optional node where there is none, or with a number.
         ":SENS:CURR:PROT:STAT 0", ":OUTP:LEV CH1,ON", ":OUTP:STAT2 CH1,ON",
         ":SOUR1:VOLT:NEXT 5", ":SOUR1:VOLT:IMM3 5", "LEV:SOUR1:VOLT 5", "*RST:STAT",
@@ -109,7 +110,8 @@ def test_everything_else_is_unknown(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [":SOUR1:VOLT 5", "SOURCE2:VOLTAGE 5", "sour2:volt:lev:imm:ampl 5.0e0", ":SOUR1:VOLT\t500 mV",
-     "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST", "LOCK rem", "BEEP ON",
+     "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST",
+     "LOCK rem", "BEEP ON",
      'DISP:TEXT "a;:OUTP CH1,ON"', "DISP:TEXT 'a,b'", ":SOUR2:VOLT 5;CURR 1", "*RST\n", "*RST\r\n"],
 )  # fmt: skip
 def test_a_command_is_known_in_every_spelling_with_its_own_arguments(line: str) -> None:
@@ -206,7 +208,8 @@ def test_what_the_owner_lists_is_known_in_any_spelling_and_with_no_other_argumen
     allowed = ("SYST:VERS?", "DISP:MODE 2")
     for line in ("SYST:VERS?", ":system:version?", "SYST:VERS?;*IDN?", "DISP:MODE 2"):
         assert class_of(judged_parts(BENCH, line, allowed)) is not UNKNOWN, line
-    for line in ("SENS:SYST:VERS?", "SYST2:VERS?", "SYST:VERS:STAT?", "SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
+    for line in ("SENS:SYST:VERS?", "SYST2:VERS?", "SYST:VERS:STAT?",
+                 "SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
                  ":SOUR1:VOLT 5;SYST:VERS?", "\xa0SYST:VERS?", "SYST:VERS?;" * 70):  # fmt: skip
         assert class_of(judged_parts(BENCH, line, allowed)) is UNKNOWN, line
 
