@@ -501,20 +501,32 @@ def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
 
 
 def _odd(entry: Entry, captures: Captures) -> set[str]:
-    """The parameters whose number stands inside of a word or a list and is no plain decimal.
-
-    Only of a number by itself does SCPI say what an exponent or a unit is; an instrument may read
-    others as far as it understands them.
-    """
+    """The parameters whose text inside of a word or a list is not certainly their value."""
     return {
         name
         for number, text in captures.items()
         if (name := entry.spelling.holes[number]) in entry.parameters
-        and entry.parameters[name].type in _NUMBERS
-        and not labels(entry.parameters[name])
         and text is not None
-        and _DECIMAL.fullmatch(text) is None
+        and not _is_plain_number(entry.parameters[name], text)
     }
+
+
+def _is_plain_number(parameter: Parameter, text: str) -> bool:
+    """Whether a number inside of a word or a list is read as this everywhere; true of no number.
+
+    Only of a number by itself does SCPI say what an exponent or a unit is; an instrument may read
+    others as far as it understands them. A channel that a unit does not have may be another of its
+    own: ``CH4294967297`` in 32 bits is ``CH1``.
+    """
+    if parameter.type not in _NUMBERS or labels(parameter):
+        return True
+    if _DECIMAL.fullmatch(text) is None:
+        return False
+    lowest, highest = parameter.min, parameter.max
+    return parameter.type is ParameterType.FLOAT or not (
+        (lowest is not None and float(text) < lowest)
+        or (highest is not None and float(text) > highest)
+    )
 
 
 def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:

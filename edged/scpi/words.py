@@ -160,7 +160,7 @@ def match_argument(template: str, raw: str) -> Captures | None:
 
 def _match_argument(template: str, raw: str) -> Captures | None:
     if _STRING.fullmatch(template) is not None:
-        if _STRING.fullmatch(raw) is None:
+        if _STRING.fullmatch(raw) is None or set(raw[1:-1]) & {'"', "'"}:
             return None
         template, raw = template[1:-1], raw[1:-1]
     if len(template) == 1 and _HOLE.match(template):

@@ -81,6 +81,8 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         # A block where a text stands: nobody knows whether an instrument reads it by its length.
         "DISP:TEXT x #15<5 bytes>", "NAME x #15<5 bytes>", "NAME x,#15<5 bytes>",
         "NAME a b", "NAME x(@1)", "LOCK ON",
+        # A channel that there is not may be another one to the instrument.
+        ":OUTP CH9,ON", ":OUTP CH0,ON", ":SOUR4294967297:VOLT 5", "VOLT:PROT 5,(@4)",
         # Arguments that are left out, empty, quoted, or two instead of one.
         "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
         ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
@@ -177,6 +179,7 @@ def test_queries_that_the_engine_asks_by_itself_are_known() -> None:
         ("oxford_itc503", "T1E-1"),
         ("oxford_itc503", "T1E1"),
         ("oxford_itc503", "T1K"),
+        ("keithley_dmm6500", ":SENS:FUNC '\"VOLT:DC\"'"),
         ("siglent_sdg2042x", "C1:ARWV NAME,x #15<5 bytes>"),
     ],
 )
