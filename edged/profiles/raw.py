@@ -450,7 +450,7 @@ def _found(headers: Headers, message: Message) -> _Found:
             every, needed, is_known = [exact], [exact], True
     is_known = is_known and all(any(r.match.is_certain for r in one) for one in needed)
     every = [[r for r in one if r.match.command is not ASKED] for one in every]
-    found = [match for one in every for match in _nearest(one)]
+    found = [ranked.match for one in every for ranked in one]
     certain = [match for match in found if match.is_certain]
     by_name: dict[str, RawMatch] = {}
     for match in certain or found:
@@ -479,14 +479,6 @@ def _joined(
     some: tuple[Mapping[str, Scalar], ...], more: tuple[Mapping[str, Scalar], ...]
 ) -> tuple[Mapping[str, Scalar], ...]:
     return some + tuple(other for other in more if other not in some)
-
-
-def _nearest(found: Collection[_Ranked]) -> list[RawMatch]:
-    """The certain matches of a header with the fewest nodes added or dropped; or all matches."""
-    certain = [ranked for ranked in found if ranked.match.is_certain]
-    return [ranked.match for ranked in certain if ranked.rank == certain[0].rank] or [
-        ranked.match for ranked in found
-    ]
 
 
 def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:

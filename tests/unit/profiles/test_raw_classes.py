@@ -199,6 +199,17 @@ def test_a_query_of_a_sequence_that_acts_is_known_only_as_a_command() -> None:
 
 
 @promise("raw.classes")
+def test_a_line_is_every_command_that_it_is_by_its_optional_nodes() -> None:
+    value = Parameter(name="v", type=ParameterType.FLOAT)
+    twice = profile(
+        command("one", "SOUR:VOLT {v}", v=value), command("two", "VOLT:LEV {v}", v=value)
+    )
+    for line in ("SOUR:VOLT 5", "VOLT:LEV 5", "VOLT 5"):
+        (part,) = identify(twice, line)
+        assert {match.command.name for match in part.matches} == {"one", "two"}
+
+
+@promise("raw.classes")
 def test_calc_is_not_cal() -> None:
     toy = profile(command("calibration", "CAL?"), command("average", "CALC:AVER:CLE"))
     assert classes("CAL?", toy) == classes("CALIBRATION?", toy) == [KNOWN]
