@@ -16,6 +16,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 __all__ = [
     "LONGEST_KEPT",
+    "LONGEST_NODE",
     "MOST_NODES",
     "LineKind",
     "Message",

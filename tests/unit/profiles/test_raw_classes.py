@@ -28,7 +28,8 @@ from edged.profiles.raw import (
     nearest_commands,
 )
 from edged.scpi.answer_text import ErrorKind
-from edged.scpi.line import MOST_NODES, messages
+from edged.scpi.line import LONGEST_NODE, MOST_NODES, messages
+from edged.scpi.words import match_node
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 from tests.unit.profiles.test_raw import SUPPLY, command, profile
@@ -274,6 +275,14 @@ WORST = [
     "(" * 4_000,
     "DATA " + ",".join(["0.123456"] * 450),
     ";".join(["VOLT:LEV (@1,2,3,4,5,6,7,8)"] * 64),
+    ";".join(["SOUR1:VOLT:LEV:IMM:AMPL 5.0E0V"] * 64),
+    # Messages of a program.
+    "X " + "''" * 32_000,
+    "X " + "(," * 32_000,
+    "X " + "()" * 32_000,
+    "A;" * 32_000,
+    "\t;" * 32_000,
+    ";".join(["VOLT (@" + "1," * 480 + "1)"] * 64),
 ]
 
 
@@ -303,3 +312,17 @@ def test_the_longest_lines_are_judged_in_a_bounded_number_of_steps(line: str) ->
     counted = {key: calls_to_judge(key, line) for key in KEYS}
     slowest = max(counted, key=lambda key: counted[key])
     assert counted[slowest] < 60_000, slowest
+
+
+@promise("raw.bounded")
+def test_long_texts_are_not_kept() -> None:
+    def judge(number: int) -> None:
+        identify(BENCH, f":OUTP CH{number}{'1' * 600},ON;:FUNC S{'I' * (600 + number)}")
+
+    nodes = [node for message in messages("A" * 600 + ":B 1") for node in message.nodes]
+    assert max(map(len, nodes)) == LONGEST_NODE + 1
+    judge(0)
+    before = match_node.cache_info().currsize
+    for number in range(1, 4):
+        judge(number)
+    assert match_node.cache_info().currsize == before
