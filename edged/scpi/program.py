@@ -22,8 +22,16 @@ MAX_TEXT_BYTES: Final = 64 * 1024
 MAX_MESSAGES: Final = 256
 """Messages that come in one piece, empty ones too."""
 
-_MARK: Final = re.compile(rb"[#\"'\n]")
+MAX_BLOCKS: Final = 64
+"""Places in a message where a block may begin."""
+
+_NO_MARK: Final = re.compile(
+    rb"(?:[^#\"'\n]|\"[^\"\n]*\"|'[^'\n]*'|(?<![ \t,])#|#(?=[^0-9]))*+"
+)
+"""Up to a line end, a quote that nothing closes, or where a block may begin."""
 _BEFORE_BLOCK: Final = b" \t,"
+_LINE_END: Final = ord("\n")
+_BLOCK_MARK: Final = ord("#")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +58,13 @@ class _Seen:
 
     Attributes:
         lacks: a block is not whole yet.
+        has_too_many: there are more than ``MAX_BLOCKS``, and it was not looked further.
     """
 
     end: int
     blocks: tuple[tuple[int, int], ...]
     lacks: bool = False
+    has_too_many: bool = False
 
 
 class Incoming:
@@ -84,6 +94,8 @@ class Incoming:
         found, count = [], 0
         while self._bytes:
             seen = _look(self._bytes)
+            if seen.has_too_many:
+                self._refuse(f"A message has at most {MAX_BLOCKS} blocks")
             if seen.lacks and (is_end or len(self._bytes) > MAX_MESSAGE_BYTES):
                 self._refuse("A block ends before the length that it announces")
             in_blocks = sum(end - begin for begin, end in seen.blocks)
@@ -111,19 +123,20 @@ class Incoming:
 def _look(data: bytearray) -> _Seen:
     """One message, as far as it has come."""
     blocks: list[tuple[int, int]] = []
-    at = 0
-    while (mark := _MARK.search(data, at)) is not None:
-        at = mark.end()
-        kind = mark.group()
-        if kind == b"\n":
-            return _Seen(mark.start(), tuple(blocks))
-        if kind != b"#":
-            closed = data.find(kind, at)
-            if closed >= 0 and data.find(b"\n", at, closed) < 0:
-                at = closed + 1
-            continue
-        block = _block(data, mark.start())
+    at = tried = 0
+    while True:
+        found = _NO_MARK.match(data, at)
+        at = at if found is None else found.end()
+        if at == len(data):
+            return _Seen(-1, tuple(blocks))
+        if data[at] == _LINE_END:
+            return _Seen(at, tuple(blocks))
+        block = _block(data, at) if data[at] == _BLOCK_MARK else None
+        tried += data[at] == _BLOCK_MARK
+        if tried > MAX_BLOCKS:
+            return _Seen(-1, tuple(blocks), has_too_many=True)
         if block is None:
+            at += 1
             continue
         begin, end = block
         if end > len(data):
@@ -133,7 +146,6 @@ def _look(data: bytearray) -> _Seen:
             return _Seen(-1, (*blocks, (begin, len(data))))
         blocks.append(block)
         at = end
-    return _Seen(-1, tuple(blocks))
 
 
 def _block(data: bytearray, at: int) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edged.errors import Invalid
 from edged.scpi.errors import ErrorQuestion, error_question
 from edged.scpi.line import messages
-from edged.scpi.program import MAX_MESSAGES, MAX_TEXT_BYTES, Incoming
+from edged.scpi.program import MAX_BLOCKS, MAX_MESSAGES, MAX_TEXT_BYTES, Incoming
 from edged.surfaces.visa.own import Own, steps_of
 
 
@@ -78,6 +78,14 @@ def test_no_more_messages_are_taken_at_once_than_can_be_judged_soon() -> None:
     # Empty ones cost time, too.
     with pytest.raises(Invalid, match="messages are taken at once"):
         Incoming().feed(b" \n" * (MAX_MESSAGES + 1), is_end=True)
+
+
+def test_a_message_has_no_more_blocks_than_are_told_soon() -> None:
+    assert len(fed(b"X" + b" #10" * MAX_BLOCKS)) == 1
+    for mark in (b" #10", b" #9a", b",#11x"):
+        with pytest.raises(Invalid, match="at most 64 blocks"):
+            Incoming().feed(b"X" + mark * (MAX_BLOCKS + 1), is_end=True)
+    assert fed(b"X " + b"'#10 '#" * 500) == [b"X " + b"'#10 '#" * 500]
 
 
 def test_a_block_that_ends_early_is_refused() -> None:
