@@ -442,9 +442,10 @@ _TABLE: Final = (
         name="RAW_SCPI",
         kind=choice(RawScpi),
         default=RawScpi.ALL,
-        sentence="What send_scpi may send. all: any line, and no limit of the profile is checked; "
-        "known: only commands of the profile, within its limits; queries: only queries; off: "
-        "nothing. The owner's bench file always holds.",
+        sentence="Which raw lines may be sent. all: any line, and no limit of the profile is "
+        "checked for send_scpi; known: only commands of the profile, within its limits; queries: "
+        "only queries of the profile; off: none. With each value *IDN? and a few others are "
+        "allowed, and the owner's bench file always holds (docs/raw-scpi.md).",
     ),
     Key(
         name="RELAY_URL",
