@@ -314,8 +314,8 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
             "another caller has reserved this; the message says who, for what and until when"
         ),
         ErrorCode.NEEDS_APPROVAL: (
-            "a person must approve this call, and nobody did in time, or the call cannot be shown "
-            "as a whole"
+            "a person must approve this call, and nobody did in time, or what it would send has "
+            "changed since it was approved"
         ),
         ErrorCode.APPROVAL_DENIED: "a person denied this call",
         ErrorCode.BUSY: "too many calls are waiting for the instrument or the engine",
