@@ -155,12 +155,13 @@ class Policy:
                 self._check_unknown(part, instrument, modes)
             elif RawScpi.QUERIES in modes and not part.is_query:
                 raise _restricted(part.text, "only queries may be sent raw")
-            if rules.dead_man_s is not None or instrument.timer is not None:
-                _check_dead_man(instrument, part.text, part.text)
             if checks is not None:
                 _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
                 if isinstance(action, SendProgram) and not part.is_query:
                     _check_held(part, checks)
+        if rules.dead_man_s is not None or instrument.timer is not None:
+            # The whole line: a header may continue the one before it.
+            _check_dead_man(instrument, action.scpi, action.scpi)
 
     def _check_unknown(self, part: RawPart, instrument: Instrument, modes: Collection[str]) -> None:
         """Refuse an unknown part on every unit that a rule or an interlock restricts.
@@ -262,6 +263,9 @@ class Policy:
         parts = judged_parts(profile, action.scpi, instrument.rules.allow_raw)
         now = Target(instrument=instrument, parts=parts, profile_checks=checks, is_write=True)
         self.check_raw(action, now)
+        matches = [match for part in parts for match in part.matches]
+        now.is_dangerous = now.is_unknown or any(m.command.is_dangerous for m in matches)
+        self.check_danger(action.caller, now, name=action.tool)
         _check_approved(action, dataclasses.replace(now, lines=(action.scpi.strip(),)))
 
 

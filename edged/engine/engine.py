@@ -276,7 +276,11 @@ class Engine:
             self._pool,
             self._path.authorize,
             VisaWork(
-                begin=self._dispatcher.begin_action, leases=self._leases, clock=clock, new_id=new_id
+                begin=self._dispatcher.begin_action,
+                judge=self._path.precheck,
+                leases=self._leases,
+                clock=clock,
+                new_id=new_id,
             ),
         )
         self.is_restarting = False

@@ -213,7 +213,7 @@ def told_raw(profile: Profile | None, parts: Sequence[RawPart]) -> frozenset[str
 def _may_set(profile: Profile | None, part: RawPart) -> bool:
     if part.is_query:
         return profile is not None and bool(output_names(profile))
-    return any(map(may_set, messages(part.text))) or not part.text.isascii()
+    return any(may_set(message) or not message.is_formed for message in messages(part.text))
 
 
 def _told_by_part(profile: Profile | None, part: RawPart) -> frozenset[str]:

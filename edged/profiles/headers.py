@@ -32,6 +32,7 @@ from edged.scpi.words import (
     match_header,
     match_node,
     match_pattern,
+    side_effect,
     without_optional,
 )
 
@@ -128,6 +129,9 @@ class Headers:
             for template in command.scpi:
                 self._add(command, template, command.parameters, may_lack)
         for template, parameters in _queries(profile):
+            if side_effect(template):
+                # It is known as the command that declares what it changes, or not at all.
+                continue
             self._add(None, template, parameters, parameters)
         asking = (template for template, _ in (*_queries(profile), *_answered(profile)))
         for template in dict.fromkeys(asking):

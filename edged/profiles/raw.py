@@ -21,6 +21,7 @@ from __future__ import annotations
 import enum
 import itertools
 import re
+import string
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
@@ -60,6 +61,9 @@ __all__ = [
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
+_INSIDE: Final = frozenset(string.ascii_letters + "(")
+"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
@@ -108,8 +112,9 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
 
 
 def _truth(parameter: Parameter, text: str) -> bool | None:
-    label = _label({unquoted(str(wire)): label for label, wire in parameter.map.items()}, text)
-    return _TRUTHS.get(text.upper()) if label is None else label == "true"
+    wires = {unquoted(wire_text(value, parameter)): str(value) for value in (True, False)}
+    label = _label(wires, text)
+    return None if label is None else label == str(True)
 
 
 def _label(labels_by_wire: Mapping[str, str], text: str) -> str | None:
@@ -132,7 +137,7 @@ def _is_equal(wire: str, text: str) -> bool:
     number = read_number(text)
     if number is not None:
         return number == read_number(wire)
-    return match_header(wire.split(":"), text.split(":")) is not None
+    return len(text) <= LONGEST_KEPT and match_header(wire.split(":"), text.split(":")) is not None
 
 
 S = TypeVar("S")
@@ -374,7 +379,7 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
         and not other.path
         and one.is_query == other.is_query
         and len(one.arguments) == len(other.arguments)
-        and match_header(one.nodes, other.nodes) is not None
+        and match_header(one.nodes, other.nodes) == ({}, 0)
         and all(a.upper() == b.upper() for a, b in zip(one.arguments, other.arguments, strict=True))
     )
 
@@ -491,13 +496,44 @@ def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iter
 
 def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
     for entry, captures in headers.find_exactly(text):
-        yield _Ranked(rank=0, match=_read(entry, captures))
+        match = _with_unknown(_read(entry, captures), _odd(entry, captures))
+        yield _Ranked(rank=0, match=match)
+
+
+def _odd(entry: Entry, captures: Captures) -> set[str]:
+    """The parameters whose text inside of a word or a list is not certainly their value."""
+    return {
+        name
+        for number, text in captures.items()
+        if (name := entry.spelling.holes[number]) in entry.parameters
+        and text is not None
+        and not _is_plain_number(entry.parameters[name], text)
+    }
+
+
+def _is_plain_number(parameter: Parameter, text: str) -> bool:
+    """Whether a number inside of a word or a list is read as this everywhere; true of no number.
+
+    Only of a number by itself does SCPI say what an exponent or a unit is; an instrument may read
+    others as far as it understands them. A channel that a unit does not have may be another of its
+    own: ``CH4294967297`` in 32 bits is ``CH1``.
+    """
+    if parameter.type not in _NUMBERS or labels(parameter):
+        return True
+    if _DECIMAL.fullmatch(text) is None:
+        return False
+    lowest, highest = parameter.min, parameter.max
+    return parameter.type is ParameterType.FLOAT or not (
+        (lowest is not None and float(text) < lowest)
+        or (highest is not None and float(text) > highest)
+    )
 
 
 def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     """A message whose header is the entry's, with its arguments read."""
     spelling = entry.spelling
     captures: dict[int, str | None] | None = dict(header)
+    inside = dict(header)
     known, written = spelling.message.arguments, message.arguments
     for template, raw in itertools.zip_longest(known, written):
         if template is None or captures is None:
@@ -505,9 +541,14 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
             break
         if raw is None:
             continue
-        found = match_argument(template, raw)
+        is_text = any(spelling.holes[n] in spelling.quoted for n in _holes(template))
+        is_bare = is_text and _STRING.fullmatch(raw) is None
+        found = None if is_bare else match_argument(template, raw)
         captures = None if found is None else {**captures, **found}
-    is_short = len(written) < len(known) and not _are_holes(known[len(written) :])
+        if found is not None and template[0] in _INSIDE:
+            inside |= found
+    missing = known[len(written) :]
+    is_short = not all(map(_holes, missing))
     if captures is None or is_short:
         return RawMatch(
             command=entry.command or ASKED,
@@ -517,11 +558,22 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
             holes=frozenset(spelling.holes),
             is_fitting=False,
         )
-    return _read(entry, captures)
+    # Without a list of channels instruments take the selected ones.
+    needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
+    names = {spelling.holes[number] for holes in needed for number in holes}
+    names = names.difference(entry.may_lack) | _odd(entry, inside)
+    return _with_unknown(_read(entry, captures), names)
 
 
-def _are_holes(arguments: tuple[str, ...]) -> bool:
-    return all(any(ord(mark) >= FIRST_HOLE for mark in argument) for argument in arguments)
+def _holes(argument: str) -> list[int]:
+    return [ord(mark) - FIRST_HOLE for mark in argument if ord(mark) >= FIRST_HOLE]
+
+
+def _with_unknown(match: RawMatch, names: Collection[str]) -> RawMatch:
+    """The match with these parameters among those whose value cannot be read."""
+    if not names:
+        return match
+    return replace(match, unknown=match.unknown.union(names), is_certain=False)
 
 
 def _read(entry: Entry, captures: Captures) -> RawMatch:
@@ -570,11 +622,14 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     Args:
         is_quoted: the template writes it as a quoted string.
     """
-    if text is None or parameter.type is not ParameterType.STRING:
+    if text is None:
         return True
-    if is_quoted and _STRING.fullmatch(text) is not None:
+    if _STRING.fullmatch(text) is not None:
+        wires = (wire_text(name, parameter) for name in labels(parameter))
+        return is_quoted or any(map(_STRING.fullmatch, wires))
+    if parameter.type is not ParameterType.STRING:
         return True
-    marks = "\"'" if is_quoted else "\"';,"
+    marks = "\"'" if is_quoted else "\"';,( "
     return not text.startswith("#") and not set(text) & set(marks)
 
 

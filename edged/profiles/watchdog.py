@@ -50,8 +50,7 @@ def _sets(message: Message) -> bool:
 def _readings(message: Message) -> Iterator[tuple[str, ...]]:
     """Some instruments keep the path of a compound line, some start from the root."""
     yield message.nodes
-    if message.path:
-        yield message.path + message.nodes
+    yield from message.headers
 
 
 def _is_one_of(nodes: Sequence[str], known: Sequence[Sequence[str]]) -> bool:

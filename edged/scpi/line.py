@@ -33,12 +33,20 @@ MOST_NODES: Final = 12
 """Mnemonics of a header; the deepest of real instruments have seven."""
 MOST_ARGUMENTS: Final = 64
 """Arguments of a message unit; no template of a profile has more than a few."""
+LONGEST_NODE: Final = 64
+"""Characters of a mnemonic; IEEE 488.2 has at most 12 (7.6.1.4.1)."""
 LONGEST_KEPT: Final = 256
 """Characters of a line of which the parts are remembered for a while."""
 
-_QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_QUOTED: Final = r"\"[^\"]*\"|'[^']*'"
+_BALANCED: Final = re.compile(rf"(?:[^\"']|{_QUOTED})*+")
+"""A text in which each quote is closed."""
 _BLANKS: Final = re.compile(r"[\x00-\x20\x7f]+")
-_PARTS: Final = re.compile(r"[;\r\n]")
+_BLOCK: Final = re.compile(rf"(?:[^\"' ,]|{_QUOTED}|[ ,](?!#[0-9]))*+[ ,]")
+"""Up to where a block begins that stands outside of quotes."""
+_BETWEEN: Final = re.compile(r"[;\x00-\x20\x7f]*")
+_UNIT: Final = re.compile(rf"(?:[^;\r\n\"']|{_QUOTED})*+")
+_UNQUOTED_UNIT: Final = re.compile(r"[^;\r\n]*")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
 _AROUND_COLON: Final = re.compile(r" ?: ?")
 _WORD: Final = "[A-Za-z][A-Za-z0-9_]*"
@@ -46,7 +54,7 @@ _FORMED: Final = re.compile(rf"(?:\*[A-Za-z]+|:?{_WORD}(?::{_WORD})*)\??(?:[\t ]
 """A message unit of IEEE 488.2: a common or a compound header, and arguments behind a blank."""
 _PLAIN: Final = re.compile(r"[\t\x20-\x7e]*(?:\r?\n)?")
 """Tabs and printable ASCII, apart from one line end behind it."""
-_ARGUMENT_MARKS: Final = re.compile(r"\"[^\"]*\"|'[^']*'|[(),\"']")
+_ARGUMENT: Final = re.compile(rf"(?:[^,()\"']|{_QUOTED}|\([^()\"']*\))*+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +78,14 @@ class Message:
 
     Attributes:
         text: as written.
-        nodes: the header's mnemonics, without colons and question mark, as written.
+        nodes: the header's mnemonics, without colons and question mark, as written; longer ones
+            than those of the standard are cut.
         arguments: between commas, trimmed, blanks inside made single.
         path: the level of the unit before it in a compound line, which a header without a leading
             colon continues (SCPI-99 volume 1, 6.2.4); empty where it continues none.
         base: the same as of the last header that was written from the root. The two differ behind a
             relative header of several mnemonics, where instruments differ, too.
-        is_formed: it is in the grammar of IEEE 488.2, and within the bounds above.
+        is_formed: it is in the grammar of IEEE 488.2, within the bounds above, and no block.
         is_plain: its line is printable ASCII without a line end inside or an open quote, so that
             the parts of it are beyond doubt.
     """
@@ -101,18 +110,23 @@ def split_compound(line: str) -> tuple[str, ...]:
 
     Unbalanced quotes quote nothing: an instrument may not see them as quotes at all.
     """
-    outside = _outside_quotes(line)
-    parts, start = [], 0
-    for match in _PARTS.finditer(outside):
-        parts.append(line[start : match.start()])
-        start = match.end()
-    parts.append(line[start:])
-    return tuple(trimmed for part in parts if (trimmed := _BLANKS.sub(" ", part).strip(" ")))
+    return tuple(_parts(line))
 
 
-def _outside_quotes(line: str) -> str:
-    outside = _QUOTED.sub(lambda match: "." * len(match.group()), line)
-    return line if '"' in outside or "'" in outside else outside
+def _parts(line: str) -> Iterator[str]:
+    unit = _UNIT if _BALANCED.fullmatch(line) is not None else _UNQUOTED_UNIT
+    at = 0
+    while at < len(line):
+        begin = _end(_BETWEEN, line, at)
+        at = _end(unit, line, begin)
+        if at > begin:
+            yield _BLANKS.sub(" ", line[begin:at]).strip(" ")
+
+
+def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where what a pattern takes from here ends."""
+    found = pattern.match(text, at)
+    return at if found is None else found.end()
 
 
 def is_query(line: str) -> bool:
@@ -161,11 +175,15 @@ def _kept(line: str) -> tuple[Message, ...]:
 def _messages(line: str) -> Iterator[Message]:
     path: tuple[str, ...] = ()
     base: tuple[str, ...] = ()
-    is_line_plain = _PLAIN.fullmatch(line) is not None and not _has_open_quote(line)
-    for text in split_compound(line):
+    is_line_plain = _PLAIN.fullmatch(line) is not None and _BALANCED.fullmatch(line) is not None
+    for text in _parts(line):
         header, rest = _header_and_rest(text)
         is_common = header.lstrip(":").startswith("*")
-        nodes = tuple(node for node in header.rstrip("?").split(":", MOST_NODES + 2) if node)
+        nodes = tuple(
+            node[: LONGEST_NODE + 1]
+            for node in header.rstrip("?").split(":", MOST_NODES + 2)
+            if node
+        )
         is_rooted = header.startswith(":") or is_common
         arguments = _split_arguments(rest)
         message = Message(
@@ -180,6 +198,9 @@ def _messages(line: str) -> Iterator[Message]:
             and text.startswith(header)
             and len(nodes) + (0 if is_rooted else len(path)) <= MOST_NODES
             and len(arguments) <= MOST_ARGUMENTS
+            and max(map(len, nodes), default=0) <= LONGEST_NODE
+            and "" not in arguments
+            and not _has_block(text)
             and _FORMED.fullmatch(text) is not None,
         )
         yield message
@@ -188,9 +209,9 @@ def _messages(line: str) -> Iterator[Message]:
             base = base if message.path else path
 
 
-def _has_open_quote(line: str) -> bool:
-    left = _QUOTED.sub("", line)
-    return '"' in left or "'" in left
+def _has_block(text: str) -> bool:
+    """Whether data may follow that an instrument reads by its length, or as commands."""
+    return "#" in text and _BLOCK.match(text) is not None
 
 
 def _header_and_rest(text: str) -> tuple[str, str]:
@@ -206,23 +227,17 @@ def _header_and_rest(text: str) -> tuple[str, str]:
 def _split_arguments(text: str) -> tuple[str, ...]:
     """Arguments between commas; a comma inside quotes or parentheses does not part them.
 
-    At most one more than ``MOST_ARGUMENTS``; the last holds what is left.
+    At most one more than ``MOST_ARGUMENTS``. The last holds what is left, and all behind an open
+    quote or parentheses within others, which no template has.
     """
     if not text:
         return ()
     pieces: list[str] = []
-    start = depth = 0
-    at = 0
-    while len(pieces) < MOST_ARGUMENTS and (mark := _ARGUMENT_MARKS.search(text, at)) is not None:
-        at, found = mark.end(), mark.group()
-        if found == ",":
-            if depth == 0:
-                pieces.append(text[start : mark.start()].strip())
-                start = at
-        elif found == "(":
-            depth += 1
-        elif found == ")":
-            depth = max(0, depth - 1)
-        elif len(found) == 1:  # a quote that nothing closes: it holds all that follows
+    start = 0
+    while len(pieces) < MOST_ARGUMENTS:
+        end = _end(_ARGUMENT, text, start)
+        if text[end : end + 1] != ",":
             break
+        pieces.append(text[start:end].strip())
+        start = end + 1
     return (*pieces, text[start:].strip())

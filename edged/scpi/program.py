@@ -20,7 +20,7 @@ MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 MAX_TEXT_BYTES: Final = 64 * 1024
 """Bytes of a message outside of its blocks."""
 MAX_MESSAGES: Final = 256
-"""Messages that come in one piece."""
+"""Messages that come in one piece, empty ones too."""
 
 _MARK: Final = re.compile(rb"[#\"'\n]")
 _BEFORE_BLOCK: Final = b" \t,"
@@ -81,7 +81,7 @@ class Incoming:
                 the bounds above, or too many; all that had come is forgotten.
         """
         self._bytes += data
-        found = []
+        found, count = [], 0
         while self._bytes:
             seen = _look(self._bytes)
             if seen.lacks and (is_end or len(self._bytes) > MAX_MESSAGE_BYTES):
@@ -96,7 +96,8 @@ class Incoming:
             del self._bytes[: end + 1]
             if message.text:
                 found.append(message)
-            if len(found) > MAX_MESSAGES:
+            count += 1
+            if count > MAX_MESSAGES:
                 self._refuse(f"At most {MAX_MESSAGES} messages are taken at once")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
             self._refuse(f"A message of more than {MAX_MESSAGE_BYTES} bytes cannot be sent")

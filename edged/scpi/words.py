@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from edged.scpi.answer_text import read_number
@@ -48,10 +48,15 @@ FIRST_HOLE: Final = 0xE000
 """Placeholder n of a template is the character with this number plus n (private use area)."""
 
 _HOLE: Final = re.compile("[\ue000-\uf8ff]")
-_WORD: Final = re.compile("([A-Za-z_]+)([0-9]*|[\ue000-\uf8ff])")
-_RAW_WORD: Final = re.compile(r"([A-Za-z_]+)([0-9]*)")
+_LETTERS: Final = "[A-Za-z](?:[A-Za-z_]*[A-Za-z])?"
+_WORD: Final = re.compile(f"({_LETTERS})([0-9]*|[\ue000-\uf8ff])")
+_RAW_WORD: Final = re.compile(f"({_LETTERS})([0-9]*)")
+_STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _SUFFIX: Final = re.compile("(?:[0-9]+|[\ue000-\uf8ff])$")
+_LOOSE_BLANK: Final = re.compile(r"(?<![\w.]) | (?![\w.])")
+"""A blank that parts nothing; one between two words makes them two."""
 _AT_HOLES: Final = re.compile("([\ue000-\uf8ff])")
+_MOST_DIGITS: Final = 9
 LONGEST_KEPT: Final = 64
 """Characters of an argument of which it is remembered for a while what it is."""
 LONGEST_CAPTURE: Final = 256
@@ -69,10 +74,28 @@ def _forms(*words: str) -> frozenset[str]:
     )
 
 
-_DROPPED_INSIDE: Final = _forms("LEVel", "IMMediate", "AMPLitude", "DC", "NEXT")
-_DROPPED_LAST: Final = _forms("STATe")
+_QUANTITIES: Final = ("VOLT", "CURR", "POW", "RES")
+_OPTIONAL: Final[Mapping[str, Collection[str]]] = {
+    word: frozenset(behind)
+    for words, behind in (
+        (_forms("LEVel"), (*_QUANTITIES, "PROT")),
+        (_forms("IMMediate"), (*_QUANTITIES, "LEV", "TRIG", "INIT")),
+        (_forms("AMPLitude"), (*_QUANTITIES, "LEV", "IMM", "TRIG")),
+        (_forms("DC"), _QUANTITIES),
+        (_forms("NEXT"), ("ERR", "QUE")),
+    )
+    for word in words
+}
+_OPTIONAL_LAST: Final = dict.fromkeys(
+    _forms("STATe"),
+    frozenset({"OUTP", "INP", "SWE", "BURS", "AVER", "MOD", "AM", "FM", "PM", "PULM"}),
+)
+"""Nodes that manuals put into brackets, and the short forms behind which they do.
+
+Elsewhere such a node makes another command: ``VOLT:PROT:STAT`` is no ``VOLT:PROT`` (SCPI-99
+volume 2, 19.21.7).
+"""
 _DROPPED_FIRST: Final = _forms("SOURce", "SENSe")
-"""Nodes that manuals put into brackets: anywhere but first, only last, only first."""
 
 Captures = Mapping[int, str | None]
 """Placeholder number → the text that stood there; ``None``: a numeric suffix that was left out."""
@@ -99,7 +122,7 @@ def same_word(template: str, raw: str) -> bool:
         return True
     if len(written) < len(known):
         return known.startswith(written) and len(written) >= len(_least(template))
-    return template.isupper() and short_form(written) == known
+    return template.isupper() and written.isalpha() and short_form(written) == known
 
 
 @functools.lru_cache(maxsize=8192)
@@ -136,22 +159,29 @@ def match_argument(template: str, raw: str) -> Captures | None:
 
 
 def _match_argument(template: str, raw: str) -> Captures | None:
-    if template[:1] in {'"', "'"} and template[-1:] == template[:1]:
-        template, raw = template[1:-1], _bare(raw)
+    if _STRING.fullmatch(template) is not None:
+        if _STRING.fullmatch(raw) is None or set(raw[1:-1]) & {'"', "'"}:
+            return None
+        template, raw = template[1:-1], raw[1:-1]
     if len(template) == 1 and _HOLE.match(template):
         return {ord(template) - FIRST_HOLE: raw}
+    template, raw = _LOOSE_BLANK.sub("", template), _LOOSE_BLANK.sub("", raw)
     if not _HOLE.search(template):
-        return {} if _same_argument(template, _bare(raw)) else None
+        return {} if _same_argument(template, raw) else None
+    if " " in raw and " " not in template:
+        return None
     unit = re.fullmatch("([\ue000-\uf8ff])([A-Za-z]+)", template)
     if unit is not None:  # "{voltage}V": with or without the unit, "{voltage}mV" only with it
-        value = re.sub(f"(?i){unit.group(2)}$", "", raw).strip() or raw
+        value = re.sub(f"(?i){unit.group(2)}$", "", raw) or raw
         if value == raw and number_with_suffix(f"1{unit.group(2).upper()}") != 1:
             return None
+        if value != raw and value[-1:].isalpha():
+            return None
         return {ord(unit.group(1)) - FIRST_HOLE: value}
-    numbered = match_node(template, raw)
+    numbered = match_node(template, raw) if len(raw) <= LONGEST_KEPT else None
     if numbered is not None and None not in numbered.values():
         return numbered
-    return match_pattern(template.replace(" ", ""), raw.replace(" ", ""))
+    return match_pattern(template, raw)
 
 
 _match_argument_again = functools.lru_cache(maxsize=8192)(_match_argument)
@@ -182,7 +212,12 @@ def match_node(template: str, raw: str) -> Captures | None:
     suffix, raw_suffix = known.group(2), written.group(2)
     if _HOLE.match(suffix):
         return {ord(suffix) - FIRST_HOLE: raw_suffix or None}
-    return {} if int(suffix or "1") == int(raw_suffix[:9] or "1") else None
+    return {} if _suffix_number(suffix) == _suffix_number(raw_suffix) else None
+
+
+def _suffix_number(digits: str) -> int:
+    """The number of a suffix, 1 where it is left out; -1 for one that no instrument has."""
+    return int(digits or "1") if len(digits) <= _MOST_DIGITS else -1
 
 
 @functools.lru_cache(maxsize=8192)
@@ -218,18 +253,20 @@ def match_pattern(template: str, raw: str) -> Captures | None:
 
 @functools.lru_cache(maxsize=8192)
 def without_optional(nodes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The leading SOURce or SENSe (or nothing), and the rest without optional nodes."""
-    letters = [_SUFFIX.sub("", node).upper() for node in nodes]
-    has_lead = len(nodes) > 1 and letters[0] in _DROPPED_FIRST
+    """The leading SOURce or SENSe (or nothing), and the rest without optional nodes.
+
+    An optional node has no suffix but 1.
+    """
+    has_lead = len(nodes) > 1 and _SUFFIX.sub("", nodes[0]).upper() in _DROPPED_FIRST
     first = int(has_lead)
-    kept = [
-        (node, word)
-        for index, (node, word) in enumerate(zip(nodes, letters, strict=True))
-        if index == first or (index > first and word not in _DROPPED_INSIDE)
-    ]
-    if len(kept) > 1 and kept[-1][1] in _DROPPED_LAST:
-        kept.pop()
-    return nodes[0] if has_lead else "", tuple(node for node, _ in kept)
+    kept = list(nodes[first : first + 1])
+    for index in range(first + 1, len(nodes)):
+        behind = _OPTIONAL.get(nodes[index].upper().removesuffix("1"), ())
+        if not behind and index == len(nodes) - 1:
+            behind = _OPTIONAL_LAST.get(nodes[index].upper().removesuffix("1"), ())
+        if short_form(_SUFFIX.sub("", nodes[index - 1]).upper()) not in behind:
+            kept.append(nodes[index])
+    return nodes[0] if has_lead else "", tuple(kept)
 
 
 def _match_lead(template: str, raw: str) -> Captures | None:
@@ -238,12 +275,12 @@ def _match_lead(template: str, raw: str) -> Captures | None:
         return match_node(template, raw)
     if raw:
         word = _RAW_WORD.fullmatch(raw)
-        return {} if word is not None and int(word.group(2)[:9] or "1") == 1 else None
+        return {} if word is not None and _suffix_number(word.group(2)) == 1 else None
     return {ord(mark) - FIRST_HOLE: None for mark in _HOLE.findall(template)}
 
 
 def _same_argument(template: str, raw: str) -> bool:
-    known, written = template.replace(" ", "").upper(), raw.replace(" ", "").upper()
+    known, written = template.upper(), raw.upper()
     if known == written:
         return True
     if known in _TRUTHS and written in _TRUTHS:
@@ -251,12 +288,10 @@ def _same_argument(template: str, raw: str) -> bool:
     number, raw_number = read_number(known), read_number(written)
     if number is not None and raw_number is not None:
         return number == raw_number
-    numbered = match_node(template.replace(" ", ""), written)
-    return numbered is not None
-
-
-def _bare(raw: str) -> str:
-    return raw[1:-1] if len(raw) > 1 and raw[0] in "\"'" and raw[-1] == raw[0] else raw
+    word, raw_word = _WORD.fullmatch(template), _RAW_WORD.fullmatch(raw)
+    if word is None or raw_word is None or word.group(2) != raw_word.group(2):
+        return False
+    return same_word(word.group(1), raw_word.group(1))
 
 
 _SWITCH: Final = re.compile(

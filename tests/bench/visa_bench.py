@@ -57,6 +57,7 @@ class VisaBench:
             self.path.authorize,
             VisaWork(
                 begin=self.begin,
+                judge=self.path.precheck,
                 leases=self.leases,  # type: ignore[arg-type]
                 clock=clock,
                 new_id=lambda: f"v{next(ids)}",

@@ -75,6 +75,9 @@ def test_no_more_messages_are_taken_at_once_than_can_be_judged_soon() -> None:
     assert len(fed(b"*OPC\n" * MAX_MESSAGES)) == MAX_MESSAGES
     with pytest.raises(Invalid, match="messages are taken at once"):
         Incoming().feed(b"*OPC\n" * (MAX_MESSAGES + 1), is_end=True)
+    # Empty ones cost time, too.
+    with pytest.raises(Invalid, match="messages are taken at once"):
+        Incoming().feed(b" \n" * (MAX_MESSAGES + 1), is_end=True)
 
 
 def test_a_block_that_ends_early_is_refused() -> None:
@@ -117,3 +120,11 @@ def test_what_is_its_own_is_taken_out_of_a_message_and_the_rest_keeps_its_path()
         ("*ESR?", Own.EVENTS),
         (":VOLT 1", None),
     ]
+
+
+def test_a_message_of_more_units_than_are_judged_has_no_steps() -> None:
+    allowed, more = (";".join(["*CLS"] * count).encode() for count in (64, 65))
+    (few,) = Incoming().feed(allowed, is_end=True)
+    (many,) = Incoming().feed(more, is_end=True)
+    assert len(steps_of(few, "")) == 64
+    assert not steps_of(many, "")

@@ -8,11 +8,13 @@ each command from the root, so that none loses the path that it continued.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from edged.profiles.model import Profile
+from edged.profiles.raw import MAX_MESSAGES
 from edged.profiles.raw import asks as is_question
 from edged.scpi.errors import ErrorQuestion, error_question
 from edged.scpi.line import Message, kept, messages
@@ -58,6 +60,8 @@ def asks(message: ProgramMessage, profile: Profile | None) -> bool:
 def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
     """The steps of a message that asks for something of the program's own; empty: it does not.
 
+    Empty, too, for a message of more units than are judged: it is refused as a whole.
+
     Args:
         error_query: by which this instrument's errors are asked for.
     """
@@ -69,9 +73,9 @@ def steps_of(message: ProgramMessage, error_query: str) -> Sequence[Step]:
 
 @kept
 def _steps(text: str, error_query: str) -> Sequence[Step]:
-    units = list(messages(text))
+    units = list(itertools.islice(messages(text), MAX_MESSAGES + 1))
     owns = [_own(unit, error_query) for unit in units]
-    if not any(owns):
+    if not any(owns) or len(units) > MAX_MESSAGES:
         return ()
     steps: list[Step] = []
     for unit, own in zip(units, owns, strict=True):

@@ -23,6 +23,7 @@ from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell
 from edged.clock import Clock
+from edged.commands.approvals import NeedsApproval
 from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
@@ -68,10 +69,12 @@ class VisaWork:
 
     Attributes:
         begin: begins an action on the command path, counted, and with its caller's leases kept.
+        judge: raises why the command path would refuse an action; nothing is sent.
         new_id: makes action ids.
     """
 
     begin: Begin
+    judge: Callable[[Action], object]
     leases: LeaseControl
     clock: Clock
     new_id: Callable[[], str]
@@ -449,6 +452,7 @@ class VisaSession:
 
     async def _take_apart(self, steps: Sequence[Step]) -> None:
         """A message that asks for something of its own."""
+        await self._refuse_whole(steps)
         answers = []
         for step in steps:
             answer = await self._answer_own(step)
@@ -459,6 +463,23 @@ class VisaSession:
             self._question.answered(b";".join(answers) + self._line_end())
             self._settled.set()
             self._tell()
+
+    async def _refuse_whole(self, steps: Sequence[Step]) -> None:
+        """Raise why a later step would be refused, before the first is sent.
+
+        A line has the class of its weakest unit. A person who must approve a step is asked there.
+        """
+        texts = [step.text for step in steps if step.own is not Own.CLEAR]
+        if len(texts) < 2:
+            return
+        whole = _message(";".join(texts))
+        try:
+            self._work.judge(self._action(whole))
+        except NeedsApproval:
+            return
+        except EdgedError:
+            # By the path itself, so that the refusal is recorded.
+            await self._exchange(whole)
 
     async def _answer_own(self, step: Step) -> bytes:
         match step.own:

@@ -13,6 +13,7 @@ import pytest
 
 from edged.actions.action import Action, RunCommand, SendProgram, SendScpi
 from edged.actions.caller import Caller, Route
+from edged.auth.permissions import Grant, Permissions
 from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
 from edged.errors import EdgedError, ErrorCode
@@ -182,6 +183,42 @@ def test_a_message_with_a_block_is_judged_alike_when_it_comes_and_when_it_goes()
         house.supply.rules = UnitRules(key="k", deny=frozenset({"measure_voltage"}))
         assert _code(house, action) is ErrorCode.RAW_SCPI_RESTRICTED
         assert _code_again(house, action, before) is ErrorCode.RAW_SCPI_RESTRICTED
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge())
+
+
+@pytest.mark.parametrize(
+    "line", ["OUTP:PROT:CLE", "OUTP:PROT:WDOG?;CLE", "OUTP:PROT:WDOG?;:OUTP:PROT:CLE"]
+)
+def test_a_dead_man_is_not_cleared_by_a_header_that_continues_another(line: str) -> None:
+    async def judge() -> None:
+        house = SweepHouse(DrivenClock())
+        house.supply.profile = SHIPPED["keysight_n7951a"]
+        house.supply.rules = UnitRules(key="k", dead_man_s=10)
+        asked = {"tool": "send_scpi", **ASKED, "instrument_id": house.supply.id, "scpi": line}
+        for action in (SendScpi(**asked), SendProgram(**asked, data=line.encode())):
+            assert _code(house, action) is ErrorCode.DEAD_MAN
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge())
+
+
+def test_a_programs_line_that_became_dangerous_meanwhile_is_not_sent_for_just_anybody() -> None:
+    async def judge() -> None:
+        calm = Permissions(Grant(tools=frozenset({"send_scpi"}), danger=False))
+        house = SweepHouse(DrivenClock(), permissions=calm)
+        supply = house.supply
+        line = ":SOUR1:VOLT 1"
+        action = SendProgram(
+            tool="send_scpi", **ASKED, instrument_id=supply.id, scpi=line, data=line.encode()
+        )
+        before = house.path.judge(action)
+        assert not before.is_dangerous
+        rules = UnitRules(key="k", is_dangerous=frozenset({"set_voltage"}))
+        assert supply.profile is not None
+        supply.rules, supply.profile = rules, tightened(supply.profile, rules)
+        assert _code_again(house, action, before) is ErrorCode.DANGEROUS
         await house.sweeps.close(0.1)
 
     asyncio.run(judge())

@@ -70,6 +70,9 @@ async def test_a_command_marks_the_outputs_that_it_tells(
         (":OUTP CH1,OFF", set()),
         ("*CLS", set()),
         (":FOO:BAR 1", {"*"}),
+        (",:OUTP CH1,ON", {"*"}),
+        ("(@1):OUTP CH1,ON", {"*"}),
+        ("'x':OUTP CH1,ON", {"*"}),
         ("*RCL 1", {"*"}),
     ],
 )

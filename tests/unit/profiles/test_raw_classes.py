@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.profiles.model import Connection, ErrorCheck, Parameter, ParameterType, Profile
+from edged.profiles.model import (
+    Changes,
+    Connection,
+    ErrorCheck,
+    Parameter,
+    ParameterType,
+    Profile,
+    QueryStep,
+    Sequence,
+)
 from edged.profiles.raw import (
     MAX_LINE,
     LineClass,
@@ -26,7 +35,18 @@ from tests.unit.profiles.test_raw import SUPPLY, command, profile
 
 COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
 ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
-BENCH = replace(SUPPLY, connection=ERRORS)
+NAME = command("name", "NAME {text}", text=Parameter(name="text", type=ParameterType.STRING))
+OFFSET = command("offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV"))
+LOCK = command(
+    "lock",
+    "LOCK {on}",
+    on=Parameter(name="on", type=ParameterType.BOOL, map={"true": "REM", "false": "LOC"}),
+)
+BENCH = replace(
+    SUPPLY,
+    connection=ERRORS,
+    commands={**SUPPLY.commands, "name": NAME, "offset": OFFSET, "lock": LOCK},
+)
 
 
 def classes(line: str, of: Profile | None = BENCH) -> list[LineClass]:
@@ -57,7 +77,22 @@ def test_these_are_common_without_an_argument(line: str) -> None:
         ":SOUR1:VOLT MAX", ":SOUR1:VOLT", ":SOUR1:VOLT 5,6", ":SOUR1:VOLT 5 6", ":SOUR1:VOLT? 1",
         ":MEAS:VOLT? CH1,1", ':MEAS:VOLT? "CH1"x', ":MEAS:VOLT? #13abc", ":SOUR1:VOLT #15<5 bytes>",
         ':MEAS:VOLT? CH1 ";:OUTP CH1,ON"', "DISP:TEXT #15<5 bytes>",
-        "DISP:TEXT 'a';b", "DISP:TEXT a,b",
+        "DISP:TEXT 'a';b", "DISP:TEXT a,b", "DISP:TEXT a b", "DISP:TEXT ,", 'DISP:TEXT ""a""',
+        # A block where a text stands: nobody knows whether an instrument reads it by its length.
+        "DISP:TEXT x #15<5 bytes>", "NAME x #15<5 bytes>", "NAME x,#15<5 bytes>",
+        "NAME a b", "NAME x(@1)", "LOCK ON",
+        # A channel that there is not may be another one to the instrument.
+        ":OUTP CH9,ON", ":OUTP CH0,ON", ":SOUR4294967297:VOLT 5", "VOLT:PROT 5,(@4)",
+        # Arguments that are left out, empty, quoted, or two instead of one.
+        "FUNC", "FUNC ", "BEEP", ":SOUR1:VOLT 5,", "FUNC SIN,,", ':SOUR1:VOLT "5"', "FUNC 'SIN'",
+        ":OUTP CH1,ON 1", ":OUTP CH1,ON1", ":OUTP CH1 0,ON", ":OUTP CH1,O N", ":OUTP CH1,(ON)",
+        "VOLT:PROT 5,(@1 2)", "VOLT:PROT 5,(@1E0)", ":OUTP CH1E0,ON", ":OUTP CH#H1,ON",
+        "OFFS 10mVmV",
+        # An optional node where there is none, or with a number.
+        ":SENS:CURR:PROT:STAT 0", ":OUTP:LEV CH1,ON", ":OUTP:STAT2 CH1,ON",
+        ":SOUR1:VOLT:NEXT 5", ":SOUR1:VOLT:IMM3 5", "LEV:SOUR1:VOLT 5", "*RST:STAT",
+        # Numbers of a header that are no number of an instrument, and words that are another.
+        ":OUTP0000000012 CH1,ON", ":OUTP99999999999 CH1,ON", ":OUTP0 CH1,ON", "VOLT_LIMIT 5",
         # Headers that are no headers.
         "SOUR1::VOLT 5", " SOUR1 : VOLT 5", "SOUR1:VOLT:", "::SOUR1:VOLT 5", ":SOUR1:VOLT ?",
         "SOUR1:VOLT5", "VOL 5", "5", "?", "(@1)", "'*IDN?'",
@@ -78,6 +113,7 @@ def test_everything_else_is_unknown(line: str) -> None:
     "line",
     [":SOUR1:VOLT 5", "SOURCE2:VOLTAGE 5", "sour2:volt:lev:imm:ampl 5.0e0", ":SOUR1:VOLT\t500 mV",
      "VOLT 5", ":OUTP CH1,1", "OUTPUT:STATE ch1 , on", "meas:volt? ch2", "FUNC SINUSOID", "*RST",
+     "LOCK rem", "BEEP ON",
      'DISP:TEXT "a;:OUTP CH1,ON"', "DISP:TEXT 'a,b'", ":SOUR2:VOLT 5;CURR 1", "*RST\n", "*RST\r\n"],
 )  # fmt: skip
 def test_a_command_is_known_in_every_spelling_with_its_own_arguments(line: str) -> None:
@@ -127,6 +163,42 @@ def test_queries_that_the_engine_asks_by_itself_are_known() -> None:
 
 
 @promise("raw.classes")
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        # These switch a protection off; the profiles only set its level.
+        ("rs_hmp4040", "VOLT:PROT:STAT 0"),
+        ("keysight_n7951a", "VOLT:PROT:STAT 0"),
+        ("keithley_2400", "SENS:CURR:PROT:STAT 0"),
+        ("delta_sm500_cp_90", "SOUR:VOLT:STAT 1"),
+        ("hp_4284a", "TRIG:STAT"),
+        ("hp_4284a", ":BIAS:STAT99999999999 ON"),
+        ("hp_4284a", ":FUNC:IMP"),
+        ("keysight_e4980a", ":CORR:OPEN ON"),
+        ("julabo_fp50", "OUT_MODE_ 1"),
+        ("oxford_itc503", "T1E-1"),
+        ("oxford_itc503", "T1E1"),
+        ("oxford_itc503", "T1K"),
+        ("keithley_dmm6500", ":SENS:FUNC '\"VOLT:DC\"'"),
+        ("siglent_sdg2042x", "C1:ARWV NAME,x #15<5 bytes>"),
+    ],
+)
+def test_a_line_that_only_resembles_a_shipped_command_is_unknown(key: str, line: str) -> None:
+    assert class_of(identify(shipped_library().profiles[key], line)) is UNKNOWN
+
+
+@promise("raw.classes")
+def test_a_query_of_a_sequence_that_acts_is_known_only_as_a_command() -> None:
+    steps = (QueryStep(query="*TST?", save_as="a"), QueryStep(query="SYST:VERS?", save_as="b"))
+    toy = replace(profile(), sequences={"look": Sequence(name="look", steps=steps)})
+    assert classes("*TST?;:SYST:VERS?", toy) == [UNKNOWN, KNOWN]
+    declared = replace(command("test", "*TST?"), changes=Changes.OUTPUTS)
+    (part,) = identify(replace(toy, commands={"test": declared}), "*TST?")
+    assert part.kind is KNOWN
+    assert not part.is_harmless
+
+
+@promise("raw.classes")
 def test_calc_is_not_cal() -> None:
     toy = profile(command("calibration", "CAL?"), command("average", "CALC:AVER:CLE"))
     assert classes("CAL?", toy) == classes("CALIBRATION?", toy) == [KNOWN]
@@ -139,7 +211,8 @@ def test_what_the_owner_lists_is_known_in_any_spelling_and_with_no_other_argumen
     allowed = ("SYST:VERS?", "DISP:MODE 2")
     for line in ("SYST:VERS?", ":system:version?", "SYST:VERS?;*IDN?", "DISP:MODE 2"):
         assert class_of(judged_parts(BENCH, line, allowed)) is not UNKNOWN, line
-    for line in ("SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
+    for line in ("SENS:SYST:VERS?", "SYST2:VERS?", "SYST:VERS:STAT?",
+                 "SYST:VERS? 1", "SYST:VERS", "DISP:MODE 3", "DISP:MODE 2;FOO", "SYST:VERS? #0",
                  ":SOUR1:VOLT 5;SYST:VERS?", "\xa0SYST:VERS?", "SYST:VERS?;" * 70):  # fmt: skip
         assert class_of(judged_parts(BENCH, line, allowed)) is UNKNOWN, line
 

@@ -136,6 +136,35 @@ async def test_nothing_is_hidden_in_a_block_from_a_unit_with_rules(
     assert not [text for text in supply.received if "OPEN" in text or "ECHO" in text]
 
 
+@promise("raw.classes")
+@pytest.mark.parametrize(
+    "message",
+    ["VOLT 1;*CLS;ECHO 1", "VOLT 1;SYST:ERR?;ECHO? 1", "*ESR?;VOLT 1;SYST:ERR:COUN?",
+     ";".join(["*CLS"] * 65)],
+)  # fmt: skip
+async def test_nothing_of_a_message_is_sent_where_a_later_part_of_it_is_refused(
+    lab: Lab, bench: VisaBench, supply: LoopbackInstrument, message: str
+) -> None:
+    lab.pool.get(supply.address).rules = UnitRules(key="A001", deny=frozenset({"open"}))
+    session = bench.session(supply.address)
+    before = list(supply.received)
+    with pytest.raises((Refused, Invalid)):
+        await session.write(message.encode())
+    assert supply.received == before
+    assert not await session.read_stb() & 16
+
+
+@promise("raw.classes")
+async def test_a_message_of_allowed_parts_is_sent_part_by_part(
+    lab: Lab, bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    lab.pool.get(supply.address).rules = UnitRules(key="A001", deny=frozenset({"open"}))
+    session = bench.session(supply.address)
+    await session.write(b"VOLT 1;*CLS;VOLT 2")
+    sent = [line for line in supply.received if line.startswith(("VOLT", "*CLS"))]
+    assert sent == ["VOLT 1", "*CLS", "VOLT 2"]
+
+
 @promise("visa.own-queue")
 async def test_a_refusal_stands_in_the_programs_own_queue_in_every_spelling(
     bench: VisaBench, supply: LoopbackInstrument
