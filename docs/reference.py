@@ -297,8 +297,13 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.DEAD_MAN: "the dead-man timer of the instrument has switched off, or does not "
         "allow this call; the message says why, and what a person has to do",
         ErrorCode.DENIED_BY_OWNER: "the owner's bench file forbids it",
-        ErrorCode.RAW_SCPI_RESTRICTED: "RAW_SCPI does not allow this line",
-        ErrorCode.SWEEP_CONFLICT: "a sweep is using this parameter; the message gives its id",
+        ErrorCode.RAW_SCPI_RESTRICTED: (
+            "RAW_SCPI or a rule of the owner does not allow this raw line; the message says which"
+        ),
+        ErrorCode.SWEEP_CONFLICT: (
+            "a sweep is using this parameter, or a run uses the unit and the line may do anything; "
+            "the message gives its id"
+        ),
         ErrorCode.INTERLOCK: (
             "the value that an interlock reads is out of its range, or could not be read"
         ),
@@ -308,7 +313,10 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.LEASED: (
             "another caller has reserved this; the message says who, for what and until when"
         ),
-        ErrorCode.NEEDS_APPROVAL: "a person must approve this call, and nobody did in time",
+        ErrorCode.NEEDS_APPROVAL: (
+            "a person must approve this call, and nobody did in time, or what it would send has "
+            "changed since it was approved"
+        ),
         ErrorCode.APPROVAL_DENIED: "a person denied this call",
         ErrorCode.BUSY: "too many calls are waiting for the instrument or the engine",
         ErrorCode.TIMEOUT: "the instrument did not answer in time",
@@ -316,8 +324,11 @@ MEANINGS: Final[Mapping[ErrorCode, str]] = MappingProxyType(
         ErrorCode.INSTRUMENT_ERROR: "the instrument reported an error",
         ErrorCode.BAD_ANSWER: "the instrument's answer is not valid",
         ErrorCode.VERIFY_FAILED: "the instrument's readback is not the value that was set",
-        ErrorCode.PREEMPTED: "a safe command interrupted this call",
-        ErrorCode.CANCELLED: "the caller cancelled it or disconnected",
+        ErrorCode.PREEMPTED: "a safe command or a stop ended this call",
+        ErrorCode.CANCELLED: (
+            "the caller cancelled it or disconnected, or something else ended it, such as the end "
+            "of the engine; the message says what"
+        ),
         ErrorCode.STEP_FAILED: "a step of a sequence failed; the message says what was sent",
         ErrorCode.STORE_FAILED: "the database cannot be written: writes are refused until it can",
         ErrorCode.WRAPPER_FAILED: "an SDK wrapper failed, crashed or hung",

@@ -69,7 +69,7 @@ if sys.platform == "win32":
         path = path.absolute()
         for part in (*reversed(path.parents), path):
             with contextlib.suppress(FileNotFoundError):
-                is_link = os.lstat(part).st_reparse_tag in LINK_TAGS
+                is_link = getattr(os.lstat(part), "st_reparse_tag", 0) in LINK_TAGS
                 if is_link and not str(part.readlink()).startswith(VOLUME):
                     raise OSError(errno.ELOOP, LINK, str(part))
         yield str(path), None

@@ -39,7 +39,7 @@ class Cause:
 
     @property
     def sentence(self) -> str:
-        """What the caller of an ended call is told."""
+        """The message to the caller of an ended call."""
         return self.said or f"The call was ended {self.clause}."
 
 

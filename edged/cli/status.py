@@ -133,7 +133,7 @@ def _on(status: Told, name: Name) -> Iterator[str]:
 
 
 def _outputs(names: Sequence[str]) -> str:
-    return ", ".join("an output" if one == "*" else str(one) for one in names)
+    return ", ".join("any output (state unknown)" if one == "*" else str(one) for one in names)
 
 
 def _running(status: Told, name: Name) -> Iterator[str]:

@@ -73,7 +73,7 @@ MOST_OF_A_ROW: Final = 3_900
 MOST_OF_A_CHARACTER: Final = 6
 """Bytes of one that a row escapes."""
 LINES_A_PAGE: Final = 1_000
-"""Lines of one question that are told at once."""
+"""Lines of one question in one answer of ``approvals.show``."""
 IN_THE_TEXT: Final = frozenset(
     {"instrument_id", "command_name", "sequence_name", "scpi_command", "parameters", "lease"}
 )
@@ -232,7 +232,7 @@ def _is_within(approval: Approval, target: Target) -> bool:
 
 @dataclass(slots=True)
 class _Waiting:
-    """A call that waits: what for, and how it is told."""
+    """A call that waits for an answer, and how it is notified."""
 
     action: Action
     target: Target

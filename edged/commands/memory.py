@@ -55,7 +55,7 @@ __all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Use", "Writing"]
 MOST_KNOWN: Final = 256
 _NUMBER: Final = re.compile(r"[0-9]+")
 LATELY_MS: Final = 3_600_000
-"""For so long it is told who has set an output that is on."""
+"""How long a dry run names the caller that set an output which is on."""
 MOST_CASES: Final = 64
 """Channels of one question for which it is kept what switches them off."""
 

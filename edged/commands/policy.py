@@ -134,7 +134,7 @@ class Policy:
             )
 
     def check_raw(self, action: SendScpi, target: Target) -> None:
-        """Let a raw line pass: by its class, the owner's bench file, and the profile's limits.
+        """Check a raw line by its class, the owner's bench file, and the profile's limits.
 
         Raises:
             Refused: RAW_SCPI_RESTRICTED, DENIED_BY_OWNER, REQUIRES_SWEEP or DEAD_MAN.
@@ -164,7 +164,7 @@ class Policy:
             _check_dead_man(instrument, action.scpi, action.scpi)
 
     def _check_unknown(self, part: RawPart, instrument: Instrument, modes: Collection[str]) -> None:
-        """What may do anything passes only where nothing restricts a unit.
+        """Refuse an unknown part on every unit that a rule or an interlock restricts.
 
         Raises:
             Refused: RAW_SCPI_RESTRICTED, naming the rule and the nearest commands.

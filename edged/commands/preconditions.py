@@ -7,7 +7,7 @@ disk. Safe commands are held back by nothing, nor is what is aimed at no instrum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from edged.actions.action import ENDS_WORK, Action, RunCommand, SendLines, SendScpi
 from edged.actions.caller import Caller
@@ -105,7 +105,9 @@ class Leased:
 
 
 def _is_held_back(action: Action, target: Target) -> bool:
-    if not target.is_write or target.is_safe or target.is_let_through or not target.is_aimed:
+    if not target.is_write or target.is_safe or not target.is_aimed:
+        return False
+    if target.is_let_through and not target.clears_status:
         return False
     return getattr(action, "purpose", None) not in ENDS_WORK
 
@@ -126,6 +128,9 @@ def swept(claims: SweepClaims) -> Precondition:
             return
         if target.is_write and claims.holds_on(instrument.id):
             lines = _lines(action, target)
+            if target.parts and not any(p.matches or p.is_unknown for p in target.parts):
+                # Common, or listed by the owner as harmless.
+                lines = ()
             claims.refuse_writer(
                 instrument.id,
                 lines,
@@ -136,19 +141,20 @@ def swept(claims: SweepClaims) -> Precondition:
     return check
 
 
-def unknown_beside_runs(run_on: Callable[[Instrument], str]) -> Precondition:
+def unknown_beside_runs(runs_on: Callable[[Instrument], Iterable[str]]) -> Precondition:
     """Raw lines that may do anything, while a run uses their unit.
 
     Args:
-        run_on: the id of a run that uses an instrument, or empty.
+        runs_on: the ids of the runs that use an instrument.
     """
 
     def check(action: Action, target: Target) -> None:
         """Raises ``Conflict`` SWEEP_CONFLICT with the run's id."""
         if not target.is_unknown or target.instrument is None:
             return
-        run_id = run_on(target.instrument)
-        if not run_id or run_id == action.caller.on_behalf_of:
+        own = action.caller.on_behalf_of
+        run_id = next((one for one in runs_on(target.instrument) if one != own), "")
+        if not run_id:
             return
         raise Conflict(
             f"{target.called} is used by {run_id}, and this line may do anything: no command of "

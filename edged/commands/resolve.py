@@ -268,14 +268,11 @@ def _is_dangerous(part: RawPart) -> bool:
 
 
 def _only_reads_or_makes_safe(part: RawPart) -> bool:
-    """Whether a unit certainly changes nothing, or makes safe, so that nothing holds it back.
-
-    ``*CLS`` does not: it clears a queue that somebody else may want to read.
-    """
+    """Whether a unit certainly changes nothing but what waits to be read, or makes safe."""
     if part.kind is LineClass.KNOWN and not part.is_query:
         commands = [match.command for match in part.matches]
         return bool(commands) and all(command.is_safe for command in commands)
-    return part.is_harmless
+    return part.kind is LineClass.COMMON or part.is_harmless
 
 
 def _check_text(line: str) -> None:

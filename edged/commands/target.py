@@ -20,7 +20,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.model import Command, Profile, Scalar, Sequence
 from edged.profiles.owner_rules import UnitRules, tightened
-from edged.profiles.raw import RawPart
+from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
@@ -116,6 +116,11 @@ class Target:
     def is_unknown(self) -> bool:
         """It is a raw line that may do anything."""
         return any(part.is_unknown for part in self.parts)
+
+    @property
+    def clears_status(self) -> bool:
+        """It clears a queue that somebody else may want to read: ``*CLS``."""
+        return any(part.kind is LineClass.COMMON and not part.is_query for part in self.parts)
 
     def aimed_instrument(self) -> Instrument:
         """The instrument; resolving has put one there for every action that needs one."""

@@ -325,8 +325,8 @@ _TABLE: Final = (
         name="SDK_ENVIRONMENT",
         kind=list_of(TEXT),
         default=(),
-        sentence="Names of further environment variables of the engine that wrappers get, such as "
-        "GENICAM_GENTL64_PATH.",
+        sentence="Names of environment variables of the engine that wrappers get besides PATH, "
+        "HOME and the like, such as GENICAM_GENTL64_PATH (docs/sdk-wrappers.md).",
     ),
     Key(
         name="SDK_MEMORY_MB",
@@ -442,9 +442,10 @@ _TABLE: Final = (
         name="RAW_SCPI",
         kind=choice(RawScpi),
         default=RawScpi.ALL,
-        sentence="What send_scpi may send. all: any line, and no limit of the profile is checked; "
-        "known: only commands of the profile, within its limits; queries: only queries; off: "
-        "nothing. The owner's bench file always holds.",
+        sentence="Which raw lines may be sent. all: any line, and no limit of the profile is "
+        "checked for send_scpi; known: only commands of the profile, within its limits; queries: "
+        "only queries of the profile; off: none. With each value *IDN? and a few others are "
+        "allowed, and the owner's bench file always holds (docs/raw-scpi.md).",
     ),
     Key(
         name="RELAY_URL",
@@ -499,8 +500,8 @@ _TABLE: Final = (
         kind=map_of(HOST_OR_NETWORK),
         default=MappingProxyType({}),
         sentence="Of a relay front: edge id, or '*', to the host at which the front says that the "
-        "page and the metrics of this edge are; a network accepts each address in it. An edge "
-        "without an entry has neither.",
+        "page and the metrics of this edge are, such as {edge-1: 10.20.3.4}; a network accepts "
+        "each address in it. An edge without an entry has neither (docs/fleet.md).",
     ),
     Key(
         name="RELAY_INVENTORY",
@@ -585,7 +586,7 @@ _TABLE: Final = (
         default=OnExit.LEAVE,
         sentence="What happens to outputs that may be on when the engine is stopped or restarted: "
         "leave them on and name them, or safe: send the abort of each of those instruments. Sweeps "
-        "are aborted in both cases, and sequences run their finally steps.",
+        "are aborted in both cases, and sequences run their finally steps (docs/sweeps.md).",
     ),
     Key(
         name="LOG_LEVEL",

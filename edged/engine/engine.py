@@ -652,11 +652,13 @@ class Engine:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id, part=part)
 
-    def _run_on(self, instrument: Instrument) -> str:
-        """The id of a run that uses an instrument; empty: none does."""
-        streams = self._work.streams.running()
-        asking = (s["stream_id"] for s in streams if s["instrument_id"] == instrument.id)
-        return self._leases.run_on(instrument) or next(asking, "")
+    def _runs_on(self, instrument: Instrument) -> list[str]:
+        """The ids of the runs that use an instrument."""
+        asking = (*self._work.streams.running(), *self._work.sequences.running())
+        found = [str(one.get("run_id") or one["stream_id"])
+                 for one in asking if one["instrument_id"] == instrument.id]  # fmt: skip
+        writing = self._leases.run_on(instrument)
+        return [*self._work.sweeps.running_on(instrument.id), *found, *filter(None, [writing])]
 
     def _recall(self, cause: Cause) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
@@ -699,7 +701,7 @@ class Engine:
                 self._locked_out,
                 self._leased,
                 swept(self._work.sweeps.claims),
-                unknown_beside_runs(self._run_on),
+                unknown_beside_runs(self._runs_on),
                 self._budgets,
             ),
             record=self._counts,

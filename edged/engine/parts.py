@@ -144,7 +144,7 @@ class Stores:
         known = {one.id: one.called for one in self._pool.known()} if self._pool else {}
         found = []
         for unit in self.told_on_now(is_off):
-            on = ["an output" if one == "*" else one
+            on = ["any output (state unknown)" if one == "*" else one
                   for one in unit["outputs"] if one not in unit["off"]]  # fmt: skip
             if on:
                 found.append(f"{known.get(unit['instrument_id'], unit['instrument_id'])} "

@@ -224,6 +224,7 @@ EXCUSED: Mapping[tuple[str, str, str], str] = {
     ("rigol_ds1104z", "capture_memory", "last at its max"): "24 million points take minutes",
     ("ami_430", "ramp_to_current", "minimum"): "a magnet takes its time",
     ("lakeshore_335", "warm_to", "minimum"): "a cryostat takes its time",
+    ("keysight_b2901a", "fetch", "minimum"): "nothing was measured before",
     ("lauda_integral", "measure_external", "minimum"): "it has no external sensor",
 }
 """Profile, command or sequence, and label of calls that the matrix leaves out, and why."""

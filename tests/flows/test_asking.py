@@ -107,7 +107,7 @@ async def test_a_stop_cuts_it_short_and_the_line_is_clean_after_it(engine: Engin
         done = await asyncio.to_thread(engine.tool, "rigol_dp832__output_off", channel=1)
         assert done["is_error"] is False, done
         told = error_of(await connection.read_answer())
-        assert "interrupted measure_voltage" in told["message"]
+        assert "measure_voltage was ended by output_off" in told["message"]
         assert told["sent"] == [":MEAS:VOLT? CH1"]
         connection.send(request(query(), **headers))
         assert (await connection.read_answer()).json()["result"]["isError"] is False

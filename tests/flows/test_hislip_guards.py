@@ -172,34 +172,30 @@ def in_a_block(header: str, line: str) -> str:
     return f"{header} #2{len(data):02}{data}"
 
 
-@promise("hislip.guards")
 @promise("dead-man.untouched")
-@promise("dead-man.armed-first")
-def test_a_line_in_a_block_neither_stops_a_dead_man_nor_switches_on_without_one(
-    tmp_path: Path,
-) -> None:
+def test_a_block_hides_nothing_from_a_unit_with_a_dead_man(tmp_path: Path) -> None:
     with (
         running_bench("--instruments", "psu1=keysight_n6700") as sim,
         engine_on(tmp_path, sim, 30.0, config=SERVING) as engine,
         HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1") as program,
     ):
-        program.write(in_a_block("*CLS", "OUTP ON,(@1)"))
+        program.write("OUTP ON,(@1)")
         wait_for(lambda: is_on(sim))
         assert is_running(sim)
         for header in ("*CLS", "VOLT 1,(@1)", "VOLT? (@1)"):
-            for line in ("OUTP:PROT:WDOG OFF", "*RST"):
-                assert "dead-man" in program.refusal(in_a_block(header, line))
+            for line in ("OUTP:PROT:WDOG OFF", "*RST", "OUTP ON,(@1)"):
+                assert "set dead_man_s" in program.refusal(in_a_block(header, line))
         assert is_running(sim)
 
 
 @promise("hislip.guards")
 @pytest.mark.parametrize("header", ["*CLS", ":SOUR1:VOLT?"])
 @pytest.mark.parametrize("line", [":OUTP CH1,ON", "*RCL 1"])
-def test_a_line_in_a_block_is_guarded_as_any_other(tmp_path: Path, header: str, line: str) -> None:
-    with bench_of(tmp_path, {"interlocks": [RAIL]}) as (engine, program):
-        assert "rail" in program.refusal(in_a_block(header, line))
-        engine.rpc("lockout.set", instrument_id="psu1", reason="hands", by="anna")
-        assert "locked out" in program.refusal(in_a_block(header, line))
+def test_a_line_in_a_block_is_refused_where_an_interlock_guards(
+    tmp_path: Path, header: str, line: str
+) -> None:
+    with bench_of(tmp_path, {"interlocks": [RAIL]}) as (_engine, program):
+        assert "the interlock rail" in program.refusal(in_a_block(header, line))
         assert program.query(":OUTP? CH1") in ("OFF", "0")
 
 

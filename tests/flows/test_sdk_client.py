@@ -48,6 +48,7 @@ def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
         endless = STREAM | {"duration_ms": 600_000}
         given_up = client.do("cancel", name="start_stream", arguments=endless, after_s=0.1)
         assert given_up == "cancelled"
+        _ends_its_streams(engine)
         hung = {"instrument_id": "psu1", "scpi_command": "DIAG:DELAY? 50"}
         assert client.do("cancel", name="send_scpi", arguments=hung, after_s=0.1) == "cancelled"
         answer = client.call("send_scpi", instrument_id="psu1", scpi_command="*IDN?")

@@ -570,7 +570,7 @@ def _lint_watchdog(
 
 
 def _lint_limits(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
-    """Where a curve is told that its limit was reached, a single measurement can be told, too."""
+    """A profile whose curves report a limit must report it for single measurements, too."""
     if profile.limited is not None:
         return
     for sequence in profile.sequences.values():

@@ -130,17 +130,17 @@ ACQUISITION: Final = Table(
 LIMITED: Final = Table(
     "limited",
     Limiting,
-    "For sources and loads: whether what is measured is held back by a limit. It is queried after "
-    "each measurement of an output that is known to be on, and said in the `notes` of its result.",
+    "For sources and loads: whether a limit holds back what is measured. It is queried after "
+    "each measurement of an output that is known to be on. `notes` of the result say it.",
     Key("command", NAMED,
-        "The command that tells: a query of one line that is not dangerous. A measurement without "
-        "one of its parameters is not followed by it.",
+        "The command that reports the limit: a query of one line that is not dangerous. It is not "
+        "sent after a measurement without one of its parameters.",
         is_required=True),
     Key("when", EXPRESSION,
         "The condition, over the fields of its answer (or `value`) and the parameters of the "
         "measurement.",
         is_required=True),
-    Key("note", text(100), "What is said then (default: `the current limit was reached`)."),
+    Key("note", text(100), "The text of the note (default: `the current limit was reached`)."),
 )  # fmt: skip
 SETTING: Final = Table(
     "setting",
@@ -270,7 +270,7 @@ def read_profile(root: Node, path: str) -> Profile:
 def _read_limited(
     node: Node, commands: Mapping[str, Command], broken: Collection[str]
 ) -> Limiting | None:
-    """How limits are told, by a command that may be asked at any time; none where it is broken."""
+    """Read how a limit is reported, by a query that may be sent at any time; none if broken."""
     inner = LIMITED.fields(node, "limited")
     name = known_name_of(inner, "command", inner.need("command"), (*commands, *broken))
     if name in broken:

@@ -127,7 +127,7 @@ class HislipProgram:
         self._over()
 
     def end(self, code: FatalCode, text: str, cause: Cause = CALLER_GONE) -> None:
-        """End the session, and say why; ``cause`` is what its calls under way are told."""
+        """End the session, and say why; ``cause`` is the reason that its pending calls get."""
         self._ended_for = cause
         self._connections[HislipChannel.SYNCHRONOUS].end(code, text)
         self._over()

@@ -160,7 +160,7 @@ class Serving:
         post.finish()
 
     def _served(self, call: PendingCall) -> Served | None:
-        """What serving a request gives; ``None`` where it was ended and is owed nothing."""
+        """The result of a request; ``None`` if it was ended and gets no answer."""
         if call.ended is not None:
             return _end_answer(call)
         if call.refusal is not None:
@@ -362,7 +362,7 @@ def _facts_of(parts: Parts, call: PendingCall) -> OperationFacts:
 
 
 def _end_answer(call: PendingCall) -> ErrorReply | None:
-    """What is owed to a call that was ended: nothing, but by the daemon's end or the token's."""
+    """The answer to a call that was ended: none, unless the engine or its token ended."""
     if call.ended is CallEnd.EXPIRED:
         return ErrorReply(
             request_id=call.request.id,

@@ -70,7 +70,7 @@ class PendingCall:
         headers: more headers of the HTTP answer; set by the handler.
         is_cut_by_disconnect: the client's going ends it.
         ended: why it was ended from outside, if it was.
-        is_answered: nothing is owed to its client any more; what it has begun may go on.
+        is_answered: its client gets no further answer; what it has begun may go on.
         on_expiry: brings its work to its end when the caller's token expires, where that is not to
             be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.

@@ -79,13 +79,16 @@ def test_everything_an_entry_says_is_read() -> None:
 
 def test_the_examples_of_the_documentation_are_bench_files() -> None:
     page = (Path(__file__).parents[3] / "docs" / "bench-file.md").read_text(encoding="utf-8")
-    first, second, third = (block.split("```")[0] for block in page.split("```yaml\n")[1:])
+    blocks = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
+    first, second, third, fourth = blocks
     rules = parse_bench(first, "bench.yaml", LIBRARY).rules_for("", "psu1")
     assert rules.limits["set_voltage"] == {"voltage": Bound(max=12)}
     rules = parse_bench(second, "bench.yaml", LIBRARY).rules_for("DP8B26AM00234")
     assert rules.alias == "psu1"
     rules = parse_bench(f"format: 1\n{third}", "bench.yaml", SHIPPED).rules_for("", "psu1")
     assert rules.allow_changes == {"recall_state"}
+    rules = parse_bench(f"format: 1\n{fourth}", "bench.yaml", SHIPPED).rules_for("", "psu1")
+    assert rules.allow_raw == ("SYST:VERS?", 'DISP:TEXT "hands off"')
 
 
 @promise("bench.only-tightens")

@@ -84,7 +84,7 @@ function card(state, unit) {
 
 // What is on, as the record tells it; "*": something, nobody knows which.
 export function on(outputs) {
-  return outputs.length ? h("p", { class: "live" }, "ON: ", outputs.map((one) => (one === "*" ? "an output" : one)).join(", ")) : null;
+  return outputs.length ? h("p", { class: "live" }, "ON: ", outputs.map((one) => (one === "*" ? "any output (state unknown)" : one)).join(", ")) : null;
 }
 
 // The newest so many, in an order that does not change while they are measured.
