@@ -25,9 +25,7 @@ MAX_MESSAGES: Final = 256
 MAX_BLOCKS: Final = 64
 """Places in a message where a block may begin."""
 
-_NO_MARK: Final = re.compile(
-    rb"(?:[^#\"'\n]|\"[^\"\n]*\"|'[^'\n]*'|(?<![ \t,])#|#(?=[^0-9]))*+"
-)
+_NO_MARK: Final = re.compile(rb"(?:[^#\"'\n]|\"[^\"\n]*\"|'[^'\n]*'|(?<![ \t,])#|#(?=[^0-9]))*+")
 """Up to a line end, a quote that nothing closes, or where a block may begin."""
 _BEFORE_BLOCK: Final = b" \t,"
 _LINE_END: Final = ord("\n")
