@@ -654,12 +654,10 @@ OPERATIONS: Final = (
             title="Send raw SCPI",
             description=(
                 "Send one raw SCPI line; returns the answer of a query. By default (RAW_SCPI: all) "
-                "NO limit of the profile is checked, only the owner's bench file holds; "
+                "NO limit of the profile is checked, only the owner's bench file; "
                 "`RAW_SCPI: known` in the configuration checks them. So it is dangerous: prefer "
-                "execute_command. A line that the profile does not know counts as a write that may "
-                "do anything, also if it is a query: it is refused where the owner has set a rule "
-                "for the unit, an interlock guards it, or a run, lease or lockout holds it. "
-                "`error` is an object where the line was refused, not sent."
+                "execute_command. Unknown lines are refused where the owner has set rules. "
+                "The `error` of a refusal is an object."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),

@@ -16,6 +16,7 @@ from tests.bench.engine_process import EngineProcess, running_engine
 from tests.promises import promise
 
 SESSIONS = 3_000
+SHARE = 1_000
 UNREAD_STREAMS = 300
 HALF_OPEN = 1_000
 REVISION = "2025-06-18"
@@ -103,5 +104,6 @@ def test_unread_streams_left_sessions_and_half_requests_cost_little_and_hold_nob
         assert time.monotonic() - began < ANSWER_S
         assert mib_of(engine) - before_mib < MOST_MIB
         status = engine.tool("get_status")["result"]
-        assert status["mcp"]["sessions"] >= SESSIONS
+        # All come from one address, which may hold a tenth of MAX_SESSIONS.
+        assert status["mcp"]["sessions"] == SHARE
     assert engine.process.returncode == 0

@@ -168,7 +168,7 @@ async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
             {"session": number, "text": "*IDN?", "timeout_ms": "soon"},
             {"session": number, "text": "X #99"},
             {"session": number, "text": "X #19123"},
-            {"session": number, "text": ";" * 20_000 + "?"},
+            {"session": number, "text": ";" * 70_000 + "?"},
             {"session": number, "text": "A?;" * 100},
             {"session": number, "text": "\x00\x07\x1b[2J?"},
             {"session": True, "text": "*IDN?"},
