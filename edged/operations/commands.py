@@ -653,11 +653,10 @@ OPERATIONS: Final = (
             name="send_scpi",
             title="Send raw SCPI",
             description=(
-                "Send one raw SCPI line; returns the answer of a query. By default (RAW_SCPI: all) "
-                "NO limit of the profile is checked, only the owner's bench file; "
-                "`RAW_SCPI: known` in the configuration checks them. So it is dangerous: prefer "
-                "execute_command. Unknown lines are refused where the owner has set rules. "
-                "The `error` of a refusal is an object."
+                "Send one raw SCPI line; returns a query's answer. By default (RAW_SCPI: all) NO "
+                "limit of the profile is checked, only the owner's bench file holds; "
+                "`RAW_SCPI: known` in the configuration checks them. Dangerous: prefer "
+                "execute_command. Unknown lines are refused where the owner has rules."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
