@@ -51,10 +51,8 @@ _UNQUOTED_UNIT: Final = re.compile(r"[^;\r\n]*")
 _HEADER: Final = re.compile(r"[^ ?,(\"']*\??")
 _AROUND_COLON: Final = re.compile(r" ?: ?")
 _WORD: Final = "[A-Za-z][A-Za-z0-9_]*"
-_FORMED: Final = re.compile(rf"(?:\*[A-Za-z]+|:?{_WORD}(?::{_WORD})*)\??(?:[\t ][\t\x20-\x7e]*)?")
-"""A message unit of IEEE 488.2: a common or a compound header, and arguments behind a blank."""
-_PLAIN: Final = re.compile(r"[\t\x20-\x7e]*(?:\r?\n)?")
-"""Tabs and printable ASCII, apart from one line end behind it."""
+_FORMED: Final = re.compile(rf"(?:\*[A-Za-z]+|:?{_WORD}(?::{_WORD})*)\??")
+"""A header of IEEE 488.2: a common or a compound one."""
 _ARGUMENT: Final = re.compile(rf"(?:[^,()\"']|{_QUOTED}|\([^()\"']*\))*+")
 
 
@@ -115,7 +113,8 @@ def split_compound(line: str) -> tuple[str, ...]:
 
 
 def _parts(line: str) -> Iterator[str]:
-    unit = _UNIT if _BALANCED.fullmatch(line) is not None else _UNQUOTED_UNIT
+    has_quotes = '"' in line or "'" in line
+    unit = _UNIT if has_quotes and _is_balanced(line) else _UNQUOTED_UNIT
     at = 0
     while at < len(line):
         begin = _end(_BETWEEN, line, at)
@@ -176,7 +175,7 @@ def _kept(line: str) -> tuple[Message, ...]:
 def _messages(line: str) -> Iterator[Message]:
     path: tuple[str, ...] = ()
     base: tuple[str, ...] = ()
-    is_line_plain = _PLAIN.fullmatch(line) is not None and _BALANCED.fullmatch(line) is not None
+    is_line_plain = _is_printable(line) and _is_balanced(line)
     for text in _parts(line):
         header, rest = _header_and_rest(text)
         is_common = header.lstrip(":").startswith("*")
@@ -201,13 +200,26 @@ def _messages(line: str) -> Iterator[Message]:
             and len(arguments) <= MOST_ARGUMENTS
             and max(map(len, nodes), default=0) <= LONGEST_NODE
             and "" not in arguments
-            and not _has_block(text)
-            and _FORMED.fullmatch(text) is not None,
+            and _FORMED.fullmatch(header) is not None
+            and text[len(header) : len(header) + 1] in {"", " "}
+            and not _has_block(text),
         )
         yield message
         if not is_common:  # common commands leave the path as it is
             path = (message.path + message.nodes)[:-1][:MOST_NODES]
             base = base if message.path else path
+
+
+def _is_printable(line: str) -> bool:
+    """Whether a line is tabs and printable ASCII, apart from one line end behind it."""
+    text = line.removesuffix("\n")
+    text = text.removesuffix("\r") if len(text) < len(line) else text
+    return text.isascii() and text.replace("\t", " ").isprintable()
+
+
+def _is_balanced(line: str) -> bool:
+    """Whether each quote is closed."""
+    return ('"' not in line and "'" not in line) or _BALANCED.fullmatch(line) is not None
 
 
 def _has_block(text: str) -> bool:
