@@ -463,6 +463,8 @@ def _loads(nodes: Sequence[str]) -> bool:
     if not nodes or (nodes[0] == "TIM" and len(nodes) > 1 and nodes[1] != "SET"):
         # An oscilloscope's TIMebase.
         return False
+    # The short form of PRESsure is that of PRESet, which is the last of its header.
+    nodes = [*(node for node in nodes[:-1] if node != "PRES"), nodes[-1]]
     # The timer of Siglent's supplies is TIME; elsewhere in a header that is a duration.
     return nodes[0] == "TIME" or any(map(_LOADING.fullmatch, nodes))
 

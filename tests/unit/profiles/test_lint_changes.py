@@ -80,6 +80,7 @@ def findings(command: str, **given: str) -> list[str]:
         (":TIM:MAIN:SCAL 1", ""),
         ("SOUR1:SWE:TIME 1", ""),
         ("HORizontal:RECOrdlength 1000", ""),
+        (":SOUR1:PRES:LEV:IMM:AMPL 5", ""),
         ("FUNC LIST", ""),
         ("VOLT 1", ""),
     ],
