@@ -59,9 +59,9 @@ class Spelling:
     quoted: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """A spelling, and what sends it.
+    """A spelling, and what sends it; each is itself and no other.
 
     Attributes:
         command: the command; ``None``: it is a query that the engine sends by itself.
@@ -123,7 +123,8 @@ class Headers:
         self._tree: dict[bool, _Branch] = {False: _Branch(), True: _Branch()}
         # What is no SCPI is compared with whole templates, by the first letter.
         self._exact: dict[str, list[Entry]] = {}
-        self._asking: dict[str, list[Spelling]] = {}
+        # The same of what is answered without a question mark: in most profiles nothing.
+        self._declared: dict[str, list[Entry]] = {}
         for command in profile.commands.values():
             may_lack = optional_names(command.scpi)
             for template in command.scpi:
@@ -133,12 +134,6 @@ class Headers:
                 # It is known as the command that declares what it changes, or not at all.
                 continue
             self._add(None, template, parameters, parameters)
-        asking = (template for template, _ in (*_queries(profile), *_answered(profile)))
-        for template in dict.fromkeys(asking):
-            for spelling in _asking_spellings(template):
-                text = spelling.message.text
-                if not spelling.message.is_query:
-                    self._asking.setdefault(_initial(text), []).append(spelling)
 
     def _add(
         self,
@@ -148,16 +143,19 @@ class Headers:
         may_lack: Collection[str],
     ) -> None:
         for spelling in _spellings(template) if command else _asking_spellings(template):
+            message = spelling.message
             entry = Entry(
                 command=command, parameters=parameters, may_lack=may_lack, spelling=spelling
             )
-            message = spelling.message
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
             for word in rest:
                 branch = branch.below(word)
             branch.entries.append(entry)
-            self._exact.setdefault(_initial(message.text), []).append(entry)
+            initial = _initial(message.text)
+            self._exact.setdefault(initial, []).append(entry)
+            if not message.is_query and _is_answered(command, template):
+                self._declared.setdefault(initial, []).append(entry)
 
     def find(
         self, nodes: tuple[str, ...], *, is_query: bool
@@ -183,22 +181,21 @@ class Headers:
 
     def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures]]:
         """The spellings that a text is letter for letter, but for case and its values."""
-        if len(text) > _LONGEST_EXACT or not text.isascii():
-            return
-        for entry in (*self._exact.get(_initial(text), ()), *self._exact.get("", ())):
-            captures = match_pattern(entry.spelling.message.text, text)
-            if captures is not None and _are_values(captures):
-                yield entry, captures
+        yield from _exactly(self._exact, text)
 
     def is_declared(self, text: str) -> bool:
         """Whether the profile says that a text without ``?`` is answered, in this very spelling."""
-        if not self._asking or len(text) > _LONGEST_EXACT or not text.isascii():
-            return False
-        for spelling in (*self._asking.get(_initial(text), ()), *self._asking.get("", ())):
-            captures = match_pattern(spelling.message.text, text)
-            if captures is not None and _are_values(captures):
-                return True
-        return False
+        return next(_exactly(self._declared, text), None) is not None
+
+
+def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures]]:
+    """Those that a text is, but for its values, by the first letter of their spellings."""
+    if not kept or len(text) > _LONGEST_EXACT or not text.isascii():
+        return
+    for entry in (*kept.get(_initial(text), ()), *kept.get("", ())):
+        captures = match_pattern(entry.spelling.message.text, text)
+        if captures is not None and _are_values(captures):
+            yield entry, captures
 
 
 def _initial(text: str) -> str:
@@ -266,11 +263,16 @@ _Template = tuple[str, Mapping[str, Parameter]]
 _NONE: Final[Mapping[str, Parameter]] = {}
 
 
-def _answered(profile: Profile) -> Iterator[_Template]:
-    """The lines of commands that are answered, and not with a block."""
-    for command in profile.commands.values():
-        if command.is_query and not isinstance(command.returns, WaveformAnswer | ImageAnswer):
-            yield command.scpi[-1], command.parameters
+def _is_answered(command: Command | None, template: str) -> bool:
+    """Whether a line without ``?`` is answered: it is the engine's query, or a command's last line.
+
+    A block is no answer that a raw line could have.
+    """
+    if command is None:
+        return True
+    is_last = command.is_query and template == command.scpi[-1]
+    has_text = not isinstance(command.returns, WaveformAnswer | ImageAnswer)
+    return is_last and has_text and not any(s.message.is_query for s in _spellings(template))
 
 
 def _queries(profile: Profile) -> Iterator[_Template]:

@@ -19,6 +19,7 @@ its function decides which. A limit of amperes then says nothing about volts. Pu
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import re
 import string
@@ -542,14 +543,7 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     missing = known[len(written) :]
     is_short = not all(map(_holes, missing))
     if captures is None or is_short:
-        return RawMatch(
-            command=entry.command or ASKED,
-            readings=({},),
-            unknown=frozenset(entry.parameters),
-            is_certain=False,
-            holes=frozenset(spelling.holes),
-            is_fitting=False,
-        )
+        return _misfit(entry)
     # Without a list of channels instruments take the selected ones.
     needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
     names = {spelling.holes[number] for holes in needed for number in holes}
@@ -557,6 +551,20 @@ def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
     return _with_unknown(_read(entry, captures), names)
 
 
+@functools.lru_cache(maxsize=8192)
+def _misfit(entry: Entry) -> RawMatch:
+    """A message with the header of an entry and arguments that it has not."""
+    return RawMatch(
+        command=entry.command or ASKED,
+        readings=({},),
+        unknown=frozenset(entry.parameters),
+        is_certain=False,
+        holes=frozenset(entry.spelling.holes),
+        is_fitting=False,
+    )
+
+
+@functools.lru_cache(maxsize=8192)
 def _holes(argument: str) -> list[int]:
     return [ord(mark) - FIRST_HOLE for mark in argument if ord(mark) >= FIRST_HOLE]
 
