@@ -127,7 +127,7 @@ def _on(status: Told, name: Name) -> Iterator[str]:
             left = [one for one in on if one in unit.get("left", ())]
             was_left = f"; {_outputs(left)} left on by the previous run of the engine"
             yield (
-                f"{name(unit['instrument_id'])}: {_outputs(on)}, told so "
+                f"{name(unit['instrument_id'])}: {_outputs(on)}, "
                 f"{_since(unit['since_ms'])}{was_left if left else ''}"
             )
 

@@ -293,7 +293,9 @@ def _check_text(line: str) -> None:
             remedy="Send one line, without a line end: the daemon adds it.",
         )
     count = _count(line)
-    if not 0 < count <= MAX_MESSAGES:
+    if not count:
+        raise Invalid("scpi_command holds no command.", code=ErrorCode.BAD_SCPI)
+    if count > MAX_MESSAGES:
         # What is not judged whole may be anything that the owner forbids.
         raise Invalid(
             f"scpi_command holds {count} commands; {MAX_MESSAGES} are allowed in a line.",

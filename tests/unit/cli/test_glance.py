@@ -272,7 +272,7 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
     titles = ("ON", "RUNS", "STOPS", "WAITS", "WRONG", "ABSENT")
     on, runs, stops, waits, wrong, absent = (lines.index(f"{title}:") for title in titles)
     assert lines[on + 1].startswith(
-        "  psu1: OUTP CH1, any output (state unknown), told so since 1970-01-01"
+        "  psu1: OUTP CH1, any output (state unknown), since 1970-01-01"
     )
     assert lines[runs + 1 : stops] == [
         "  sweep-1: psu1 set_voltage is at 1.5 V of 0 to 5 V at 0.1 V/s; readings take 0.45 s a "

@@ -186,6 +186,14 @@ async def test_a_line_of_more_commands_than_are_judged_is_not_sent(
     assert (await house.scpi("*CLS;" * 63 + ":FREQ 10")).error is None
 
 
+@pytest.mark.parametrize("line", [";", " ; ;"])
+async def test_a_line_without_a_command_says_so(house: SweepHouse, line: str) -> None:
+    error = (await house.scpi(line)).error
+    assert error is not None
+    assert error.message == "scpi_command holds no command."
+    assert house.supply.log == []
+
+
 @promise("raw.refusal-in-its-shape")
 @pytest.mark.parametrize(
     ("line", "code"),
