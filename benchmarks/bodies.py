@@ -75,8 +75,8 @@ def _spent_ms(engine: EngineProcess) -> float:
     if sys.platform != "linux":
         return time.perf_counter() * 1000
     pid = engine.process.pid
-    told = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii")
-    return int(told.split()[0]) / 1_000_000
+    times = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii")
+    return int(times.split()[0]) / 1_000_000
 
 
 def _send(engine: EngineProcess, wire: Mapping[str, bytes]) -> None:

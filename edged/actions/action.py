@@ -244,7 +244,7 @@ class CallWrapper(Action):
     """Call one function of an SDK wrapper in its worker process.
 
     Attributes:
-        cause: of an abort: what is told to a call that it interrupts.
+        cause: of an abort: the cause that an interrupted call reports.
         is_expected: its device has been there; of an abort of another a missing device is no
             failure, and leaves no row.
     """

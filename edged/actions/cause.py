@@ -1,9 +1,9 @@
 """Why something was ended from outside, before its own end.
 
-A cause is made where the end is decided, and travels with the cancellation: ``Task.cancel(cause)``
-puts it into the ``CancelledError``, and whoever catches that reads it with ``cause_of``. So the row
-of each write in the audit log, and its error, name the interlock, the stop or the shutdown that
-ended it.
+The code that decides the end makes the cause. The cause travels with the cancellation:
+``Task.cancel(cause)`` puts it into the ``CancelledError``, and ``cause_of`` reads it from there. So
+the error of each write, and its row in the audit log, name the interlock, the stop or the shutdown
+that ended it.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class KeyBook:
     async def current(self) -> KeySet:
         """The keys in force; fetched first if there are none.
 
-        Keys that are about to end are fetched behind whoever asks.
+        Keys that expire soon are fetched in the background.
         """
         if not self._is_loaded:
             self._is_loaded = True
@@ -240,7 +240,7 @@ class KeyBook:
         return not is_known and len(self._tried) < NEW_KIDS
 
     def _begin(self, *, is_after_miss: bool = False) -> asyncio.Task[bool]:
-        """The fetch under way, begun here if there is none; whoever gives up does not end it."""
+        """The fetch under way, started here if there is none. No caller's end ends it."""
         if self._fetch is None:
             self._fetch = asyncio.create_task(self._fetch_once(is_after_miss), name="jwks fetch")
             self._fetch.add_done_callback(self._fetch_ended)

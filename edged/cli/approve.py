@@ -21,7 +21,7 @@ __all__ = ["answer", "run"]
 
 SHOW: Final = "show"
 MOST_OF_A_LINE: Final = 10_000
-"""More than the engine puts into one: whoever approves must not be shown less than all of it."""
+"""More than the engine puts into a line: a person who approves must see all of it."""
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -171,7 +171,7 @@ class WrapperExecutor:
 
         Args:
             guard: asked when its turn has come; raises the ``EdgedError`` that it ends by then.
-            cause: what is told to a call that it interrupts, being safe; else its name.
+            cause: the cause that an interrupted call reports; by default the name of this one.
 
         Raises:
             Failed: it failed, crashed, took too long; or the wrapper cannot be used.

@@ -118,7 +118,7 @@ class AbortReport:
         proofs: what shows that the lines were obeyed.
         state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
         at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
-        cause: what is told to a call that it interrupts.
+        cause: the cause that an interrupted call reports.
     """
 
     lines: tuple[str, ...] = ()
