@@ -108,7 +108,7 @@ SWEEP = {
 def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent(
     tmp_path: Path,
 ) -> None:
-    with bench(tmp_path, must="value > 3", poll_s=15, max_age_s=15) as engine:
+    with bench(tmp_path, must="value > 3", poll_s=10, max_age_s=30) as engine:
         before = written(engine)
         dynamic = next(
             tool["name"]
