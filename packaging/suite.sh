@@ -34,7 +34,9 @@ test_tools() { # RELEASE
 }
 
 from_the_tree() { # COMMAND…: in the source tree, with loopback only
-    inside_alone closure env PYTHONPATH=/usr/lib/edged/vendor sh -c "cd /$tree && exec \"\$@\"" - "$@"
+    # Bytecode is kept, and outside of the package, whose removal has to leave nothing.
+    inside_alone closure env -u PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX=/tmp/bytecode \
+        PYTHONPATH=/usr/lib/edged/vendor sh -c "cd /$tree && exec \"\$@\"" - "$@"
 }
 
 lay_out_tree() { # RELEASE: the source tree with what its tests need, beside the installed package
