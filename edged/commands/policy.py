@@ -412,7 +412,8 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
         name = match.command.name
         if name in road.rules.deny:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
-        _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
+        if match.changes is not None:
+            _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
     if not part.is_query and not road.is_ramped:
         _check_ramped(road, part)
     for match in part.matches:

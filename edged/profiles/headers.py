@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edged.profiles.model import (
+    Changes,
     Command,
     ErrorCheck,
     ForStep,
@@ -65,11 +66,14 @@ class Entry:
 
     Attributes:
         command: the command; ``None``: it is a query that the engine sends by itself.
+        changes: what the line changes that it does not name; ``None``: nothing, or another line
+            of the command does.
         parameters: what the placeholders stand for.
         may_lack: those that need no value.
     """
 
     command: Command | None
+    changes: Changes | None
     parameters: Mapping[str, Parameter]
     may_lack: Collection[str]
     spelling: Spelling
@@ -145,7 +149,11 @@ class Headers:
         for spelling in _spellings(template) if command else _asking_spellings(template):
             message = spelling.message
             entry = Entry(
-                command=command, parameters=parameters, may_lack=may_lack, spelling=spelling
+                command=command,
+                changes=None if command is None else _changes_by(command, template),
+                parameters=parameters,
+                may_lack=may_lack,
+                spelling=spelling,
             )
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
@@ -261,6 +269,20 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
 
 _Template = tuple[str, Mapping[str, Parameter]]
 _NONE: Final[Mapping[str, Parameter]] = {}
+
+
+def _changes_by(command: Command, template: str) -> Changes | None:
+    """What one line of a command changes that it does not name.
+
+    Of a query its question does; of others the lines that say so by their header, or else all.
+    """
+    if command.changes is None:
+        return None
+    if command.is_query:
+        acting: Collection[str] = command.scpi[-1:]
+    else:
+        acting = [line for line in command.scpi if side_effect(line)] or command.scpi
+    return command.changes if template in acting else None
 
 
 def _is_answered(command: Command | None, template: str) -> bool:

@@ -312,3 +312,59 @@ async def test_what_loads_any_value_waits_for_the_end_of_a_sweep(house: SweepHou
         assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
     assert (await house.scpi(":TEST?")).error is not None
     assert not {":TEST?", "*RCL 1"} & {text for _, text in house.supply.log}
+
+
+@promise("changes.query-is-write")
+@pytest.mark.parametrize("changes", list(Changes))
+@pytest.mark.parametrize(
+    "road",
+    [
+        lambda house: house.command("test"),
+        lambda house: house.scpi(":TEST?"),
+        lambda house: house.scpi(":FORM ASC;:TEST?"),
+        lambda house: house.perform(program(":TEST?")),
+    ],
+)
+async def test_a_query_that_acts_is_another_writer_beside_a_sweep(
+    house: SweepHouse, road: Road, changes: Changes
+) -> None:
+    test = f'{{scpi: [":FORM ASC", ":TEST?"], is_query: true, changes: {changes}}}'
+    house.supply.profile = toy_profile(f"{PROFILE}  test: {test}\n")
+    await house.start(target=1.0, rate=0.1)
+    outcome = await road(house)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
+    assert ":TEST?" not in {text for _, text in house.supply.log}
+
+
+@promise("changes.query-is-write")
+async def test_a_dangerous_query_of_the_swept_value_is_another_writer(house: SweepHouse) -> None:
+    again = ':SOUR{channel}:VOLT:AGAIN? {voltage:.3f}"'
+    parameters = "{channel: {type: int, min: 1, max: 2}, voltage: {type: float, min: 0, max: 30}}"
+    extra = f'  again: {{scpi: "{again}, is_dangerous: true, parameters: {parameters}}}\n'
+    house.supply.profile = toy_profile(PROFILE + extra)
+    await house.start(target=1.0, rate=0.1)
+    outcome = await house.command("again", channel=1, voltage=5)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
+    assert (await house.command("again", channel=2, voltage=5)).error is None
+
+
+async def test_what_only_prepares_a_query_that_acts_goes_on_beside_a_sweep(
+    house: SweepHouse,
+) -> None:
+    test = '{scpi: [":FORM ASC", ":TEST?"], is_query: true, changes: any}'
+    house.supply.profile = toy_profile(f"{PROFILE}  test: {test}\n")
+    await house.start(target=1.0, rate=0.1)
+    assert (await house.scpi(":FORM ASC")).error is None
+
+
+@promise("changes.any-refused")
+async def test_the_line_of_a_command_that_does_not_act_is_not_refused_for_the_one_that_does(
+    house: SweepHouse,
+) -> None:
+    """Series mode first switches the outputs off, and that line by itself must always go."""
+    unit = supply(house, RESTRICTED["limits"])
+    assert (await house.scpi("OUTP CH1,OFF")).error is None
+    assert unit.sent.count("OUTP CH1,OFF") == 1
+    house.path.judge(program("OUTP CH1,OFF"))
