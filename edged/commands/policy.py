@@ -150,11 +150,11 @@ class Policy:
             if part.kind is LineClass.COMMON:
                 continue
             if RawScpi.OFF in modes:
-                raise _restricted(part.text, "raw SCPI is switched off here")
+                raise _restricted_by(part, self._ordered(instrument, {RawScpi.OFF}))
             if part.is_unknown:
                 self._check_unknown(part, instrument, modes)
-            elif RawScpi.QUERIES in modes and not part.is_query:
-                raise _restricted(part.text, "only queries may be sent raw")
+            elif RawScpi.QUERIES in modes and not part.is_harmless:
+                raise _restricted_by(part, self._ordered(instrument, {RawScpi.QUERIES}))
             if checks is not None:
                 _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
                 if isinstance(action, SendProgram) and not part.is_query:
@@ -170,27 +170,41 @@ class Policy:
             Refused: RAW_SCPI_RESTRICTED, naming the rule and the nearest commands.
         """
         profile = instrument.profile
-        keys = list(instrument.rules.restrictions)
+        rules = list(instrument.rules.restrictions)
         if interlock := self._interlock_of(instrument):
-            keys.append(f"the interlock {interlock}")
-        if keys:
-            rule = f"the owner has set {' and '.join(keys)} for {instrument.called}"
-        elif profile is not None and profile.is_imported:
-            rule = f"the profile {profile.key} is imported and nobody has reviewed it"
-        elif modes != {RawScpi.ALL}:
-            rule = f"RAW_SCPI is {' and '.join(sorted(modes))}"
-        else:
+            rules.append(f"the interlock {interlock}")
+        said = [f"the owner has set {' and '.join(rules)} for {instrument.called}"] if rules else []
+        ordered = self._ordered(instrument, modes)
+        rules += ordered
+        said += ordered.values()
+        if profile is not None and profile.is_imported:
+            rules.append("imported")
+            said.append(f"the profile {profile.key} is imported and nobody has reviewed it")
+        if not rules:
             return
         whose = f"no command of {profile.key}" if profile is not None else "it has no profile"
         near = nearest_commands(profile, part) if profile is not None else ()
         named = f"The nearest commands are {', '.join(near)}. " if near else ""
         raise Refused(
-            f"{part.text[:80]!r} was not sent: {whose}, so it may do anything, and {rule}.",
+            f"{part.text[:80]!r} was not sent: {whose}, so it may do anything, and "
+            f"{' and '.join(said)}.",
             code=ErrorCode.RAW_SCPI_RESTRICTED,
-            data={"rule": keys or sorted(modes), "nearest": list(near)},
+            data={"rule": rules, "nearest": list(near)},
             remedy=f"{named}get_capabilities lists all. A line that is harmless can be listed by "
             "the owner under allow_raw in the bench file.",
         )
+
+    def _ordered(self, instrument: Instrument, modes: Collection[str]) -> dict[str, str]:
+        """Which of these modes of raw SCPI somebody set for a unit: as it is written → in words."""
+        keys = (
+            ("RAW_SCPI", self._raw_scpi.value, "in the configuration of the engine"),
+            ("raw_scpi", instrument.rules.raw_scpi, f"for {instrument.called} in the bench file"),
+        )
+        return {
+            f"{key}: {mode}": f"{key} is {mode} {where}"
+            for key, mode, where in keys
+            if mode in modes and mode != RawScpi.ALL
+        }
 
     def check_values(self, action: Action, target: Target) -> Target:
         """The parameters within their limits, and what the lines that they make are besides.
@@ -384,7 +398,8 @@ class _Raw:
         if not self.is_known and name not in self.rules.limits:
             return
         if not match.is_certain:
-            raise _restricted(text, f"its value cannot be judged against {name}'s limits")
+            why = f"its value cannot be judged against {name}'s limits"
+            raise _restricted(text, why, ["limits"])
         _, check = self.checks.command(name)
         for values in match.readings:
             check.validate(values)
@@ -458,7 +473,8 @@ def _check_held(part: RawPart, checks: ProfileChecks) -> None:
         try:
             if bounded & match.unknown:
                 name = match.command.name
-                raise _restricted(part.text, f"its value cannot be judged against {name}'s limits")
+                why = f"its value cannot be judged against {name}'s limits"
+                raise _restricted(part.text, why, ["limits"])
             if bounded and match.is_certain:
                 _, check = checks.command(match.command.name)
                 _check_any(check, match.readings)
@@ -666,9 +682,17 @@ def _only_by_sweep(message: str, name: str, remedy: str) -> Refused:
     return Refused(message, code=ErrorCode.REQUIRES_SWEEP, data={"command": name}, remedy=remedy)
 
 
-def _restricted(what: str, why: str) -> Refused:
+def _restricted_by(part: RawPart, ordered: Mapping[str, str]) -> Refused:
+    acts = ""
+    if part.command is not None and part.command.is_write and part.is_query:
+        acts = f"{part.command.name} does more than ask, and "
+    return _restricted(part.text, f"{acts}{' and '.join(ordered.values())}", list(ordered))
+
+
+def _restricted(what: str, why: str, rule: Sequence[str]) -> Refused:
     return Refused(
         f"{what!r} was not sent, because {why}.",
         code=ErrorCode.RAW_SCPI_RESTRICTED,
+        data={"rule": rule},
         remedy="Use execute_command; get_capabilities lists the commands.",
     )
