@@ -37,7 +37,9 @@ from edged.actions.action import (
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.commands.approvals import missing_yes
+from edged.commands.budgets import counted
 from edged.commands.target import ProfileChecks, Target
+from edged.commands.telling import outputs_told
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
@@ -258,10 +260,12 @@ class Policy:
                 if now.check is not None:
                     now.check.validate(target.values)
                 if isinstance(action, RunCommand):
+                    _check_typed_dead_man(now)
                     _check_equivalents(now, is_ramped=_is_ramped(action))
                 if now.is_dangerous and not target.is_dangerous:
                     self.check_danger(action.caller, now)
                 _check_approved(action, dataclasses.replace(now, lines=target.lines))
+            _check_covered(action, target, instrument)
         except (Refused, Invalid) as no:
             raise type(no)(
                 f"The owner changed what may be done with {instrument.called} while this waited: "
@@ -290,6 +294,30 @@ def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> st
     except (Invalid, Refused) as no:
         return no.message
     return ""
+
+
+def _check_covered(action: Action, target: Target, instrument: Instrument) -> None:
+    """Whether a write has what the guards of its unit give at its beginning, by the rules of now.
+
+    Raises:
+        Refused: BUDGET, it took no share; or DEAD_MAN, no timer is set going before it.
+    """
+    counts = counted(action, target)
+    if len(target.share) < sum(counts.values()):
+        raise Refused(
+            f"It counts for the budget of {', '.join(counts)}, and has taken nothing of that.",
+            code=ErrorCode.BUDGET,
+            data={"command": next(iter(counts))},
+            remedy="Call it again.",
+        )
+    needs_timer = instrument.rules.dead_man_s is not None and target.timer is None
+    if needs_timer and outputs_told(action, target, instrument):
+        raise Refused(
+            "It may switch an output on, and its dead-man is not set going before it.",
+            code=ErrorCode.DEAD_MAN,
+            data={"dead_man_s": instrument.rules.dead_man_s},
+            remedy="Call it again.",
+        )
 
 
 def _check_approved(action: Action, target: Target) -> None:

@@ -241,7 +241,7 @@ async def test_a_write_that_waited_while_an_interlock_was_added_or_changed_is_no
         guard()
     assert caught.value.code is ErrorCode.INTERLOCK
     # Called again, it is read first, and that reading is bad.
-    with pytest.raises(Refused, match="must be: value < 0.5"):
+    with pytest.raises(Refused, match=r"must be: value < 0\.5"):
         await bench.waiting()
 
 
