@@ -44,7 +44,7 @@ from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Command, ParameterType, Scalar
+from edged.profiles.model import Changes, Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     LineClass,
@@ -159,7 +159,7 @@ class Policy:
                 raise _restricted_by(part, self._ordered(instrument, {RawScpi.QUERIES}))
             if checks is not None:
                 _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
-                if isinstance(action, SendProgram) and not part.is_query:
+                if isinstance(action, SendProgram) and not part.is_harmless:
                     _check_held(part, checks)
         if rules.dead_man_s is not None or instrument.timer is not None:
             # The whole line: a header may continue the one before it.
@@ -457,7 +457,7 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
         if match.changes is not None:
             _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
-    if not part.is_query and not road.is_ramped:
+    if not part.is_harmless and not road.is_ramped:
         _check_ramped(road, part)
     for match in part.matches:
         road.check_limits(match)
@@ -685,7 +685,10 @@ def _check_dead_man(instrument: Instrument, line: str, called: str) -> None:
         Refused: DEAD_MAN.
     """
     profile = instrument.profile or instrument.safe_by
-    if profile is None or not disarms(profile, line):
+    if profile is None:
+        return
+    matches = (match for part in identify(profile, line) for match in part.matches)
+    if not disarms(profile, line) and all(match.changes is not Changes.ANY for match in matches):
         return
     raise Refused(
         f"{called[:200]!r} was not sent: it would stop, change or clear the dead-man of "

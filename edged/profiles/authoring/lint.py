@@ -219,7 +219,7 @@ def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
 def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterator[Finding]:
     """A level that nothing of abort takes back: neither itself, nor a switch behind which it is."""
     levels = [line for line in command.scpi if sets_level(line)]
-    if command.is_query or not (levels or command.sweep):
+    if not command.is_write or not (levels or command.sweep):
         return
     sweep, is_auxiliary = command.sweep, any(map(sets_auxiliary_level, levels))
     own = sweep.abort if sweep is not None else ()

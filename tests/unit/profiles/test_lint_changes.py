@@ -294,3 +294,11 @@ def test_a_step_that_asks_without_a_question_mark_is_answered_all_the_same() -> 
     (part,) = identify(profile, "FOO")
     assert (part.kind, part.is_query) == (LineClass.UNKNOWN, True)
     assert asks(profile, "FOO")
+
+
+@promise("changes.declared")
+def test_a_level_that_a_query_sets_before_it_acts_must_be_taken_back() -> None:
+    level = "{v: {type: float, min: 0, max: 1, unit: V}}"
+    read = f'scpi: ["AUXV {{v}}", "READ?"], changes: settings, parameters: {level}'
+    (found,) = findings(f"read: {{description: R., {read}}}")
+    assert 'read sets a level by "AUXV 1", and abort does not take that back' in found
