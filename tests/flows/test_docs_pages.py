@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.engine import running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.pages import (
     NOT_RUN,
     Differs,

@@ -24,7 +24,7 @@ from pyvisa.resources import MessageBasedResource
 
 from edged.profiles.raw import LineClass, class_of, identify
 from edged.protocol.hislip import MessageType
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.relay_chain import EDGED, Chain, a_port, running_chain, wait_for
 from tests.bench.shipped import shipped_library
@@ -65,7 +65,7 @@ INVALID_PARAMS = -32602
 
 @dataclass(slots=True)
 class Bench:
-    engine: EngineProcess
+    engine: Engine
     chain: Chain
     token: str
     programs: dict[str, MessageBasedResource]
@@ -162,13 +162,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield Bench(engine, chain, token, programs, hislips)  # type: ignore[arg-type]
 
 
-def engine_of(chain: Chain) -> EngineProcess:
-    """The engine at the edge, as those see it who stand beside it."""
-    assert chain.supervisor is not None
+def engine_of(chain: Chain) -> Engine:
+    """The engine at the edge, for those who stand beside it."""
     ports = json.loads((chain.state_dir / "engine.json").read_text())
-    return EngineProcess(
-        chain.supervisor, chain.state_dir, chain.directory / "supervisor.log", ports
-    )
+    log = chain.directory / "supervisor.log"
+    return Engine(state_dir=chain.state_dir, log=log, ports=ports)
 
 
 SUPPLY = [
@@ -320,9 +318,7 @@ PIECES = st.lists(
 
 @promise("raw.unknown-is-refused-where-guarded")
 @given(st.one_of(PIECES, st.binary(min_size=1, max_size=60)), st.integers(0, 4))
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_bytes_a_program_sends_only_what_is_known_arrives(
     bench: Bench, data: bytes, road: int
 ) -> None:
