@@ -51,6 +51,8 @@ TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5
 """How soon it is seen that a tripped one guards nothing any more."""
 SHORTEST_S: Final = 0.01
+ADDED: Final = "which was added or changed while it waited"
+"""Why a write is ended that was admitted when this did not guard it."""
 LAST_TRIP_S: Final = 2.0
 """How long the end of the daemon waits for what a trip has begun."""
 
@@ -249,6 +251,9 @@ class InterlockControl:
         def guard() -> None:
             now_s = self._clock.monotonic()
             for watching, tripped_s in waiting.guards:
+                if target.is_unknown:
+                    # No reading allows such a line at a unit that anything guards.
+                    raise _ended(target, watching.rule, ADDED, "Use a command of its profile.")
                 if watching.tripped_s != tripped_s:
                     raise _tripped(target, watching)
                 if watching.is_fresh(now_s, watching.rule.max_age_s):
@@ -698,7 +703,7 @@ def _tripped(target: Target, watching: Watching) -> Refused:
 
 
 def _too_old(target: Target, rule: Interlock, *, is_read: bool) -> Refused:
-    why = "which was added or changed while it waited"
+    why = ADDED
     if is_read:
         why = f"because {rule.asked} was read longer ago than max_age_s {rule.max_age_s:g}"
     return _ended(target, rule, why, "Call it again; it is then read again.")

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from edged.actions.action import Action, RunCommand
+from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.interlocks import InterlockControl
 from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
+from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import Tripped
 from tests.bench.driven_clock import DrivenClock
@@ -266,6 +267,33 @@ async def test_a_write_that_waited_is_sent_although_its_interlock_was_removed(
     driven_clock.move(MAX_AGE_S + 1)
     await bench.learn("format: 1")
     guard()
+
+
+@promise("interlock.when-sent")
+async def test_no_reading_lets_an_unknown_line_pass_that_waited_while_an_interlock_was_added(
+    bench: Bench,
+) -> None:
+    await bench.learn("format: 1")
+    action = SendScpi(
+        tool="send_scpi",
+        caller=DIRECT,
+        action_id="a",
+        instrument_id=bench.supply.id,
+        scpi=":FOO?",
+    )
+    target = Target(
+        instrument=cast("Any", bench.supply),
+        parts=identify(bench.supply.profile, ":FOO?"),
+        lines=(":FOO?",),
+        is_write=True,
+    )
+    guard = bench.control.send_guard(action, target)
+    assert guard is not None
+    guard()
+    await bench.learn(RULE)
+    await bench.waiting()
+    with pytest.raises(Refused, match="which was added or changed while it waited"):
+        guard()
 
 
 @promise("interlock.when-sent")
