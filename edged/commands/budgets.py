@@ -27,7 +27,7 @@ from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
 from edged.store.budgets import BudgetRows
 
-__all__ = ["BudgetControl"]
+__all__ = ["BudgetControl", "counted"]
 
 Share = tuple[int, ...]
 """What one write has taken of budgets, until it is spent or given back."""
@@ -70,7 +70,7 @@ class BudgetControl:
             return
         if action.caller.on_behalf_of:
             return
-        for name, count in _counts(action, target).items():
+        for name, count in counted(action, target).items():
             self._check(instrument, name, count)
 
     def take(self, action: Action, target: Target) -> SendGuard | None:
@@ -83,7 +83,7 @@ class BudgetControl:
         if instrument is None or not instrument.rules.budget:
             return None
         taken: list[int] = []
-        for name, count in _counts(action, target).items():
+        for name, count in counted(action, target).items():
             for nth in range(count):
                 share = self._reserve(instrument, name)
                 if share is None:
@@ -258,7 +258,7 @@ class _Plan:
         budgets = instrument.rules.budget
         if not budgets:
             return
-        for name, times in _counts(action, _target(instrument, action, lines)).items():
+        for name, times in counted(action, _target(instrument, action, lines)).items():
             # What is periodic is within its budget for ever if it is for one more than that.
             most = min(count, (budgets[name].per_hour or 1) + 2)
             more = [at_s + nth * every_s for nth in range(most) for _ in range(times)]
@@ -283,7 +283,7 @@ def _target(instrument: Instrument, action: Action, lines: tuple[str, ...]) -> T
     )
 
 
-def _counts(action: Action, target: Target) -> Mapping[str, int]:
+def counted(action: Action, target: Target) -> Mapping[str, int]:
     """How often what goes out is, or may be, each command that has a budget."""
     instrument = target.instrument
     if instrument is None or not target.is_write or target.is_safe or target.is_let_through:

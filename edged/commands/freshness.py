@@ -42,7 +42,7 @@ class Acquisitions:
         Args:
             lines: its own, rendered: one with a parameter may be what ``single`` is.
         """
-        if profile is None or profile.acquisition is None or command.is_query:
+        if profile is None or profile.acquisition is None or not command.is_write:
             return
         known = [profile.commands[name] for name in profile.acquisition.started_by]
         if command in known or any(tuple(lines) == start.scpi for start in known):

@@ -9,6 +9,7 @@ docs/guards.md.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,6 +51,8 @@ TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5
 """How soon it is seen that a tripped one guards nothing any more."""
 SHORTEST_S: Final = 0.01
+ADDED: Final = "which was added or changed while it waited"
+"""Why a write is ended that was admitted when this did not guard it."""
 LAST_TRIP_S: Final = 2.0
 """How long the end of the daemon waits for what a trip has begun."""
 
@@ -73,6 +76,19 @@ class _Places:
 
     guards: tuple[tuple[Watching, Guarded], ...]
     read_by: tuple[Watching, ...]
+
+
+_Admitted = tuple[Watching, float | None]
+"""An interlock that guards a write, and when it had tripped last as that was admitted."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Waiting:
+    """A write that may not have been sent yet, and what guards it now; any thread may read that."""
+
+    action: Action
+    target: Target
+    guards: tuple[_Admitted, ...] = ()
 
 
 class InterlockControl:
@@ -133,6 +149,8 @@ class InterlockControl:
         # Who was here when it was looked whom the rules mean, and what came of that.
         self._here: tuple[Instrument, ...] | None = None
         self._places: dict[str, _Places] = {}
+        # Its guard keeps each for as long as the write lasts.
+        self._waiting: weakref.WeakSet[_Waiting] = weakref.WeakSet()
         self._latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
         self._is_started = False
         self.is_any = False
@@ -151,7 +169,7 @@ class InterlockControl:
     async def stop(self) -> None:
         """Watch no more."""
         self._is_started = False
-        await self._end(tuple(self._tasks))
+        await asyncio.gather(*self._cancel(tuple(self._tasks)), return_exceptions=True)
         if self._tripping:
             await asyncio.wait(self._tripping, timeout=LAST_TRIP_S)
         for task in self._tripping:
@@ -162,7 +180,7 @@ class InterlockControl:
         """These are the owner's from now on; one that is as it was goes on as it is."""
         wanted = {rule.name: rule for rule in rules}
         gone = [name for name, one in self._all.items() if wanted.get(name) != one.rule]
-        await self._end(gone)
+        ended = self._cancel(gone)
         for name in gone:
             del self._all[name], self._reading[name]
         for name, rule in wanted.items():
@@ -174,7 +192,10 @@ class InterlockControl:
                 self._begin(name)
         self.is_any = bool(self._all)
         self._here, self._latest = None, (None, (), ())
+        for waiting in tuple(self._waiting):
+            self._guard(waiting)
         self.changes += 1
+        await asyncio.gather(*ended, return_exceptions=True)
 
     def wake(self) -> None:
         """Something was told to put something out."""
@@ -221,20 +242,31 @@ class InterlockControl:
 
     def send_guard(self, action: Action, target: Target) -> SendGuard | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
-        about = self._about(action, target) if self.is_any else ()
-        if not about:
+        if not _is_guarded_write(action, target):
             return None
-        tripped = [(one, one.tripped_s) for one in about]
+        waiting = _Waiting(action, target)
+        self._guard(waiting)
+        self._waiting.add(waiting)
 
         def guard() -> None:
             now_s = self._clock.monotonic()
-            for watching, tripped_s in tripped:
+            for watching, tripped_s in waiting.guards:
+                if target.is_unknown:
+                    # No reading allows such a line at a unit that anything guards.
+                    raise _ended(target, watching.rule, ADDED, "Use a command of its profile.")
                 if watching.tripped_s != tripped_s:
                     raise _tripped(target, watching)
-                if not watching.is_fresh(now_s, watching.rule.max_age_s):
-                    raise _too_old(target, watching.rule)
+                if watching.is_fresh(now_s, watching.rule.max_age_s):
+                    continue
+                raise _too_old(target, watching.rule, is_read=watching.last is not None)
 
         return guard
+
+    def _guard(self, waiting: _Waiting) -> None:
+        """These guard the write now; what it was admitted by stays as it was then."""
+        about = self._about(waiting.action, waiting.target) if self.is_any else ()
+        known = dict(waiting.guards)
+        waiting.guards = tuple((one, known.get(one, one.tripped_s)) for one in about)
 
     def __call__(self, action: Action, target: Target) -> None:
         """The precondition: no guarded write while it cools, and no work that would keep a meter.
@@ -257,9 +289,7 @@ class InterlockControl:
     def _about(self, action: Action, target: Target) -> tuple[Watching, ...]:
         """Those that guard what this would write."""
         instrument = target.instrument
-        if instrument is None or not target.is_write or target.is_safe or target.is_let_through:
-            return ()
-        if getattr(action, "purpose", None) in ENDS_WORK:
+        if instrument is None or not _is_guarded_write(action, target):
             return ()
         # A write is asked about several times on its way.
         known, lines, found = self._latest
@@ -383,11 +413,11 @@ class InterlockControl:
             self._watch(self._all[name]), name=f"interlock {name}"
         )
 
-    async def _end(self, names: Sequence[str]) -> None:
+    def _cancel(self, names: Sequence[str]) -> list[asyncio.Task[None]]:
         tasks = [self._tasks.pop(name) for name in names if name in self._tasks]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        return tasks
 
     def _take_over(self, name: str) -> None:
         """What a former life knew of its last trip."""
@@ -562,6 +592,13 @@ class InterlockControl:
         }
 
 
+def _is_guarded_write(action: Action, target: Target) -> bool:
+    """Whether an interlock could hold it back, if one guards what it writes to."""
+    if target.instrument is None or not target.is_write or target.is_safe or target.is_let_through:
+        return False
+    return getattr(action, "purpose", None) not in ENDS_WORK
+
+
 def _part(rule: Interlock) -> str:
     """What its rows in the audit log call it."""
     return f"interlock {rule.name}"
@@ -665,8 +702,10 @@ def _tripped(target: Target, watching: Watching) -> Refused:
     return _ended(target, watching.rule, why, "Correct what it read, and call again.")
 
 
-def _too_old(target: Target, rule: Interlock) -> Refused:
-    why = f"because {rule.asked} was read longer ago than max_age_s {rule.max_age_s:g}"
+def _too_old(target: Target, rule: Interlock, *, is_read: bool) -> Refused:
+    why = ADDED
+    if is_read:
+        why = f"because {rule.asked} was read longer ago than max_age_s {rule.max_age_s:g}"
     return _ended(target, rule, why, "Call it again; it is then read again.")
 
 

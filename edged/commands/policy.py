@@ -37,12 +37,14 @@ from edged.actions.action import (
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.commands.approvals import missing_yes
+from edged.commands.budgets import counted
 from edged.commands.target import ProfileChecks, Target
+from edged.commands.telling import outputs_told
 from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Command, ParameterType, Scalar
+from edged.profiles.model import Changes, Command, ParameterType, Scalar
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     LineClass,
@@ -150,14 +152,14 @@ class Policy:
             if part.kind is LineClass.COMMON:
                 continue
             if RawScpi.OFF in modes:
-                raise _restricted(part.text, "raw SCPI is switched off here")
+                raise _restricted_by(part, self._ordered(instrument, {RawScpi.OFF}))
             if part.is_unknown:
                 self._check_unknown(part, instrument, modes)
-            elif RawScpi.QUERIES in modes and not part.is_query:
-                raise _restricted(part.text, "only queries may be sent raw")
+            elif RawScpi.QUERIES in modes and not part.is_harmless:
+                raise _restricted_by(part, self._ordered(instrument, {RawScpi.QUERIES}))
             if checks is not None:
                 _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
-                if isinstance(action, SendProgram) and not part.is_query:
+                if isinstance(action, SendProgram) and not part.is_harmless:
                     _check_held(part, checks)
         if rules.dead_man_s is not None or instrument.timer is not None:
             # The whole line: a header may continue the one before it.
@@ -170,27 +172,41 @@ class Policy:
             Refused: RAW_SCPI_RESTRICTED, naming the rule and the nearest commands.
         """
         profile = instrument.profile
-        keys = list(instrument.rules.restrictions)
+        rules = list(instrument.rules.restrictions)
         if interlock := self._interlock_of(instrument):
-            keys.append(f"the interlock {interlock}")
-        if keys:
-            rule = f"the owner has set {' and '.join(keys)} for {instrument.called}"
-        elif profile is not None and profile.is_imported:
-            rule = f"the profile {profile.key} is imported and nobody has reviewed it"
-        elif modes != {RawScpi.ALL}:
-            rule = f"RAW_SCPI is {' and '.join(sorted(modes))}"
-        else:
+            rules.append(f"the interlock {interlock}")
+        said = [f"the owner has set {' and '.join(rules)} for {instrument.called}"] if rules else []
+        ordered = self._ordered(instrument, modes)
+        rules += ordered
+        said += ordered.values()
+        if profile is not None and profile.is_imported:
+            rules.append("imported")
+            said.append(f"the profile {profile.key} is imported and nobody has reviewed it")
+        if not rules:
             return
         whose = f"no command of {profile.key}" if profile is not None else "it has no profile"
         near = nearest_commands(profile, part) if profile is not None else ()
         named = f"The nearest commands are {', '.join(near)}. " if near else ""
         raise Refused(
-            f"{part.text[:80]!r} was not sent: {whose}, so it may do anything, and {rule}.",
+            f"{part.text[:80]!r} was not sent: {whose}, so it may do anything, and "
+            f"{' and '.join(said)}.",
             code=ErrorCode.RAW_SCPI_RESTRICTED,
-            data={"rule": keys or sorted(modes), "nearest": list(near)},
+            data={"rule": rules, "nearest": list(near)},
             remedy=f"{named}get_capabilities lists all. A line that is harmless can be listed by "
             "the owner under allow_raw in the bench file.",
         )
+
+    def _ordered(self, instrument: Instrument, modes: Collection[str]) -> dict[str, str]:
+        """Which of these modes of raw SCPI somebody set for a unit: as it is written → in words."""
+        keys = (
+            ("RAW_SCPI", self._raw_scpi.value, "in the configuration of the engine"),
+            ("raw_scpi", instrument.rules.raw_scpi, f"for {instrument.called} in the bench file"),
+        )
+        return {
+            f"{key}: {mode}": f"{key} is {mode} {where}"
+            for key, mode, where in keys
+            if mode in modes and mode != RawScpi.ALL
+        }
 
     def check_values(self, action: Action, target: Target) -> Target:
         """The parameters within their limits, and what the lines that they make are besides.
@@ -244,10 +260,12 @@ class Policy:
                 if now.check is not None:
                     now.check.validate(target.values)
                 if isinstance(action, RunCommand):
+                    _check_typed_dead_man(now)
                     _check_equivalents(now, is_ramped=_is_ramped(action))
                 if now.is_dangerous and not target.is_dangerous:
                     self.check_danger(action.caller, now)
                 _check_approved(action, dataclasses.replace(now, lines=target.lines))
+            _check_covered(action, target, instrument)
         except (Refused, Invalid) as no:
             raise type(no)(
                 f"The owner changed what may be done with {instrument.called} while this waited: "
@@ -276,6 +294,30 @@ def beyond_profile(part: RawPart, rules: UnitRules, checks: ProfileChecks) -> st
     except (Invalid, Refused) as no:
         return no.message
     return ""
+
+
+def _check_covered(action: Action, target: Target, instrument: Instrument) -> None:
+    """Whether a write has what the guards of its unit give at its beginning, by the rules of now.
+
+    Raises:
+        Refused: BUDGET, it took no share; or DEAD_MAN, no timer is set going before it.
+    """
+    counts = counted(action, target)
+    if len(target.share) < sum(counts.values()):
+        raise Refused(
+            f"It counts for the budget of {', '.join(counts)}, and has taken nothing of that.",
+            code=ErrorCode.BUDGET,
+            data={"command": next(iter(counts))},
+            remedy="Call it again.",
+        )
+    needs_timer = instrument.rules.dead_man_s is not None and target.timer is None
+    if needs_timer and outputs_told(action, target, instrument):
+        raise Refused(
+            "It may switch an output on, and its dead-man is not set going before it.",
+            code=ErrorCode.DEAD_MAN,
+            data={"dead_man_s": instrument.rules.dead_man_s},
+            remedy="Call it again.",
+        )
 
 
 def _check_approved(action: Action, target: Target) -> None:
@@ -384,7 +426,8 @@ class _Raw:
         if not self.is_known and name not in self.rules.limits:
             return
         if not match.is_certain:
-            raise _restricted(text, f"its value cannot be judged against {name}'s limits")
+            why = f"its value cannot be judged against {name}'s limits"
+            raise _restricted(text, why, ["limits"])
         _, check = self.checks.command(name)
         for values in match.readings:
             check.validate(values)
@@ -412,8 +455,9 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
         name = match.command.name
         if name in road.rules.deny:
             raise _denied(f"{road.denied(name)}, which the owner of this bench denies.", name)
-        _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
-    if not part.is_query and not road.is_ramped:
+        if match.changes is not None:
+            _check_changes(road.rules, match.command, f"{road.denied(name)}, which")
+    if not part.is_harmless and not road.is_ramped:
         _check_ramped(road, part)
     for match in part.matches:
         road.check_limits(match)
@@ -457,7 +501,8 @@ def _check_held(part: RawPart, checks: ProfileChecks) -> None:
         try:
             if bounded & match.unknown:
                 name = match.command.name
-                raise _restricted(part.text, f"its value cannot be judged against {name}'s limits")
+                why = f"its value cannot be judged against {name}'s limits"
+                raise _restricted(part.text, why, ["limits"])
             if bounded and match.is_certain:
                 _, check = checks.command(match.command.name)
                 _check_any(check, match.readings)
@@ -640,7 +685,10 @@ def _check_dead_man(instrument: Instrument, line: str, called: str) -> None:
         Refused: DEAD_MAN.
     """
     profile = instrument.profile or instrument.safe_by
-    if profile is None or not disarms(profile, line):
+    if profile is None:
+        return
+    matches = (match for part in identify(profile, line) for match in part.matches)
+    if not disarms(profile, line) and all(match.changes is not Changes.ANY for match in matches):
         return
     raise Refused(
         f"{called[:200]!r} was not sent: it would stop, change or clear the dead-man of "
@@ -665,9 +713,17 @@ def _only_by_sweep(message: str, name: str, remedy: str) -> Refused:
     return Refused(message, code=ErrorCode.REQUIRES_SWEEP, data={"command": name}, remedy=remedy)
 
 
-def _restricted(what: str, why: str) -> Refused:
+def _restricted_by(part: RawPart, ordered: Mapping[str, str]) -> Refused:
+    acts = ""
+    if part.command is not None and part.command.is_write and part.is_query:
+        acts = f"{part.command.name} does more than ask, and "
+    return _restricted(part.text, f"{acts}{' and '.join(ordered.values())}", list(ordered))
+
+
+def _restricted(what: str, why: str, rule: Sequence[str]) -> Refused:
     return Refused(
         f"{what!r} was not sent, because {why}.",
         code=ErrorCode.RAW_SCPI_RESTRICTED,
+        data={"rule": rule},
         remedy="Use execute_command; get_capabilities lists the commands.",
     )

@@ -118,6 +118,11 @@ class Target:
         return any(part.is_unknown for part in self.parts)
 
     @property
+    def is_reading(self) -> bool:
+        """It is a raw line, each message of which is common or only asks."""
+        return all(part.kind is LineClass.COMMON or part.is_harmless for part in self.parts)
+
+    @property
     def clears_status(self) -> bool:
         """It clears a queue that somebody else may want to read: ``*CLS``."""
         return any(part.kind is LineClass.COMMON and not part.is_query for part in self.parts)

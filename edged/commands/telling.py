@@ -22,8 +22,8 @@ NoteTold = Callable[[Action, Target], None]
 """Told of every write that is no safe one, before anything is sent. Never waits; raises ``Refused``
 where nothing may be put out."""
 
-Note = Callable[[str, str, frozenset[str]], None]
-"""Unit, instrument id, outputs; see ``store.told_on.ToldOn.note``."""
+Note = Callable[[str, str, frozenset[str], str], None]
+"""Unit, instrument id, outputs, why nobody knows their state; ``store.told_on.ToldOn.note``."""
 
 
 Before = Callable[[Instrument], Timer | None]
@@ -48,11 +48,24 @@ def noting_tellings(note: Note, before: Before = _nothing_before) -> NoteTold:
             if outputs:
                 if instrument.timer is not None or instrument.rules.dead_man_s is not None:
                     target.timer = before(instrument)
-                note(unit_of_instrument(instrument).key, instrument.id, outputs)
+                why = _why_unknown(target, instrument) if ANYTHING in outputs else ""
+                note(unit_of_instrument(instrument).key, instrument.id, outputs, why)
         elif spec is not None and spec.is_dangerous:
-            note(unit_of_wrapper(spec).key, spec.wrapper_id, frozenset({ANYTHING}))
+            why = f"{spec.name} was called, which is dangerous"
+            note(unit_of_wrapper(spec).key, spec.wrapper_id, frozenset({ANYTHING}), why)
 
     return note_told
+
+
+def _why_unknown(target: Target, instrument: Instrument) -> str:
+    """Why the state of every output of a unit is not known any more, a clause."""
+    if target.is_unknown and instrument.profile is None:
+        return "a raw line was sent, and no profile says what it does"
+    if target.is_unknown:
+        return "a raw line that no command of its profile matches was sent"
+    names = [part.command.name for part in target.parts if part.command is not None]
+    sent = target.command_name or ", ".join(dict.fromkeys(names)) or "a command"
+    return f"{sent} was sent, which can change any output"
 
 
 def outputs_told(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:

@@ -13,6 +13,7 @@ from edged.clock import RELEASED_MS, SystemClock
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import Invalid
+from edged.profiles.abort import ANYTHING
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.bench_file import unseen_keys
 from edged.profiles.library import ProfileLibrary
@@ -265,24 +266,33 @@ def check_set_aside(facts: Facts) -> CheckLine:
     )
 
 
-def _left_on(facts: Facts) -> CheckLine | None:
-    """What the previous run of the engine left on, and nothing has confirmed off since."""
-    found = []
+def _may_be_on(facts: Facts) -> CheckLine | None:
+    """What the previous run of the engine left on, and outputs whose state is not known."""
+    found, left_on, remedies = [], [], []
     for unit in facts.status.get("told_on", []):
+        called = _called({"alias": _aliases(facts).get(unit["instrument_id"], ""), **unit})
         left = [one for one in unit.get("left", ()) if one not in unit["off"]]
         if left:
-            called = _called({"alias": _aliases(facts).get(unit["instrument_id"], ""), **unit})
-            found.append(f"{called} ({', '.join('an output' if o == '*' else o for o in left)})")
-    if not found:
-        return None
-    return warn(
-        f"The previous run of the engine left on: {', '.join(found)}.",
-        "`edged stop` switches it off and confirms that; ON_EXIT: safe does so at each exit.",
-    )
+            named = ", ".join("an output" if one == ANYTHING else one for one in left)
+            left_on.append(f"{called} ({named})")
+        elif ANYTHING in unit["outputs"] and ANYTHING not in unit["off"]:
+            why = unit.get("why") or "something was sent that can change any output"
+            found.append(f"The state of the outputs of {called} is not known: {why}.")
+    if left_on:
+        found.insert(0, f"The previous run of the engine left on: {', '.join(left_on)}.")
+        remedies.append(
+            "`edged stop` switches it off and confirms that; ON_EXIT: safe does so at each exit."
+        )
+    if len(found) > bool(left_on):
+        remedies.append(
+            "`edged call bench__check` queries each output, and `edged stop` switches them off. If "
+            "neither can, look at the instrument, then `edged stop --seen-off INSTRUMENT`."
+        )
+    return warn(" ".join(found), " ".join(remedies)) if found else None
 
 
 def check_attention(facts: Facts) -> CheckLine:
-    """Stops and aborts that were not confirmed, and dead-men that have switched off."""
+    """Stops and aborts that were not confirmed, dead-men that switched off, what may be on."""
     if not facts.is_answering:
         return skip("No engine answers.")
     dead_men = [one for one in facts.status.get("dead_man", []) if one["state"] == "tripped"]
@@ -307,7 +317,7 @@ def check_attention(facts: Facts) -> CheckLine:
     found = [*facts.status.get("sweeps", []), *facts.status.get("needs_attention", [])]
     needy = {sweep["sweep_id"]: _called(sweep) for sweep in found if sweep.get("needs_attention")}
     if not needy:
-        return _left_on(facts) or passed("No sweep has left an output as it is.")
+        return _may_be_on(facts) or passed("No sweep has left an output as it is.")
     told = ", ".join(f"{sweep_id} on {instrument}" for sweep_id, instrument in needy.items())
     return warn(
         f"The abort of {told} was not confirmed; the output may be on.",

@@ -107,9 +107,11 @@ class Guards:
             "dead_man": self.dead_man.listed,
         }
 
-    def note_told(self, unit: str, instrument_id: str, outputs: frozenset[str]) -> None:
+    def note_told(
+        self, unit: str, instrument_id: str, outputs: frozenset[str], why: str = ""
+    ) -> None:
         """Something is about to be told to put something out."""
-        self._told_on.note(unit, instrument_id, outputs)
+        self._told_on.note(unit, instrument_id, outputs, why)
         self.interlocks.wake()
 
     def hear_on(self, instrument: Instrument, output: str) -> None:

@@ -62,7 +62,6 @@ from edged.profiles.model import (
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
-from edged.scpi.line import messages
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
@@ -384,7 +383,7 @@ class CommandOperations:
         for part in target.parts:
             self._rehearse_part(part, target, rehearsal)
         self._rehearse_outputs(action, target, rehearsal)
-        if target.is_unlimited and not all(m.is_query for m in messages(action.scpi)):
+        if target.is_unlimited and not target.is_reading:
             rehearsal.check("the profile's limits", UNCHECKED, is_ok=None)
         job = RawJob(
             instrument,
@@ -410,7 +409,7 @@ class CommandOperations:
         instrument, checks = target.aimed_instrument(), target.profile_checks
         names = ", ".join(match.command.name for match in part.matches)
         # Nobody knows what it does, or whether it is answered; or nobody holds it to a limit.
-        is_judged = bool(names) and (part.is_query or not target.is_unlimited)
+        is_judged = bool(names) and (part.is_harmless or not target.is_unlimited)
         known = names or "the profile does not know it"
         rehearsal.check(part.text, known, is_ok=True if is_judged else None)
         if names and checks is not None and not is_judged:
@@ -450,9 +449,9 @@ def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]
     if target.command is not None and target.is_write:
         yield target.command, target.values
     for part in target.parts:
-        for match in () if part.is_query else part.matches:
-            for values in match.readings[:1]:
-                yield match.command, values
+        for match in part.matches:
+            if match.command.is_write:
+                yield from ((match.command, values) for values in match.readings[:1])
 
 
 def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -> Mapping[str, Any]:

@@ -198,8 +198,7 @@ def _number(parameter: Parameter) -> Scalar:
 def told_raw(profile: Profile | None, parts: Sequence[RawPart]) -> frozenset[str]:
     """The outputs that a raw line sets; one that no profile knows may set any of them.
 
-    An unknown query may switch something on, too. Of an instrument with nothing to switch off, and
-    of one without a profile, queries are left out: nobody could ever ask about the mark.
+    An unknown query may switch something on, too, unless the profile has nothing to switch off.
     """
     found: frozenset[str] = frozenset()
     for part in parts:
@@ -212,7 +211,7 @@ def told_raw(profile: Profile | None, parts: Sequence[RawPart]) -> frozenset[str
 
 def _may_set(profile: Profile | None, part: RawPart) -> bool:
     if part.is_query:
-        return profile is not None and bool(output_names(profile))
+        return profile is None or bool(output_names(profile))
     return any(may_set(message) or not message.is_formed for message in messages(part.text))
 
 

@@ -147,7 +147,7 @@ def unlimited(rules: UnitRules, profile: Profile) -> Iterator[str]:
             for other in profile.commands.values():
                 found = other.parameters.get(name)
                 is_bounded = name in rules.limits.get(other.name, {}) or other.name in rules.deny
-                if found is None or other.is_query or other.is_safe or is_bounded:
+                if found is None or not other.is_write or other.is_safe or is_bounded:
                     continue
                 is_same = found.unit == limited.unit and not _sends(profile, other, name, command)
                 if is_same and _goes_further(own_bound(found), bound):

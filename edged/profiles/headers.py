@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edged.profiles.model import (
+    Changes,
     Command,
     ErrorCheck,
     ForStep,
@@ -36,7 +37,15 @@ from edged.scpi.words import (
     without_optional,
 )
 
-__all__ = ["Entry", "Headers", "Spelling", "asked_in"]
+__all__ = [
+    "Entry",
+    "Headers",
+    "Question",
+    "Spelling",
+    "asked_in",
+    "questions",
+    "step_questions",
+]
 
 _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""
@@ -65,11 +74,14 @@ class Entry:
 
     Attributes:
         command: the command; ``None``: it is a query that the engine sends by itself.
+        changes: what the line changes that it does not name; ``None``: nothing, or another line
+            of the command does.
         parameters: what the placeholders stand for.
         may_lack: those that need no value.
     """
 
     command: Command | None
+    changes: Changes | None
     parameters: Mapping[str, Parameter]
     may_lack: Collection[str]
     spelling: Spelling
@@ -129,11 +141,15 @@ class Headers:
             may_lack = optional_names(command.scpi)
             for template in command.scpi:
                 self._add(command, template, command.parameters, may_lack)
-        for template, parameters in _queries(profile):
-            if side_effect(template):
+        for question in questions(profile):
+            if side_effect(question.template):
                 # It is known as the command that declares what it changes, or not at all.
                 continue
-            self._add(None, template, parameters, parameters)
+            self._add(None, question.template, question.parameters, question.parameters)
+        for question in step_questions(profile):
+            # It is known as a command, which declares what it changes, or not at all.
+            for entry in _entries(None, question.template, question.parameters, ()):
+                self._declare(entry, question.template)
 
     def _add(
         self,
@@ -142,20 +158,20 @@ class Headers:
         parameters: Mapping[str, Parameter],
         may_lack: Collection[str],
     ) -> None:
-        for spelling in _spellings(template) if command else _asking_spellings(template):
-            message = spelling.message
-            entry = Entry(
-                command=command, parameters=parameters, may_lack=may_lack, spelling=spelling
-            )
+        for entry in _entries(command, template, parameters, may_lack):
+            message = entry.spelling.message
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
             for word in rest:
                 branch = branch.below(word)
             branch.entries.append(entry)
-            initial = _initial(message.text)
-            self._exact.setdefault(initial, []).append(entry)
-            if not message.is_query and _is_answered(command, template):
-                self._declared.setdefault(initial, []).append(entry)
+            self._exact.setdefault(_initial(message.text), []).append(entry)
+            self._declare(entry, template)
+
+    def _declare(self, entry: Entry, template: str) -> None:
+        message = entry.spelling.message
+        if not message.is_query and _is_answered(entry.command, template):
+            self._declared.setdefault(_initial(message.text), []).append(entry)
 
     def find(
         self, nodes: tuple[str, ...], *, is_query: bool
@@ -186,6 +202,22 @@ class Headers:
     def is_declared(self, text: str) -> bool:
         """Whether the profile says that a text without ``?`` is answered, in this very spelling."""
         return next(_exactly(self._declared, text), None) is not None
+
+
+def _entries(
+    command: Command | None,
+    template: str,
+    parameters: Mapping[str, Parameter],
+    may_lack: Collection[str],
+) -> Iterator[Entry]:
+    for spelling in _spellings(template) if command else _asking_spellings(template):
+        yield Entry(
+            command=command,
+            changes=None if command is None else _changes_by(command, template),
+            parameters=parameters,
+            may_lack=may_lack,
+            spelling=spelling,
+        )
 
 
 def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures]]:
@@ -259,8 +291,32 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
         yield Spelling(message=message, holes=tuple(holes), quoted=frozenset(quoted))
 
 
-_Template = tuple[str, Mapping[str, Parameter]]
-_NONE: Final[Mapping[str, Parameter]] = {}
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query that is asked by no command's own lines.
+
+    Attributes:
+        path: what asks it, the dotted path of that in the profile.
+        parameters: what the placeholders stand for.
+    """
+
+    path: str
+    template: str
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+def _changes_by(command: Command, template: str) -> Changes | None:
+    """What one line of a command changes that it does not name.
+
+    Of a query its question does; of others the lines that say so by their header, or else all.
+    """
+    if command.changes is None:
+        return None
+    if command.is_query:
+        acting: Collection[str] = command.scpi[-1:]
+    else:
+        acting = [line for line in command.scpi if side_effect(line)] or command.scpi
+    return command.changes if template in acting else None
 
 
 def _is_answered(command: Command | None, template: str) -> bool:
@@ -275,30 +331,36 @@ def _is_answered(command: Command | None, template: str) -> bool:
     return is_last and has_text and not any(s.message.is_query for s in _spellings(template))
 
 
-def _queries(profile: Profile) -> Iterator[_Template]:
+def questions(profile: Profile) -> Iterator[Question]:
     """What the engine asks by itself, by every template whose place in the profile says so."""
     connection = profile.connection
-    asked = [*_checked(connection.errors), *(step.ask for step in profile.abort)]
+    asked = [("connection", line) for line in _checked(connection.errors)]
+    asked += [("abort", step.ask) for step in profile.abort]
     if connection.probe is not None:
-        asked.append(connection.probe.query)
+        asked.append(("connection", connection.probe.query))
     if connection.identify is not None:
-        asked.append(connection.identify.ask)
+        asked.append(("identify", connection.identify.ask))
     if profile.acquisition is not None:
-        asked.append(profile.acquisition.ask)
+        asked.append(("acquisition", profile.acquisition.ask))
     if profile.watchdog is not None:
-        asked.append(profile.watchdog.tripped.ask)
+        asked.append(("watchdog", profile.watchdog.tripped.ask))
         if profile.watchdog.precondition is not None:
-            asked.append(profile.watchdog.precondition.query)
-    yield from ((template, _NONE) for template in asked if template)
+            asked.append(("watchdog", profile.watchdog.precondition.query))
+    yield from (Question(path, template) for path, template in asked if template)
     for command in profile.commands.values():
         for template in _asked_by(command):
-            yield template, command.parameters
+            yield Question(f"commands.{command.name}", template, command.parameters)
     for setting in profile.settings.values():
         known = profile.commands.get(setting.set_command or "")
-        yield setting.get, known.parameters if known is not None else _NONE
+        parameters = known.parameters if known is not None else {}
+        yield Question(f"settings.{setting.name}", setting.get, parameters)
+
+
+def step_questions(profile: Profile) -> Iterator[Question]:
+    """What steps of sequences ask by themselves."""
     for sequence in profile.sequences.values():
         for template in asked_in((*sequence.steps, *sequence.finally_steps)):
-            yield template, sequence.parameters
+            yield Question(f"sequences.{sequence.name}", template, sequence.parameters)
 
 
 def _checked(errors: ErrorCheck | None) -> Iterator[str]:

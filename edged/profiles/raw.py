@@ -28,7 +28,15 @@ from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from edged.profiles.headers import Entry, Headers
-from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import (
+    Changes,
+    Command,
+    Connection,
+    Parameter,
+    ParameterType,
+    Profile,
+    Scalar,
+)
 from edged.profiles.template import (
     Hole,
     Part,
@@ -184,6 +192,7 @@ class RawMatch:
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
         holes: parameters that have their place in this very message of the command.
         is_fitting: the arguments are the command's, whether or not their values can be read.
+        changes: what this very message of the command changes that it does not name.
     """
 
     command: Command
@@ -193,6 +202,7 @@ class RawMatch:
     is_certain: bool = True
     holes: frozenset[str] = frozenset()
     is_fitting: bool = True
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,7 +466,10 @@ def _found(headers: Headers, message: Message) -> _Found:
     by_name: dict[str, RawMatch] = {}
     for match in certain or found:
         known = by_name.setdefault(match.command.name, match)
-        if known is not match and known.readings != match.readings:
+        if known is not match and (known.readings, known.changes) != (
+            match.readings,
+            match.changes,
+        ):
             # Two lines of one command, or two paths: all their readings must be allowed.
             by_name[match.command.name] = replace(
                 known,
@@ -464,6 +477,7 @@ def _found(headers: Headers, message: Message) -> _Found:
                 unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
                 holes=known.holes | match.holes,
+                changes=known.changes or match.changes,
             )
     beside = tuple(
         ranked.match
@@ -561,6 +575,7 @@ def _misfit(entry: Entry) -> RawMatch:
         is_certain=False,
         holes=frozenset(entry.spelling.holes),
         is_fitting=False,
+        changes=entry.changes,
     )
 
 
@@ -613,6 +628,7 @@ def _read(entry: Entry, captures: Captures) -> RawMatch:
         unknown=frozenset(unknown),
         is_certain=not unknown,
         holes=frozenset(spelling.holes),
+        changes=entry.changes,
     )
 
 

@@ -33,6 +33,7 @@ class _Mark:
     instrument_id: str
     since_ms: int
     turn: int
+    why: str = ""
 
 
 class ToldOn:
@@ -54,19 +55,23 @@ class ToldOn:
         self._is_loaded = False
         database.attach(self)
 
-    def note(self, unit: str, instrument_id: str, outputs: Collection[str]) -> None:
-        """These outputs are about to be told something. Never raises, never waits."""
+    def note(self, unit: str, instrument_id: str, outputs: Collection[str], why: str = "") -> None:
+        """These outputs are about to be told something. Never raises, never waits.
+
+        Args:
+            why: why their state is not known, a clause; empty where it is known what they are told.
+        """
         if not outputs:
             return
         self._turn += 1
         known = self._marks.get(unit, {})
         for output in outputs:
             if output in known:
-                known[output].turn = self._turn
+                known[output].turn, known[output].why = self._turn, why
         fresh = [output for output in outputs if output not in known]
         if fresh:
             now = self._clock.wall_ms()
-            added = {output: _Mark(instrument_id, now, self._turn) for output in fresh}
+            added = {output: _Mark(instrument_id, now, self._turn, why) for output in fresh}
             self._replace({**self._marks, unit: {**known, **added}})
 
     def turns(self) -> Turns:
@@ -89,16 +94,18 @@ class ToldOn:
         return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
 
     def told(self) -> dict[str, dict[str, Any]]:
-        """Unit → {instrument_id, outputs, since_ms, left}; the id under which it was told.
+        """Unit → {instrument_id, outputs, since_ms, why, left}; the id under which it was told.
 
-        ``left`` are the outputs that the previous run of the engine left, and that were neither set
-        since nor seen to be off.
+        ``why`` says why the state of its outputs is not known, as far as this run of the engine
+        can tell. ``left`` are the outputs that the previous run of the engine left, and that were
+        neither set since nor seen to be off.
         """
         return {
             unit: {
                 "instrument_id": self.instrument_of(unit),
                 "outputs": sorted(marks),
                 "since_ms": self.since_ms(unit),
+                "why": next((mark.why for mark in marks.values() if mark.why), ""),
                 "left": sorted(output for output, mark in marks.items() if mark.turn == LEFT),
             }
             for unit, marks in self._marks.items()

@@ -174,4 +174,4 @@ def test_queries_alone_means_queries_alone(road: Road) -> None:
     assert error_of("*IDN?") == "None"
     # It has no profile, so no other query is known.
     for line in ("LEV?", "LEV 5", "*IDN?;LEV 5"):
-        assert "RAW_SCPI is queries" in error_of(line)
+        assert "raw_scpi is queries for gx1 in the bench file" in error_of(line)

@@ -39,6 +39,7 @@ from edged.profiles.abort import (
 from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
+from edged.profiles.headers import questions, step_questions
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
 from edged.profiles.model import (
@@ -59,8 +60,15 @@ from edged.profiles.model import (
     Step,
 )
 from edged.profiles.naming import SHORT_LENGTH, sequence_tool_name, tool_name
-from edged.profiles.raw import question_by_heart
-from edged.profiles.template import placeholders, possible_values, render
+from edged.profiles.raw import identify, question_by_heart
+from edged.profiles.template import (
+    Optional,
+    Text,
+    parse_template,
+    placeholders,
+    possible_values,
+    render,
+)
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
     is_on,
@@ -211,7 +219,7 @@ def _not_taken_back(profile: Profile, command: Command) -> Iterator[str]:
 def _loose_level(profile: Profile, command: Command, place: LintPlace) -> Iterator[Finding]:
     """A level that nothing of abort takes back: neither itself, nor a switch behind which it is."""
     levels = [line for line in command.scpi if sets_level(line)]
-    if command.is_query or not (levels or command.sweep):
+    if not command.is_write or not (levels or command.sweep):
         return
     sweep, is_auxiliary = command.sweep, any(map(sets_auxiliary_level, levels))
     own = sweep.abort if sweep is not None else ()
@@ -496,6 +504,49 @@ def _lint_changes(
             yield place.error(f"{path}.scpi", message, remedy)
 
 
+def _lint_asked(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
+    """A query that acts is asked by the commands that say so, and by nothing else."""
+    steps = {(one.path, one.template) for one in step_questions(profile)}
+    own = {(one.path, one.template) for one in questions(profile)}
+    sent = [
+        (f"commands.{command.name}", line)
+        for command in profile.commands.values()
+        for line in templates_of(command)
+    ]
+    for path, line in dict.fromkeys((*sent, *own, *steps)):
+        acting, is_command = _asked_alike(profile, path, line)
+        if acting is not None:
+            message = (
+                f'{path} asks "{line}", and {acting.name} changes {acting.changes} by the same '
+                "query."
+            )
+            remedy = "Ask what changes nothing; a step runs the command, a command says changes."
+            yield place.error(path, message, remedy)
+        elif (path, line) in steps and not is_command:
+            message = f'{path} asks "{line}", and no command does, so nothing says what it changes.'
+            remedy = "Make it a command, with changes if it does more than ask."
+            yield place.error(path, message, remedy)
+        elif (path, line) in own and "?" in side_effect(line):
+            yield place.error(path, f'{path} asks "{line}", which acts.', "Ask something else.")
+
+
+def _asked_alike(profile: Profile, path: str, line: str) -> tuple[Command | None, bool]:
+    """The command of another place that acts by the same query; and whether a command asks it."""
+    pieces = (
+        piece
+        for part in parse_template(line)
+        for piece in (part.parts if isinstance(part, Optional) else (part,))
+    )
+    filled = "".join(piece.text if isinstance(piece, Text) else "1" for piece in pieces)
+    asked = [part for part in identify(profile, filled) if part.is_query]
+    matches = [match for part in asked for match in (*part.matches, *part.beside)]
+    own = profile.commands.get(path.removeprefix("commands."))
+    acting = (m.command for m in matches if m.changes is not None)
+    is_declared = own is not None and own.changes is not None and line in own.scpi
+    other = next((one for one in acting if one is not own and not is_declared), None)
+    return other, any(match.command.is_query for match in matches)
+
+
 def _sent_lines(command: Command) -> tuple[str, ...]:
     """What goes out when the command runs; a sweep's abort is no part of it."""
     abort = [step.send for step in command.sweep.abort] if command.sweep else []
@@ -716,6 +767,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_safety,
     _lint_danger,
     _lint_changes,
+    _lint_asked,
     _lint_connection,
     _lint_heartbeat,
     _lint_questions,
@@ -727,5 +779,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_names,
     _lint_manners,
 )
-OF_A_REVIEW: Final = frozenset({_lint_examples, _lint_safety, _lint_changes, lint_abort})
+OF_A_REVIEW: Final = frozenset(
+    {_lint_examples, _lint_safety, _lint_changes, _lint_asked, lint_abort}
+)
 """What only the manual or the real instrument tells; of an imported profile a second look."""

@@ -133,8 +133,8 @@ LIMITED: Final = Table(
     "For sources and loads: whether a limit holds back what is measured. It is queried after "
     "each measurement of an output that is known to be on. `notes` of the result say it.",
     Key("command", NAMED,
-        "The command that reports the limit: a query of one line that is not dangerous. It is not "
-        "sent after a measurement without one of its parameters.",
+        "The command that reports the limit: a query of one line that is not dangerous and has no "
+        "`changes`. It is not sent after a measurement without one of its parameters.",
         is_required=True),
     Key("when", EXPRESSION,
         "The condition, over the fields of its answer (or `value`) and the parameters of the "
@@ -276,7 +276,7 @@ def _read_limited(
     if name in broken:
         return None
     command = commands[name]
-    if not command.is_query or command.is_dangerous or len(command.scpi) != 1:
+    if not command.is_query or command.is_write or len(command.scpi) != 1:
         message = f"{inner.name_of('command')}: {name} is no harmless query of one line."
         raise complaint(inner.mark_of("command"), message)
     known = {

@@ -183,7 +183,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "query": Table(
         "query_step",
         QueryStep,
-        "Sends a query that no command has.",
+        "Sends a query of one of the commands as a raw line.",
         Key("query", QUERY, "The query.", is_required=True),
         _SAVE._replace(is_required=True),
         Key("type", choice(AnswerType), "The type of the answer."),
@@ -200,7 +200,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
         PollStep,
         "Repeats a query until a condition is true.",
         Key("poll", Kind("query, [question](#question) or name", QUERY.schema),
-            "A query, or the name of a query command.",
+            "A query of one of the commands, or the name of a query command.",
             is_required=True),
         _PARAMETERS,
         Key("until", EXPRESSION._replace(read=None),

@@ -3,8 +3,9 @@
 Whether a line may change the value that a sweep holds. Pure.
 
 The swept command under any spelling is one; so is a command that has the same parameter under a
-header that goes on from the swept one (``:SOUR:LEV:AUTO``) or sets all at once (``:APPL``). What
-the profile does not know may be anything: while a sweep runs only what cannot set a value passes.
+header that goes on from the swept one (``:SOUR:LEV:AUTO``) or sets all at once (``:APPL``), and
+whatever declares that it changes more than it names, questions too. What the profile does not know
+may be anything: while a sweep runs only what cannot set a value passes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.profiles.model import Changes
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
 from edged.runs.states import SweepState
@@ -49,9 +49,11 @@ def may_change(thing: SweptThing, line: str, *, is_raw: bool) -> bool:
 def _part_may(thing: SweptThing, part: RawPart, *, is_raw: bool) -> bool:
     if part.text.strip(" :").upper().startswith(RESETTING):
         return True
-    if any(match.command.changes is Changes.ANY for match in part.matches):
+    acting = [match for match in part.matches if match.changes is not None]
+    if any(not match.command.is_safe for match in acting):
+        # What it changes does not stand in it.
         return True
-    if part.is_query:
+    if part.is_query and not any(match.command.is_write for match in part.matches):
         return False
     if not part.matches:
         is_known_end = thing.profile is not None and part.text in thing.profile.abort_lines

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from edged.actions.action import Action, RunCommand
+from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.interlocks import InterlockControl
 from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
+from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import Tripped
 from tests.bench.driven_clock import DrivenClock
@@ -97,6 +98,10 @@ class Bench:
         self.told_on.note(unit, self.supply.id, {output})
         self.control.wake()
 
+    async def learn(self, text: str) -> None:
+        """This is the owner's bench file from now on."""
+        await self.control.learn(parse_bench(text, "bench.yaml", shipped_library()).interlocks)
+
     async def waiting(self) -> SendGuard:
         """What is asked as a write goes out that was let through just now."""
         action = RunCommand(
@@ -122,7 +127,7 @@ class Bench:
 @pytest.fixture
 async def bench(driven_clock: DrivenClock) -> Bench:
     bench = Bench(driven_clock)
-    await bench.control.learn(parse_bench(RULE, "bench.yaml", shipped_library()).interlocks)
+    await bench.learn(RULE)
     return bench
 
 
@@ -213,9 +218,106 @@ async def test_a_rule_that_is_changed_before_its_unit_is_met_forgets_no_trip_of_
     try:
         await driven_clock.advance(POLL_S)
         changed = RULE.replace(f"poll_s: {POLL_S}", "poll_s: 2")
-        await bench.control.learn(parse_bench(changed, "bench.yaml", shipped_library()).interlocks)
+        await bench.learn(changed)
         bench.pool.change(*met)
         await driven_clock.advance(POLL_S)
         assert bench.tripped == ["it was hot"]
     finally:
         await bench.control.stop()
+
+
+ANOTHER = RULE + RULE.partition("interlocks:")[2].replace("rail", "case").replace("< 3", "< 0.5")
+
+
+@promise("interlock.when-sent")
+@pytest.mark.parametrize("before", ["format: 1", RULE, RULE.replace("< 3", "< 9")])
+async def test_a_write_that_waited_while_an_interlock_was_added_or_changed_is_not_sent_unread(
+    bench: Bench, before: str
+) -> None:
+    await bench.learn(before)
+    guard = await bench.waiting()
+    guard()
+    await bench.learn(ANOTHER)
+    with pytest.raises(Refused, match="which was added or changed while it waited") as caught:
+        guard()
+    assert caught.value.code is ErrorCode.INTERLOCK
+    # Called again, it is read first, and that reading is bad.
+    with pytest.raises(Refused, match=r"must be: value < 0\.5"):
+        await bench.waiting()
+
+
+@promise("interlock.when-sent")
+async def test_a_write_that_waited_is_sent_once_the_added_interlock_has_a_good_reading(
+    bench: Bench,
+) -> None:
+    await bench.learn("format: 1")
+    first = await bench.waiting()
+    await bench.learn(RULE)
+    with pytest.raises(Refused):
+        first()
+    await bench.waiting()
+    first()
+
+
+@promise("interlock.when-sent")
+async def test_a_write_that_waited_is_sent_although_its_interlock_was_removed(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    guard = await bench.waiting()
+    driven_clock.move(MAX_AGE_S + 1)
+    await bench.learn("format: 1")
+    guard()
+
+
+@promise("interlock.when-sent")
+async def test_no_reading_lets_an_unknown_line_pass_that_waited_while_an_interlock_was_added(
+    bench: Bench,
+) -> None:
+    await bench.learn("format: 1")
+    action = SendScpi(
+        tool="send_scpi",
+        caller=DIRECT,
+        action_id="a",
+        instrument_id=bench.supply.id,
+        scpi=":FOO?",
+    )
+    target = Target(
+        instrument=cast("Any", bench.supply),
+        parts=identify(bench.supply.profile, ":FOO?"),
+        lines=(":FOO?",),
+        is_write=True,
+    )
+    guard = bench.control.send_guard(action, target)
+    assert guard is not None
+    guard()
+    await bench.learn(RULE)
+    await bench.waiting()
+    with pytest.raises(Refused, match="which was added or changed while it waited"):
+        guard()
+
+
+@promise("interlock.when-sent")
+async def test_a_trip_while_a_write_waited_is_not_forgotten_as_another_interlock_is_added(
+    bench: Bench, driven_clock: DrivenClock
+) -> None:
+    guard = await bench.waiting()
+    bench.control.start()
+    try:
+        bench.tell("OUTP CH2")
+        bench.volts = 5.0
+        await driven_clock.advance(POLL_S + 0.1)
+        bench.volts = 0.1
+        await bench.learn(ANOTHER)
+        await bench.waiting()
+        with pytest.raises(Refused, match="which tripped while it waited"):
+            guard()
+    finally:
+        await bench.control.stop()
+
+
+@promise("interlock.when-sent")
+async def test_an_interlock_of_another_command_ends_no_write_that_waits(bench: Bench) -> None:
+    await bench.learn("format: 1")
+    guard = await bench.waiting()
+    await bench.learn(RULE.replace("psu1.output_on", "psu2"))
+    guard()

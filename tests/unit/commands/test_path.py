@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from edged.operations.commands import CommandOperations
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import UnitRules, parse_bench
 from edged.profiles.library import ProfileLibrary
+from edged.profiles.model import Changes
 from edged.profiles.owner_rules import tighten
 from edged.runs.sequences.registry import SequenceRegistry
 from tests.bench.command_path import bench_operations, command_path, not_interlocked
@@ -414,6 +416,50 @@ async def test_raw_scpi_is_narrowed_by_configuration(
 ) -> None:
     outcome = await House(driven_clock, raw=mode).scpi(line)
     assert (outcome.status is OutcomeStatus.OK) is passes
+
+
+@promise("raw.unknown-is-refused-where-guarded")
+@pytest.mark.parametrize("line", [":VOLT 1", ":ANY:THING 1", ":ANY:THING?"])
+@pytest.mark.parametrize(
+    ("engines", "owners", "named", "words"),
+    [
+        ("off", None, ["RAW_SCPI: off"], "RAW_SCPI is off in the configuration of the engine"),
+        ("all", "off", ["raw_scpi: off"], "raw_scpi is off for psu1 in the bench file"),
+        ("queries", None, ["RAW_SCPI: queries"], "RAW_SCPI is queries in the configuration"),
+        ("all", "queries", ["raw_scpi: queries"], "raw_scpi is queries for psu1 in the bench"),
+        ("off", "off", ["RAW_SCPI: off", "raw_scpi: off"], "and raw_scpi is off for psu1"),
+    ],
+)
+async def test_a_refusal_says_whose_rule_about_raw_lines_it_is(
+    driven_clock: DrivenClock, line: str, engines: str, owners: str, named: list[str], words: str
+) -> None:
+    house = House(driven_clock, raw=RawScpi(engines))
+    house.supply.rules = UnitRules(key="k", raw_scpi=owners, deny=frozenset({"recall"}))
+    error = (await house.scpi(line)).error
+    assert error is not None
+    assert error.code is ErrorCode.RAW_SCPI_RESTRICTED
+    assert [rule for rule in error.data["rule"] if rule != "deny"] == named
+    assert words in error.message
+    assert house.supply.sent == []
+
+
+@promise("changes.query-is-write")
+async def test_where_only_queries_are_allowed_one_that_acts_is_refused(
+    driven_clock: DrivenClock,
+) -> None:
+    house = House(driven_clock, raw=RawScpi.QUERIES)
+    assert house.supply.profile is not None
+    commands = dict(house.supply.profile.commands)
+    measure = commands["measure"]
+    house.supply.profile = replace(
+        house.supply.profile,
+        commands={**commands, "measure": replace(measure, changes=Changes.SETTINGS)},
+    )
+    error = (await house.scpi(measure.scpi[-1])).error
+    assert error is not None
+    assert error.data["rule"] == ["RAW_SCPI: queries"]
+    assert "measure" in error.message
+    assert (await house.scpi(":VOLT?")).error is None
 
 
 async def test_an_instrument_failure_tells_what_had_been_sent(house: House) -> None:

@@ -204,6 +204,27 @@ def test_a_dead_man_is_not_cleared_by_a_header_that_continues_another(line: str)
     asyncio.run(judge())
 
 
+@promise("dead-man.untouched")
+def test_a_command_that_waited_does_not_stop_a_dead_man_that_the_owner_set_meanwhile() -> None:
+    async def judge() -> None:
+        house = SweepHouse(DrivenClock())
+        supply, profile = house.supply, SHIPPED["keysight_n7951a"]
+        stop = Command(name="stop", scpi=("OUTP:PROT:WDOG OFF",))
+        supply.profile = replace(profile, commands={**profile.commands, "stop": stop})
+        action = RunCommand(
+            tool="execute_command",
+            **ASKED,
+            instrument_id=supply.id,
+            command_name="stop",
+        )
+        before = house.path.judge(action)
+        supply.rules = UnitRules(key="k", dead_man_s=10)
+        assert _code_again(house, action, before) is ErrorCode.DEAD_MAN
+        await house.sweeps.close(0.1)
+
+    asyncio.run(judge())
+
+
 def test_a_programs_line_that_became_dangerous_meanwhile_is_not_sent_for_just_anybody() -> None:
     async def judge() -> None:
         calm = Permissions(Grant(tools=frozenset({"send_scpi"}), danger=False))

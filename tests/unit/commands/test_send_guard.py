@@ -16,6 +16,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
 from edged.profiles.bench_file import UnitRules
+from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import tightened
@@ -144,11 +145,12 @@ def say(house: SweepHouse, rules: UnitRules) -> None:
 
 
 VOLTS = {"set_voltage": {"voltage": Bound(max=5)}}
+ONCE = {"set_voltage": Budget(per_hour=1)}
 CHANGED = "The owner changed what may be done with psu1 while this waited: "
 
 
 async def waiting(house: SweepHouse, road: str) -> Outcome:
-    """A write of 12 V to channel 1, by one of the roads that lead to it."""
+    """A write of 12 V to channel 1 by one of the roads that lead to it, or its output on."""
     match road:
         case "typed":
             return await house.command("set_voltage", voltage=12)
@@ -156,6 +158,10 @@ async def waiting(house: SweepHouse, road: str) -> Outcome:
             return await house.command("set_both", voltage=12, current=1)
         case "raw":
             return await house.scpi(":SOUR1:VOLT 12")
+        case "switching":
+            return await house.command("output_on", channel=1)
+        case "raw switching":
+            return await house.scpi(":OUTP CH1,ON")
         case _:
             raise AssertionError(road)
 
@@ -173,6 +179,11 @@ async def waiting(house: SweepHouse, road: str) -> Outcome:
         ),
         ("another command", UnitRules(key="0001", limits=VOLTS), ErrorCode.BAD_ARGUMENTS),
         ("another command", UnitRules(key="0001", deny=frozenset({"set_voltage"})), None),
+        ("typed", UnitRules(key="0001", budget=ONCE), ErrorCode.BUDGET),
+        ("another command", UnitRules(key="0001", budget=ONCE), ErrorCode.BUDGET),
+        ("raw", UnitRules(key="0001", budget=ONCE), ErrorCode.BUDGET),
+        ("switching", UnitRules(key="0001", dead_man_s=10), ErrorCode.DEAD_MAN),
+        ("raw switching", UnitRules(key="0001", dead_man_s=10), ErrorCode.DEAD_MAN),
         ("raw", UnitRules(key="0001", limits=VOLTS), ErrorCode.BAD_ARGUMENTS),
         ("raw", UnitRules(key="0001", deny=frozenset({"set_voltage"})), None),
         ("raw", UnitRules(key="0001", raw_scpi="off"), ErrorCode.RAW_SCPI_RESTRICTED),

@@ -12,7 +12,8 @@ from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route
 from edged.commands.pending import settled
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
-from tests.bench.sweep_bench import SweepHouse
+from tests.bench.fake_instruments import toy_profile
+from tests.bench.sweep_bench import PROFILE, SweepHouse
 from tests.promises import promise
 
 ADA = Caller(route=Route.DIRECT, client="notebook 7", remote="10.0.0.2")
@@ -95,3 +96,27 @@ async def test_an_output_that_is_off_and_a_refused_call_are_nobodys(house: Sweep
     assert await information(house, wish) == []
     await done(house, "output_off", ADA, channel=1)
     assert await information(house, wish) == []
+
+
+@promise("changes.query-is-write")
+async def test_a_raw_query_that_acts_is_set_by_who_sent_it(house: SweepHouse) -> None:
+    pulse = (
+        '{scpi: ":OUTP:PULS? CH{channel}", is_query: true, changes: outputs, is_dangerous: true, '
+        "parameters: {channel: {type: int, min: 1, max: 2}}}"
+    )
+    house.supply.profile = toy_profile(f"{PROFILE}  pulse: {pulse}\n")
+    await done(house, "output_on", BOB, channel=1)
+    wish = command(house, "set_voltage", BOB, channel=1, voltage=1)
+    assert await information(house, wish) == []
+    raw = SendScpi(
+        tool="send_scpi",
+        caller=ADA,
+        action_id=house.new_id(),
+        instrument_id="psu1",
+        scpi=":OUTP:PULS? CH1",
+    )
+    assert (await house.perform(raw)).error is None
+    # What it has left is known once the output is queried.
+    await done(house, "get_output", BOB, channel=1)
+    [told] = await information(house, wish)
+    assert told["data"]["who"] == ADA.who

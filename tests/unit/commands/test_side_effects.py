@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from edged.actions.action import RunCommand, RunSequence, SendProgram, StartSweep
+from edged.actions.action import RunCommand, RunSequence, SendProgram, SendScpi, StartSweep
 from edged.actions.outcome import Outcome
 from edged.commands.budgets import BudgetControl
+from edged.commands.freshness import Acquisitions
+from edged.commands.pending import settled
 from edged.commands.record import LogRecord
-from edged.errors import ErrorCode, Refused
+from edged.errors import ErrorCode, Invalid, Refused
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
-from edged.profiles.model import Bound, Changes, CommandStep, QueryStep, Sequence
+from edged.profiles.model import Bound, Changes, Command, CommandStep, QueryStep, Sequence
 from edged.profiles.owner_rules import EMPTY_RULES, UnitRules
 from edged.store.lockouts import Lockout
 from tests.bench.driven_clock import DrivenClock
@@ -312,3 +315,111 @@ async def test_what_loads_any_value_waits_for_the_end_of_a_sweep(house: SweepHou
         assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
     assert (await house.scpi(":TEST?")).error is not None
     assert not {":TEST?", "*RCL 1"} & {text for _, text in house.supply.log}
+
+
+@promise("changes.query-is-write")
+@pytest.mark.parametrize("changes", list(Changes))
+@pytest.mark.parametrize(
+    "road",
+    [
+        lambda house: house.command("test"),
+        lambda house: house.scpi(":TEST?"),
+        lambda house: house.scpi(":FORM ASC;:TEST?"),
+        lambda house: house.perform(program(":TEST?")),
+    ],
+)
+async def test_a_query_that_acts_is_another_writer_beside_a_sweep(
+    house: SweepHouse, road: Road, changes: Changes
+) -> None:
+    test = f'{{scpi: [":FORM ASC", ":TEST?"], is_query: true, changes: {changes}}}'
+    house.supply.profile = toy_profile(f"{PROFILE}  test: {test}\n")
+    await house.start(target=1.0, rate=0.1)
+    outcome = await road(house)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
+    assert ":TEST?" not in {text for _, text in house.supply.log}
+
+
+@promise("changes.query-is-write")
+async def test_a_dangerous_query_of_the_swept_value_is_another_writer(house: SweepHouse) -> None:
+    again = ':SOUR{channel}:VOLT:AGAIN? {voltage:.3f}"'
+    parameters = "{channel: {type: int, min: 1, max: 2}, voltage: {type: float, min: 0, max: 30}}"
+    extra = f'  again: {{scpi: "{again}, is_dangerous: true, parameters: {parameters}}}\n'
+    house.supply.profile = toy_profile(PROFILE + extra)
+    await house.start(target=1.0, rate=0.1)
+    outcome = await house.command("again", channel=1, voltage=5)
+    assert outcome.error is not None
+    assert outcome.error.code is ErrorCode.SWEEP_CONFLICT
+    assert (await house.command("again", channel=2, voltage=5)).error is None
+
+
+async def test_what_only_prepares_a_query_that_acts_goes_on_beside_a_sweep(
+    house: SweepHouse,
+) -> None:
+    test = '{scpi: [":FORM ASC", ":TEST?"], is_query: true, changes: any}'
+    house.supply.profile = toy_profile(f"{PROFILE}  test: {test}\n")
+    await house.start(target=1.0, rate=0.1)
+    assert (await house.scpi(":FORM ASC")).error is None
+
+
+@promise("changes.any-refused")
+async def test_the_line_of_a_command_that_does_not_act_is_not_refused_for_the_one_that_does(
+    house: SweepHouse,
+) -> None:
+    """Series mode first switches the outputs off, and that line by itself must always go."""
+    unit = supply(house, RESTRICTED["limits"])
+    assert (await house.scpi("OUTP CH1,OFF")).error is None
+    assert unit.sent.count("OUTP CH1,OFF") == 1
+    house.path.judge(program("OUTP CH1,OFF"))
+
+
+@promise("changes.query-is-write")
+async def test_a_programs_query_that_acts_is_held_to_its_bounds(house: SweepHouse) -> None:
+    level = '{scpi: ":READ? {level}", is_query: true, changes: outputs, is_dangerous: true, '
+    level += "parameters: {level: {type: float, min: 0, max: 10, unit: V}}}"
+    house.supply.profile = toy_profile(f"{PROFILE}  read: {level}\n")
+    house.path.judge(program(":READ? 10"))
+    for line in (":READ? 11", ":READ? MAX"):
+        with pytest.raises((Invalid, Refused)):
+            house.path.judge(program(line))
+    # A dry run of a raw line says what the profile would have refused.
+    rehearsed = await settled(partial(house.path.rehearse, raw(":READ? 11")))
+    assert "level 11 V is over the maximum 10 V" in str(rehearsed.data)
+    assert "profile's limits" in str(rehearsed.data)
+
+
+@promise("changes.query-is-write")
+@pytest.mark.parametrize("line", ["LOAD?", "LOAD", "*IDN?;:LOAD?"])
+async def test_what_can_load_any_setting_is_refused_where_a_dead_man_is_wanted(
+    house: SweepHouse, line: str
+) -> None:
+    profile = SIMULATED["keysight_n7951a"]
+    load = Command(name="load", scpi=(line.rpartition(":")[2],), changes=Changes.ANY)
+    load = replace(load, is_query="?" in line)
+    unit = SimulatedUnit(replace(profile, commands={**profile.commands, "load": load}))
+    unit.alias, unit.rules = "psu1", UnitRules(key="k", dead_man_s=10)
+    house.pool.instruments[:] = [unit]
+    for action in (program(line), raw(line), replace(RECALL, command_name="load", parameters={})):
+        with pytest.raises(Refused) as caught:
+            house.path.judge(action)
+        assert caught.value.code is ErrorCode.DEAD_MAN
+
+
+def raw(line: str) -> SendScpi:
+    return SendScpi(tool="send_scpi", caller=DIRECT, action_id="a", instrument_id="psu1", scpi=line)
+
+
+def test_a_query_that_acts_and_starts_a_capture_makes_the_next_trace_fresh() -> None:
+    profile = SIMULATED["rigol_ds1054z"]
+    assert profile.acquisition is not None
+    run = Command(name="run_all", scpi=(":RUN:ALL?",), is_query=True, changes=Changes.SETTINGS)
+    acquisition = replace(profile.acquisition, started_by=("run_all",))
+    commands = {**profile.commands, "run_all": run}
+    profile = replace(profile, acquisition=acquisition, commands=commands)
+    acquisitions = Acquisitions()
+    for begun, fresh in ((False, False), (True, True)):
+        if begun:
+            acquisitions.note("A1", profile, run, run.scpi)
+        capture = profile.commands["capture_waveform"]
+        found = acquisitions.is_fresh("A1", acquisition, "STOP", capture, {"channel": 1})
+        assert found is fresh

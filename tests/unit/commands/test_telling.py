@@ -8,6 +8,7 @@ import pytest
 
 from edged.actions.action import SendProgram
 from edged.commands.record import LogRecord
+from edged.profiles.owner_rules import UnitRules
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.profile_matrix import SIMULATED
 from tests.bench.simulated_unit import SimulatedUnit
@@ -81,6 +82,47 @@ async def test_a_raw_line_marks_what_it_may_tell(
 ) -> None:
     await house.scpi(line)
     assert told(house) == outputs
+
+
+@promise("raw.unknown-is-a-write")
+@pytest.mark.parametrize(
+    ("key", "line", "why"),
+    [
+        ("rigol_dp832", ":FOO?", "a raw line that no command of its profile matches was sent"),
+        ("rigol_dp832", ":FOO 1", "a raw line that no command of its profile matches was sent"),
+        ("keysight_34461a", ":FOO?", None),
+        ("keysight_34461a", ":FOO 1", "a raw line that no command of its profile matches was sent"),
+        (None, ":FOO?", "a raw line was sent, and no profile says what it does"),
+        (None, "READ?", "a raw line was sent, and no profile says what it does"),
+        (None, ":FOO 1", "a raw line was sent, and no profile says what it does"),
+        (None, "*IDN?", None),
+        (None, "SYST:ERR?", None),
+        ("siglent_spd3303x", "*RCL 1", "recall_state was sent, which can change any output"),
+    ],
+)
+async def test_a_line_that_may_do_anything_marks_whatever_a_unit_may_have_and_says_why(
+    house: SweepHouse, key: str | None, line: str, why: str | None
+) -> None:
+    unit = SimulatedUnit(SIMULATED[key or "rigol_dp832"])
+    unit.alias = "psu1"
+    house.pool.instruments[:] = [unit]
+    if key is None:
+        unit.profile = unit.safe_by = None
+    await house.scpi(line)
+    entries = list(house.told_on.told().values())
+    assert [(entry["outputs"], entry["why"]) for entry in entries] == (
+        [(["*"], why)] if why else []
+    )
+
+
+@promise("raw.allowed-lines")
+async def test_a_line_that_the_owner_knows_to_be_harmless_marks_nothing_without_a_profile(
+    house: SweepHouse,
+) -> None:
+    house.supply.profile = house.supply.safe_by = None
+    house.supply.rules = UnitRules(key="k", allow_raw=("MEAS:VOLT?",))
+    await house.scpi(":MEASure:VOLTage?")
+    assert told(house) == set()
 
 
 @promise("raw.unknown-is-a-write")

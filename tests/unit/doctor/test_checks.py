@@ -545,6 +545,30 @@ def test_what_the_previous_run_left_on_is_a_warning(tmp_path: Path) -> None:
     assert "left on: psu (TCPIP::1) (an output)." in found
 
 
+def test_outputs_of_unknown_state_are_a_warning_that_says_why(tmp_path: Path) -> None:
+    psu = {"id": "TCPIP::1", "alias": "psu"}
+    why = "a raw line that no command of its profile matches was sent"
+    any_output = {"instrument_id": "TCPIP::1", "outputs": ["*"], "off": [], "left": [], "why": why}
+    left_on = {"instrument_id": "TCPIP::2", "outputs": ["A"], "off": [], "left": ["A"], "why": ""}
+
+    def warned(*told_on: dict[str, Any]) -> bench_checks.CheckLine:
+        status = {**STATUS, "told_on": [*told_on]}
+        return bench_checks.check_attention(facts(tmp_path, status=status, instruments=[psu]))
+
+    line = warned(any_output)
+    assert told(line)[0] == "WARN"
+    assert line.found == (
+        "The state of the outputs of psu (TCPIP::1) is not known: a raw line that no command of "
+        "its profile matches was sent."
+    )
+    assert "bench__check" in line.remedy
+    assert "edged stop" in line.remedy
+    assert told(warned({**any_output, "off": ["*"]}))[0] == "PASS"
+    both = warned(any_output, left_on)
+    assert "left on: TCPIP::2 (A)." in both.found
+    assert "of psu (TCPIP::1) is not known" in both.found
+
+
 def test_set_aside_attention_and_lockouts_are_warnings(tmp_path: Path) -> None:
     silent = {"address": "TCPIP::1::SOCKET", "reason": "no answer to *IDN?", "remedy": "On."}
     left_over = {

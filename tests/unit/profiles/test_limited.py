@@ -24,6 +24,7 @@ commands:
   mode: {{scpi: "MODE? {{channel}}", parameters: {{channel: {{type: int, min: 1, max: 2}}}}}}
   off: {{scpi: "OUTP OFF", is_safe: true}}
   arm: {{scpi: "ARM?", is_query: true, is_dangerous: true}}
+  tell: {{scpi: "TELL?", is_query: true, changes: settings}}
   two: {{scpi: ["SEL 1", "TWO?"]}}
 """
 
@@ -46,6 +47,7 @@ def test_it_is_a_query_and_a_condition_over_its_answer() -> None:
         ("{command: nothing, when: held}", 'names "nothing", which is no command'),
         ("{command: off, when: value}", "off is no harmless query of one line"),
         ("{command: arm, when: value}", "arm is no harmless query of one line"),
+        ("{command: tell, when: value}", "tell is no harmless query of one line"),
         ("{command: two, when: value}", "two is no harmless query of one line"),
         ("{command: state, when: heldd}", "names heldd, which is not known here"),
         ("{command: state, when: 'held or'}", "when"),

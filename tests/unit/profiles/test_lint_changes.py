@@ -9,6 +9,7 @@ from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import Changes, Profile
+from edged.profiles.raw import LineClass, asks, identify
 from edged.scpi.words import side_effect
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
@@ -209,3 +210,95 @@ def test_a_third_channel_needs_its_own_switch_in_abort(
     (found,) = findings(command, abort=str(two))
     assert "abort does not take that back" in found
     assert findings(command, abort=str([*two, *third.split(";:")])) == []
+
+
+READ = 'read: {description: Read., scpi: ":READ?", changes: outputs, is_dangerous: true}'
+TEST = 'test: {description: Test., scpi: "*TST?", changes: settings}'
+STEPS = "sequences: {{s: {{description: Steps., steps: [{}]}}}}"
+
+
+@promise("changes.declared")
+@pytest.mark.parametrize(
+    ("more", "abort", "place"),
+    [
+        (STEPS.format('{query: ":READ?", as: x}'), '["OUTP OFF"]', "sequences.s asks"),
+        (STEPS.format('{query: "read?", as: x}'), '["OUTP OFF"]', "sequences.s asks"),
+        (
+            STEPS.format('{for: n, in: [1], steps: [{poll: "READ? {n}", until: "value > 1"}]}'),
+            '["OUTP OFF"]',
+            "sequences.s asks",
+        ),
+        ("settings: {state: {get: ':READ?'}}", '["OUTP OFF"]', "settings.state asks"),
+        ("", '[{send: "OUTP OFF", ask: ":READ?", expect: "^0"}]', "abort asks"),
+        (
+            "acquisition: {ask: 'READ?', running: A, stopped: B}",
+            '["OUTP OFF"]',
+            "acquisition asks",
+        ),
+    ],
+)
+def test_a_query_that_one_command_declares_is_asked_by_nothing_else(
+    more: str, abort: str, place: str
+) -> None:
+    (found,) = findings(READ, more=more, abort=abort)
+    assert place in found
+    assert "read changes outputs by the same query" in found
+    assert findings(READ) == []
+
+
+@promise("changes.declared")
+@pytest.mark.parametrize(
+    "other",
+    [
+        'again: {description: Again., scpi: [":FORM ASC", "READ?"]}',
+        'again: {description: Again., scpi: "A 1", complete: {poll: ":READ?", until: "value > 1"}}',
+        'again: {description: Again., scpi: "A?", precondition: {query: ":READ?", expect: "^1"}}',
+        'again: {description: Again., scpi: "A 1", errors: {query: ":READ?", kind: code}}',
+    ],
+)
+def test_another_command_that_asks_the_same_must_declare_it_too(other: str) -> None:
+    (found,) = findings(f"{READ}\n  {other}")
+    assert "commands.again asks" in found
+    assert "read changes outputs by the same query" in found
+
+
+@promise("changes.declared")
+def test_a_step_asks_what_a_command_asks_or_lint_refuses_the_profile() -> None:
+    more = STEPS.format('{query: "STAT:FOO?", as: x}')
+    (found,) = findings(READ, more=more)
+    assert 'sequences.s asks "STAT:FOO?", and no command does' in found
+    assert findings(f'{READ}\n  foo: {{description: Foo., scpi: "STAT:FOO?"}}', more=more) == []
+
+
+@promise("changes.declared")
+def test_no_question_of_the_engines_own_is_a_self_test() -> None:
+    (found,) = findings(TEST, more="settings: {state: {get: '*TST?'}}")
+    assert "test changes settings by the same query" in found
+    (found,) = findings(READ, more="settings: {state: {get: '*TST?'}}")
+    assert 'settings.state asks "*TST?", which acts' in found
+
+
+@promise("changes.declared")
+@pytest.mark.parametrize("step", ['{query: ":FOO?", as: x}', '{poll: ":FOO?", until: "value > 1"}'])
+def test_what_only_a_step_asks_is_no_known_query(step: str) -> None:
+    profile = profile_of(READ, more=STEPS.format(step))
+    (part,) = identify(profile, ":FOO?")
+    assert part.kind is LineClass.UNKNOWN
+    (part,) = identify(profile_of(f'{READ}\n  foo: {{scpi: "FOO?"}}'), ":FOO?")
+    assert part.is_harmless
+
+
+@promise("changes.declared")
+def test_a_step_that_asks_without_a_question_mark_is_answered_all_the_same() -> None:
+    profile = profile_of(READ, more=STEPS.format("{query: {ask: FOO}, as: x}"))
+    (part,) = identify(profile, "FOO")
+    assert (part.kind, part.is_query) == (LineClass.UNKNOWN, True)
+    assert asks(profile, "FOO")
+
+
+@promise("changes.declared")
+def test_a_level_that_a_query_sets_before_it_acts_must_be_taken_back() -> None:
+    level = "{v: {type: float, min: 0, max: 1, unit: V}}"
+    read = f'scpi: ["AUXV {{v}}", "READ?"], changes: settings, parameters: {level}'
+    (found,) = findings(f"read: {{description: R., {read}}}")
+    assert 'read sets a level by "AUXV 1", and abort does not take that back' in found

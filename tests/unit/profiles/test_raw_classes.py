@@ -189,14 +189,16 @@ def test_a_line_that_only_resembles_a_shipped_command_is_unknown(key: str, line:
 
 
 @promise("raw.classes")
-def test_a_query_of_a_sequence_that_acts_is_known_only_as_a_command() -> None:
+def test_a_query_of_a_sequence_is_known_only_as_a_command() -> None:
     steps = (QueryStep(query="*TST?", save_as="a"), QueryStep(query="SYST:VERS?", save_as="b"))
     toy = replace(profile(), sequences={"look": Sequence(name="look", steps=steps)})
-    assert classes("*TST?;:SYST:VERS?", toy) == [UNKNOWN, KNOWN]
+    assert classes("*TST?;:SYST:VERS?", toy) == [UNKNOWN, UNKNOWN]
     declared = replace(command("test", "*TST?"), changes=Changes.OUTPUTS)
-    (part,) = identify(replace(toy, commands={"test": declared}), "*TST?")
-    assert part.kind is KNOWN
-    assert not part.is_harmless
+    commands = {"test": declared, "version": command("version", "SYST:VERS?")}
+    acting, asking = identify(replace(toy, commands=commands), "*TST?;:SYST:VERS?")
+    assert (acting.kind, asking.kind) == (KNOWN, KNOWN)
+    assert not acting.is_harmless
+    assert asking.is_harmless
 
 
 @promise("raw.classes")

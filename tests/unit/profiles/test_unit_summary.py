@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from edged.profiles.bench_file import parse_bench, unit_summary
+from edged.profiles.model import Changes, Command
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
@@ -43,6 +46,19 @@ def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
     more = text.replace("}}}", "}}, set_upper_limit: {temperature: {max: 60}}}")
     rules = parse_bench(f"{more}  deny: [set_lower_limit]\n", "bench.yaml", LIBRARY).units["BATH"]
     assert unit_summary(rules, profile, "all")["unlimited"] == []
+
+
+def test_a_query_that_acts_and_sets_the_same_is_told() -> None:
+    rules = parse_bench(FILE, "bench.yaml", LIBRARY).units["PSU"]
+    profile = LIBRARY.profiles["rigol_dp832"]
+    voltage = profile.commands["set_voltage"].parameters["voltage"]
+    line, parameters = ":PULS? {voltage}", {"voltage": voltage}
+    for changes, unlimited in ((None, []), (Changes.OUTPUTS, ["pulse.voltage"])):
+        pulse = Command(
+            name="pulse", scpi=(line,), is_query=True, changes=changes, parameters=parameters
+        )
+        more = replace(profile, commands={**profile.commands, "pulse": pulse})
+        assert unit_summary(rules, more, "all")["unlimited"] == unlimited
 
 
 def test_what_sends_the_limited_line_itself_is_limited_by_it() -> None:
