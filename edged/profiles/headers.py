@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import string
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from edged.profiles.model import (
+    Bound,
     Command,
     ErrorCheck,
     ForStep,
@@ -21,10 +23,19 @@ from edged.profiles.model import (
     PollStep,
     Profile,
     QueryStep,
+    Scalar,
     Step,
     WaveformAnswer,
 )
-from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
+from edged.profiles.template import (
+    Hole,
+    Optional,
+    Part,
+    Text,
+    optional_names,
+    parse_template,
+    possible_values,
+)
 from edged.scpi.line import Message, messages
 from edged.scpi.words import (
     FIRST_HOLE,
@@ -33,15 +44,34 @@ from edged.scpi.words import (
     match_node,
     match_pattern,
     side_effect,
+    split_at_holes,
     without_optional,
 )
 
-__all__ = ["Entry", "Headers", "Spelling", "asked_in"]
+__all__ = ["Argument", "Entry", "Headers", "Reader", "Spelling", "asked_in"]
 
 _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""
 _LONGEST_EXACT: Final = 512
 """Characters of a line that is no SCPI and is compared with templates that are none."""
+_INSIDE: Final = frozenset(string.ascii_letters + "(")
+"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
+
+
+class Argument(NamedTuple):
+    """One argument of a spelling.
+
+    Attributes:
+        text: with one private character for each placeholder.
+        holes: the numbers of its placeholders.
+        is_quoted: a placeholder stands inside of quotes.
+        is_channels: it is a list of channels.
+    """
+
+    text: str
+    holes: tuple[int, ...]
+    is_quoted: bool
+    is_channels: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,40 +81,77 @@ class Spelling:
     Attributes:
         message: with one private character for each placeholder (``words.FIRST_HOLE``).
         holes: the names of the placeholders, by number.
+        names: the same as a set.
         quoted: those that are written as quoted strings.
+        arguments: those of the message.
+        inside: the placeholders whose value is not by itself: those of the header, ``CH{n}``,
+            ``(@{n})``.
+        literal: the longest piece of the text between placeholders, in upper case.
     """
 
     message: Message
     holes: tuple[str, ...]
-    quoted: frozenset[str] = frozenset()
+    names: frozenset[str]
+    quoted: frozenset[str]
+    arguments: tuple[Argument, ...]
+    inside: frozenset[int]
+    literal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reader:
+    """Reads what is written for a parameter; one object for all parameters that are read alike.
+
+    Attributes:
+        parameter: without what does not matter for reading.
+        possible: its values, where they can be listed.
+    """
+
+    parameter: Parameter
+    possible: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """A spelling, and what sends it; each is itself and no other.
+    """A spelling with parameters; each is itself and no other.
+
+    Many commands begin with the same line (``INST:NSEL {channel}``): what a message means by it is
+    read once for all whose parameters are alike.
 
     Attributes:
-        command: the command; ``None``: it is a query that the engine sends by itself.
-        parameters: what the placeholders stand for.
+        spelling: how it is written.
+        readers: of all parameters, by name.
         may_lack: those that need no value.
+        senders: the commands that send it, each with its place among all spellings; ``None``: it is
+            a query that the engine sends by itself.
     """
 
-    command: Command | None
-    parameters: Mapping[str, Parameter]
-    may_lack: Collection[str]
     spelling: Spelling
+    readers: Mapping[str, Reader]
+    may_lack: frozenset[str]
+    senders: list[tuple[int, Command | None]] = field(default_factory=list)
+
+    def is_alike(self, other: Entry) -> bool:
+        """Whether every message means the same by both."""
+        return (
+            self.spelling == other.spelling
+            and list(self.readers.items()) == list(other.readers.items())
+            and self.may_lack == other.may_lack
+        )
 
 
 @dataclass(slots=True)
 class _Branch:
     """One level of the tree: the words that may follow, by their first letter; and what ends here.
 
-    ``patterns`` are words that begin with a placeholder.
+    ``patterns`` are words that begin with a placeholder; ``entries`` are by their whole header;
+    ``senders`` are the names of their commands.
     """
 
     words: dict[str, dict[str, _Branch]] = field(default_factory=dict)
     patterns: dict[str, _Branch] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
+    entries: dict[tuple[str, ...], list[Entry]] = field(default_factory=dict)
+    senders: list[str] = field(default_factory=list)
 
     def below(self, word: str) -> _Branch:
         """The level behind a word of a template; made where it is new."""
@@ -92,10 +159,10 @@ class _Branch:
         others = self.words.setdefault(first, {}) if first else self.patterns
         return others.setdefault(word, _Branch())
 
-    def matching(self, nodes: tuple[str, ...]) -> Iterator[Entry]:
-        """What ends behind these raw nodes."""
+    def matching(self, nodes: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[Entry]]]:
+        """What ends behind these raw nodes, by header."""
         if not nodes:
-            yield from self.entries
+            yield from self.entries.items()
             return
         known = self.words.get(nodes[0][:1].upper(), {})
         for word, branch in itertools.chain(known.items(), self.patterns.items()):
@@ -110,7 +177,7 @@ class _Branch:
 
     def names(self) -> Iterator[str]:
         """The commands that end here or further down."""
-        yield from (entry.command.name for entry in self.entries if entry.command is not None)
+        yield from self.senders
         for words in (*self.words.values(), self.patterns):
             for branch in words.values():
                 yield from branch.names()
@@ -125,6 +192,7 @@ class Headers:
         self._exact: dict[str, list[Entry]] = {}
         # The same of what is answered without a question mark: in most profiles nothing.
         self._declared: dict[str, list[Entry]] = {}
+        self._count = itertools.count()
         for command in profile.commands.values():
             may_lack = optional_names(command.scpi)
             for template in command.scpi:
@@ -144,16 +212,24 @@ class Headers:
     ) -> None:
         for spelling in _spellings(template) if command else _asking_spellings(template):
             message = spelling.message
-            entry = Entry(
-                command=command, parameters=parameters, may_lack=may_lack, spelling=spelling
+            new = Entry(
+                spelling=spelling,
+                readers={name: _reader(one) for name, one in parameters.items()},
+                may_lack=frozenset(may_lack),
             )
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
             for word in rest:
                 branch = branch.below(word)
-            branch.entries.append(entry)
+            entries = branch.entries.setdefault(message.nodes, [])
+            entry = next(filter(new.is_alike, entries), new)
             initial = _initial(message.text)
-            self._exact.setdefault(initial, []).append(entry)
+            if entry is new:
+                entries.append(entry)
+                self._exact.setdefault(initial, []).append(entry)
+            entry.senders.append((next(self._count), command))
+            if command is not None:
+                branch.senders.append(command.name)
             if not message.is_query and _is_answered(command, template):
                 self._declared.setdefault(initial, []).append(entry)
 
@@ -167,10 +243,11 @@ class Headers:
             nodes or 1 where optional ones were added or dropped.
         """
         _lead, rest = without_optional(nodes)
-        for entry in self._tree[is_query].matching(rest):
-            found = match_header(entry.spelling.message.nodes, nodes)
+        for header, entries in self._tree[is_query].matching(rest):
+            found = match_header(header, nodes)
             if found is not None:
-                yield entry, *found
+                for entry in entries:
+                    yield entry, *found
 
     def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
         """The names of the commands whose header begins with the first mnemonic of another."""
@@ -179,7 +256,7 @@ class Headers:
             for branch in self._tree.values():
                 yield from branch.names_below(word)
 
-    def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures]]:
+    def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures, int]]:
         """The spellings that a text is letter for letter, but for case and its values."""
         yield from _exactly(self._exact, text)
 
@@ -188,14 +265,16 @@ class Headers:
         return next(_exactly(self._declared, text), None) is not None
 
 
-def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures]]:
+def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures, int]]:
     """Those that a text is, but for its values, by the first letter of their spellings."""
     if not kept or len(text) > _LONGEST_EXACT or not text.isascii():
         return
-    for entry in (*kept.get(_initial(text), ()), *kept.get("", ())):
-        captures = match_pattern(entry.spelling.message.text, text)
-        if captures is not None and _are_values(captures):
-            yield entry, captures
+    upper = text.upper()
+    for entry in (*kept.get(upper[:1], ()), *kept.get("", ())):
+        if entry.spelling.literal in upper:
+            captures = match_pattern(entry.spelling.message.text, text)
+            if captures is not None and _are_values(captures):
+                yield entry, captures, 0
 
 
 def _initial(text: str) -> str:
@@ -210,6 +289,17 @@ def _are_values(captures: Captures) -> bool:
         text is not None and text.isprintable() and not set(text) & {" ", ",", ";"}
         for text in captures.values()
     )
+
+
+def _reader(parameter: Parameter) -> Reader:
+    return _reader_of(
+        replace(parameter, name="", description="", default=None, step=None, by=_NO_BOUNDS)
+    )
+
+
+@functools.lru_cache(maxsize=8192)
+def _reader_of(parameter: Parameter) -> Reader:
+    return Reader(parameter=parameter, possible=tuple(possible_values(parameter)))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -256,11 +346,32 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
                     if kind == "q" or text.count('"') % 2 or text.count("'") % 2:
                         quoted.add(name)
     for message in messages(text):
-        yield Spelling(message=message, holes=tuple(holes), quoted=frozenset(quoted))
+        arguments = tuple(_argument(one, holes, quoted) for one in message.arguments)
+        alone = {n for one in arguments if one.text[:1] not in _INSIDE for n in one.holes}
+        yield Spelling(
+            message=message,
+            holes=tuple(holes),
+            names=frozenset(holes),
+            quoted=frozenset(quoted),
+            arguments=arguments,
+            inside=frozenset(range(len(holes))) - alone,
+            literal=max(split_at_holes(message.text)[::2], key=len),
+        )
+
+
+def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argument:
+    holes = tuple(ord(mark) - FIRST_HOLE for mark in text if ord(mark) >= FIRST_HOLE)
+    return Argument(
+        text=text,
+        holes=holes,
+        is_quoted=any(names[hole] in quoted for hole in holes),
+        is_channels=text.startswith("(@"),
+    )
 
 
 _Template = tuple[str, Mapping[str, Parameter]]
 _NONE: Final[Mapping[str, Parameter]] = {}
+_NO_BOUNDS: Final[Mapping[str, Mapping[Scalar, Bound]]] = {}
 
 
 def _is_answered(command: Command | None, template: str) -> bool:

@@ -21,13 +21,13 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import math
 import re
-import string
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from edged.profiles.headers import Entry, Headers
+from edged.profiles.headers import Entry, Headers, Reader
 from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import (
     Hole,
@@ -41,7 +41,7 @@ from edged.profiles.template import (
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
-from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
+from edged.scpi.words import Captures, match_argument, match_header
 
 __all__ = [
     "KeptByProfile",
@@ -62,8 +62,6 @@ __all__ = [
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
-_INSIDE: Final = frozenset(string.ascii_letters + "(")
-"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
@@ -172,8 +170,7 @@ class LineClass(enum.IntEnum):
     UNKNOWN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawMatch:
+class RawMatch(NamedTuple):
     """One command that a message may be.
 
     Attributes:
@@ -297,6 +294,10 @@ class KeptByProfile(Generic[S, P, R]):
         return made
 
 
+_Find = Callable[[tuple[str, ...], bool, tuple[str, ...]], list[RawMatch]]
+"""A header from the root, whether it asks, and the arguments → what they may be."""
+
+
 @KeptByProfile
 def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
     """What a line is, unit by unit; never raises, in time linear in its length.
@@ -311,7 +312,9 @@ def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
         return (RawPart(text=line, kind=LineClass.UNKNOWN, is_query=False),)
     if profile is None:
         return tuple(_common_or_unknown(message, ERROR_QUERY) for message in found)
-    return tuple(_part(profile, message) for message in found)
+    # Programs repeat themselves: what a header with its arguments may be is found once in a line.
+    find = functools.cache(functools.partial(_matches, _headers(profile, "")))
+    return tuple(_part(profile, message, find) for message in found)
 
 
 def _common_or_unknown(message: Message, error_query: str) -> RawPart:
@@ -330,13 +333,13 @@ def _headers(profile: Profile, _line: str) -> Headers:
     return Headers(profile)
 
 
-def _part(profile: Profile, message: Message) -> RawPart:
+def _part(profile: Profile, message: Message, find: _Find) -> RawPart:
     error_query = profile.connection.errors.query
     if is_common(message, error_query):
         return _common_or_unknown(message, error_query)
     headers = _headers(profile, "")
     is_declared = not message.is_query and headers.is_declared(message.text)
-    found = _found(headers, message)
+    found = _found(headers, message, find)
     return RawPart(
         text=message.text,
         kind=LineClass.KNOWN if found.is_known else LineClass.UNKNOWN,
@@ -408,14 +411,6 @@ def question_by_heart(connection: Connection) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranked:
-    """A match, and 0 for the template's own nodes or 1 where optional ones came or went."""
-
-    rank: int
-    match: RawMatch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """What a profile has for a unit.
 
@@ -431,47 +426,42 @@ class _Found:
     is_known: bool
 
 
-def _found(headers: Headers, message: Message) -> _Found:
+def _found(headers: Headers, message: Message, find: _Find) -> _Found:
     """What a profile has for a unit.
 
     Some instruments continue the header before it, some start from the root: what it may be there
     is judged, too.
     """
-    by_standard = message.headers
-    every = [
-        sorted(_matches(headers, message, nodes), key=lambda ranked: ranked.rank)
-        for nodes in dict.fromkeys((*by_standard, message.nodes))
-    ]
-    needed = every[: len(by_standard)]
-    is_known = message.is_formed
-    if message.is_plain and not message.is_formed:
-        # No SCPI: perhaps the whole text is a line of the profile that is none, either.
-        exact = list(_exact_matches(headers, message.text))
-        if exact:
-            every, needed, is_known = [exact], [exact], True
-    is_known = is_known and all(any(r.match.is_certain for r in one) for one in needed)
-    every = [[r for r in one if r.match.command is not ASKED] for one in every]
-    found = [ranked.match for one in every for ranked in one]
-    certain = [match for match in found if match.is_certain]
+    is_plain_other = message.is_plain and not message.is_formed
+    # No SCPI: perhaps the whole text is a line of the profile that is none, either.
+    exact = _judged_all(headers.find_exactly(message.text)) if is_plain_other else []
+    by_standard, is_known = message.headers, message.is_formed
+    if exact:
+        every = needed = [exact]
+        is_known = True
+    else:
+        every = [
+            find(nodes, message.is_query, message.arguments)
+            for nodes in dict.fromkeys((*by_standard, message.nodes))
+        ]
+        needed = every[: len(by_standard)]
+    is_known = is_known and all(any(match.is_certain for match in one) for one in needed)
+    found = [match for one in every for match in one if match.command is not ASKED]
     by_name: dict[str, RawMatch] = {}
-    for match in certain or found:
+    for match in [match for match in found if match.is_certain] or found:
         known = by_name.setdefault(match.command.name, match)
         if known is not match and known.readings != match.readings:
             # Two lines of one command, or two paths: all their readings must be allowed.
-            by_name[match.command.name] = replace(
-                known,
+            by_name[match.command.name] = known._replace(
                 readings=_joined(known.readings, match.readings),
                 unitless=_joined(known.unitless, match.unitless),
                 unknown=known.unknown | match.unknown,
                 holes=known.holes | match.holes,
             )
     beside = tuple(
-        ranked.match
-        for one in every
-        for ranked in one
-        if ranked.match.command.name not in by_name
-        and not ranked.match.is_certain
-        and ranked.match.is_fitting
+        match
+        for match in found
+        if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
     return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
 
@@ -482,26 +472,27 @@ def _joined(
     return some + tuple(other for other in more if other not in some)
 
 
-def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:
-    for entry, captures, rank in headers.find(nodes, is_query=message.is_query):
-        yield _Ranked(rank=rank, match=_judged(entry, message, captures))
+def _matches(
+    headers: Headers, nodes: tuple[str, ...], is_query: bool, written: tuple[str, ...]
+) -> list[RawMatch]:
+    return _judged_all(headers.find(nodes, is_query=is_query), written)
 
 
-def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
-    for entry, captures in headers.find_exactly(text):
-        match = _with_unknown(_read(entry, captures), _odd(entry, captures))
-        yield _Ranked(rank=0, match=match)
+def _judged_all(
+    found: Iterable[tuple[Entry, Captures, int]], written: tuple[str, ...] | None = None
+) -> list[RawMatch]:
+    """What these spellings mean by a message with these arguments, likeliest first.
 
-
-def _odd(entry: Entry, captures: Captures) -> set[str]:
-    """The parameters whose text inside of a word or a list is not certainly their value."""
-    return {
-        name
-        for number, text in captures.items()
-        if (name := entry.spelling.holes[number]) in entry.parameters
-        and text is not None
-        and not _is_plain_number(entry.parameters[name], text)
-    }
+    Args:
+        written: ``None``: the whole text is the spelling's.
+    """
+    ranked = []
+    for entry, captures, rank in found:
+        match = _judged(entry, captures, written)
+        for number, command in entry.senders:
+            ranked.append((rank, number, RawMatch(command or ASKED, *match[1:])))
+    ranked.sort()
+    return [match for _, _, match in ranked]
 
 
 def _is_plain_number(parameter: Parameter, text: str) -> bool:
@@ -522,98 +513,137 @@ def _is_plain_number(parameter: Parameter, text: str) -> bool:
     )
 
 
-def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
-    """A message whose header is the entry's, with its arguments read."""
+def _judged(entry: Entry, header: Captures, written: tuple[str, ...] | None) -> RawMatch:
+    """What an entry is by what stood in its header, or in its whole text, and these arguments."""
     spelling = entry.spelling
-    captures: dict[int, str | None] | None = dict(header)
-    inside = dict(header)
-    known, written = spelling.message.arguments, message.arguments
-    for template, raw in itertools.zip_longest(known, written):
-        if template is None or captures is None:
-            captures = None
-            break
-        if raw is None:
-            continue
-        is_text = any(spelling.holes[n] in spelling.quoted for n in _holes(template))
-        is_bare = is_text and _STRING.fullmatch(raw) is None
-        found = None if is_bare else match_argument(template, raw)
-        captures = None if found is None else {**captures, **found}
-        if found is not None and template[0] in _INSIDE:
-            inside |= found
-    missing = known[len(written) :]
-    is_short = not all(map(_holes, missing))
-    if captures is None or is_short:
+    if written is None:
+        return _read(entry, header, header, frozenset())
+    known, missing = spelling.arguments, spelling.arguments[len(written) :]
+    if len(written) > len(known):
         return _misfit(entry)
-    # Without a list of channels instruments take the selected ones.
-    needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
-    names = {spelling.holes[number] for holes in needed for number in holes}
-    names = names.difference(entry.may_lack) | _odd(entry, inside)
-    return _with_unknown(_read(entry, captures), names)
+    unsure: set[str] = set()
+    for argument in missing:
+        if not argument.holes:
+            return _misfit(entry)
+        # Without a list of channels instruments take the selected ones.
+        if not argument.is_channels:
+            unsure.update(spelling.holes[number] for number in argument.holes)
+    captures = dict(header)
+    for argument, raw in zip(known, written, strict=False):
+        is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
+        found = None if is_bare else match_argument(argument.text, raw)
+        if found is None:
+            return _misfit(entry)
+        captures |= found
+    return _read(entry, captures, spelling.inside, unsure - entry.may_lack)
 
 
 @functools.lru_cache(maxsize=8192)
 def _misfit(entry: Entry) -> RawMatch:
     """A message with the header of an entry and arguments that it has not."""
     return RawMatch(
-        command=entry.command or ASKED,
+        command=ASKED,
         readings=({},),
-        unknown=frozenset(entry.parameters),
+        unknown=frozenset(entry.readers),
         is_certain=False,
-        holes=frozenset(entry.spelling.holes),
+        holes=entry.spelling.names,
         is_fitting=False,
     )
 
 
-@functools.lru_cache(maxsize=8192)
-def _holes(argument: str) -> list[int]:
-    return [ord(mark) - FIRST_HOLE for mark in argument if ord(mark) >= FIRST_HOLE]
+def _read(
+    entry: Entry, captures: Captures, inside: Collection[int], unsure: Collection[str]
+) -> RawMatch:
+    """Values for the captured texts, and the possibilities of those that do not stand there.
 
-
-def _with_unknown(match: RawMatch, names: Collection[str]) -> RawMatch:
-    """The match with these parameters among those whose value cannot be read."""
-    if not names:
-        return match
-    return replace(match, unknown=match.unknown.union(names), is_certain=False)
-
-
-def _read(entry: Entry, captures: Captures) -> RawMatch:
-    """Values for the captured texts, and the possibilities of those that do not stand there."""
-    spelling, parameters = entry.spelling, entry.parameters
-    choices: dict[str, list[Scalar]] = {}
+    Args:
+        inside: the placeholders whose value is not by itself.
+        unsure: parameters of which nobody knows whether an instrument reads the same.
+    """
+    spelling, readers = entry.spelling, entry.readers
     texts: dict[str, str | None] = {}
     unknown: set[str] = set()
     for number, text in captures.items():
         name = spelling.holes[number]
-        is_other = name not in parameters or (name in texts and texts[name] != text)
-        if is_other or not _is_argument(parameters[name], text, is_quoted=name in spelling.quoted):
+        if name not in readers or texts.get(name, text) != text:
             unknown.add(name)
         texts[name] = text
-    for name, parameter in parameters.items():
+    known: dict[str, tuple[Scalar, ...]] = {}
+    bare: dict[str, tuple[Scalar, ...]] = {}
+    for name, reader in readers.items():
         if name in texts:
-            choices[name] = value_choices(parameter, texts[name])
-        elif name not in entry.may_lack:
-            choices[name] = possible_values(parameter)
-    bare = {
-        name: values
-        for name, text in texts.items()
-        if name in parameters
-        and (values := bare_choices(parameters[name], text)) is not None
-        and values != choices[name]
-    }
-    unknown |= {name for name, values in (*choices.items(), *bare.items()) if not values}
-    known = {name: values for name, values in choices.items() if name not in unknown}
-    combined = _combined(known)
-    if len(combined) > _MOST_READINGS:
+            meaning = _meaning(reader, texts[name], name in spelling.quoted)
+            choices, is_read = meaning.choices, meaning.is_read
+            if meaning.bare is not None:
+                bare[name] = meaning.bare
+        elif name in entry.may_lack:
+            continue
+        else:
+            choices = reader.possible
+            is_read = bool(choices)
+        if is_read and name not in unknown:
+            known[name] = choices
+        else:
+            unknown.add(name)
+    if math.prod(map(len, known.values())) > _MOST_READINGS:
         unknown |= {name for name, values in known.items() if len(values) > 1}
-        combined = combined[:1]
+        readings = _combined(known, most=1)
+    else:
+        readings = _combined(known)
+    unknown.update(unsure)
+    for number, text in captures.items():
+        name = spelling.holes[number]
+        if (
+            number in inside
+            and name in readers
+            and not _meaning(readers[name], text, name in spelling.quoted).is_plain
+        ):
+            unknown.add(name)
     return RawMatch(
-        command=entry.command or ASKED,
-        readings=combined,
-        unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
+        command=ASKED,
+        readings=readings,
+        unitless=_combined({**known, **bare}) if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
-        holes=frozenset(spelling.holes),
+        holes=spelling.names,
     )
+
+
+class _Meaning(NamedTuple):
+    """What a text means where a parameter stands.
+
+    Attributes:
+        choices: the values that it may have.
+        bare: those of an instrument that ignores units, where they are others.
+        is_read: it is one argument, and has a value either way.
+        is_plain: inside of a word or a list, too.
+    """
+
+    choices: tuple[Scalar, ...]
+    bare: tuple[Scalar, ...] | None
+    is_read: bool
+    is_plain: bool
+
+
+def _mean(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+    parameter = reader.parameter
+    choices, bare = value_choices(parameter, text), bare_choices(parameter, text)
+    is_argument = _is_argument(parameter, text, is_quoted=is_quoted)
+    return _Meaning(
+        choices=tuple(choices),
+        bare=None if bare is None or bare == choices else tuple(bare),
+        is_read=is_argument and bool(choices) and bare != [],
+        is_plain=text is None or _is_plain_number(parameter, text),
+    )
+
+
+_mean_again = functools.lru_cache(maxsize=4096)(_mean)
+
+
+def _meaning(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+    """What a text means; of short ones it is remembered for a while."""
+    is_short = text is None or len(text) <= LONGEST_KEPT
+    return (_mean_again if is_short else _mean)(reader, text, is_quoted)
 
 
 def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> bool:
@@ -633,10 +663,12 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     return not text.startswith("#") and not set(text) & set(marks)
 
 
-def _combined(known: Mapping[str, list[Scalar]]) -> tuple[Mapping[str, Scalar], ...]:
-    """Every combination of these choices, at most one more than are judged."""
-    readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
-    return tuple(dict(zip(known, values, strict=True)) for values in readings)
+def _combined(
+    known: Mapping[str, tuple[Scalar, ...]], most: int = _MOST_READINGS
+) -> tuple[Mapping[str, Scalar], ...]:
+    """Every combination of these choices, at most so many."""
+    readings = itertools.islice(itertools.product(*known.values()), most)
+    return tuple([dict(zip(known, values, strict=True)) for values in readings])
 
 
 def means_another_unit(command: Command, template: str, other: Command) -> bool:

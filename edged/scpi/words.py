@@ -36,6 +36,7 @@ __all__ = [
     "sets_level",
     "short_form",
     "side_effect",
+    "split_at_holes",
     "switches_on",
     "touches_output",
     "why_not_on_connect",
@@ -221,7 +222,7 @@ def _suffix_number(digits: str) -> int:
 
 
 @functools.lru_cache(maxsize=8192)
-def _split_at_holes(template: str) -> tuple[str, ...]:
+def split_at_holes(template: str) -> tuple[str, ...]:
     """Text and placeholders in turn, in upper case."""
     return tuple(_AT_HOLES.split(template.upper()))
 
@@ -233,7 +234,7 @@ def match_pattern(template: str, raw: str) -> Captures | None:
     """
     if not raw.isascii():
         return None
-    first, *rest = _split_at_holes(template)
+    first, *rest = split_at_holes(template)
     text, at = raw.upper(), len(first)
     if not text.startswith(first):
         return None
