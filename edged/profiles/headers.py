@@ -132,26 +132,28 @@ class Entry:
     senders: list[tuple[int, Command | None]] = field(default_factory=list)
 
     def is_alike(self, other: Entry) -> bool:
-        """Whether every message means the same by both."""
+        """Whether every message means the same by both; they have one spelling."""
         return (
-            self.spelling == other.spelling
-            and list(self.readers.items()) == list(other.readers.items())
+            list(self.readers.items()) == list(other.readers.items())
             and self.may_lack == other.may_lack
         )
+
+
+_Entries = dict[Spelling, list[Entry]]
 
 
 @dataclass(slots=True)
 class _Branch:
     """One level of the tree: the words that may follow, by their first letter; and what ends here.
 
-    ``patterns`` are words that begin with a placeholder; ``entries`` are by their whole header;
-    ``senders`` are the names of their commands.
+    ``patterns`` are words that begin with a placeholder; ``names`` are those of the commands that
+    end here.
     """
 
     words: dict[str, dict[str, _Branch]] = field(default_factory=dict)
     patterns: dict[str, _Branch] = field(default_factory=dict)
-    entries: dict[tuple[str, ...], list[Entry]] = field(default_factory=dict)
-    senders: list[str] = field(default_factory=list)
+    entries: _Entries = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
 
     def below(self, word: str) -> _Branch:
         """The level behind a word of a template; made where it is new."""
@@ -159,8 +161,8 @@ class _Branch:
         others = self.words.setdefault(first, {}) if first else self.patterns
         return others.setdefault(word, _Branch())
 
-    def matching(self, nodes: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], list[Entry]]]:
-        """What ends behind these raw nodes, by header."""
+    def matching(self, nodes: tuple[str, ...]) -> Iterator[tuple[Spelling, list[Entry]]]:
+        """What ends behind these raw nodes."""
         if not nodes:
             yield from self.entries.items()
             return
@@ -173,14 +175,14 @@ class _Branch:
         """The commands behind the words that a raw word may be."""
         for known, branch in self.words.get(_initial(word), {}).items():
             if match_node(known, word) is not None:
-                yield from branch.names()
+                yield from branch.all_names()
 
-    def names(self) -> Iterator[str]:
+    def all_names(self) -> Iterator[str]:
         """The commands that end here or further down."""
-        yield from self.senders
+        yield from self.names
         for words in (*self.words.values(), self.patterns):
             for branch in words.values():
-                yield from branch.names()
+                yield from branch.all_names()
 
 
 class Headers:
@@ -189,9 +191,9 @@ class Headers:
     def __init__(self, profile: Profile) -> None:
         self._tree: dict[bool, _Branch] = {False: _Branch(), True: _Branch()}
         # What is no SCPI is compared with whole templates, by the first letter.
-        self._exact: dict[str, list[Entry]] = {}
+        self._exact: dict[str, _Entries] = {}
         # The same of what is answered without a question mark: in most profiles nothing.
-        self._declared: dict[str, list[Entry]] = {}
+        self._declared: dict[str, _Entries] = {}
         self._count = itertools.count()
         for command in profile.commands.values():
             may_lack = optional_names(command.scpi)
@@ -221,33 +223,36 @@ class Headers:
             branch = self._tree[message.is_query]
             for word in rest:
                 branch = branch.below(word)
-            entries = branch.entries.setdefault(message.nodes, [])
+            entries = branch.entries.setdefault(spelling, [])
             entry = next(filter(new.is_alike, entries), new)
-            initial = _initial(message.text)
             if entry is new:
                 entries.append(entry)
-                self._exact.setdefault(initial, []).append(entry)
             entry.senders.append((next(self._count), command))
             if command is not None:
-                branch.senders.append(command.name)
+                branch.names.append(command.name)
+            initial = _initial(message.text)
+            self._exact.setdefault(initial, {})[spelling] = entries
             if not message.is_query and _is_answered(command, template):
-                self._declared.setdefault(initial, []).append(entry)
+                self._declared.setdefault(initial, {})[spelling] = entries
 
     def find(
         self, nodes: tuple[str, ...], *, is_query: bool
-    ) -> Iterator[tuple[Entry, Captures, int]]:
+    ) -> Iterator[tuple[list[Entry], Captures, int]]:
         """The spellings that have a header.
 
         Yields:
-            The entry, what stood at the placeholders of its header, and 0 for the template's own
-            nodes or 1 where optional ones were added or dropped.
+            The entries of one, what stood at the placeholders of its header, and 0 for the
+            template's own nodes or 1 where optional ones were added or dropped.
         """
         _lead, rest = without_optional(nodes)
-        for header, entries in self._tree[is_query].matching(rest):
-            found = match_header(header, nodes)
+        header: tuple[str, ...] | None = None
+        found = None
+        for spelling, entries in self._tree[is_query].matching(rest):
+            if spelling.message.nodes != header:
+                header = spelling.message.nodes
+                found = match_header(header, nodes)
             if found is not None:
-                for entry in entries:
-                    yield entry, *found
+                yield entries, *found
 
     def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
         """The names of the commands whose header begins with the first mnemonic of another."""
@@ -256,7 +261,7 @@ class Headers:
             for branch in self._tree.values():
                 yield from branch.names_below(word)
 
-    def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures, int]]:
+    def find_exactly(self, text: str) -> Iterator[tuple[list[Entry], Captures, int]]:
         """The spellings that a text is letter for letter, but for case and its values."""
         yield from _exactly(self._exact, text)
 
@@ -265,16 +270,19 @@ class Headers:
         return next(_exactly(self._declared, text), None) is not None
 
 
-def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures, int]]:
+def _exactly(
+    kept: Mapping[str, _Entries], text: str
+) -> Iterator[tuple[list[Entry], Captures, int]]:
     """Those that a text is, but for its values, by the first letter of their spellings."""
     if not kept or len(text) > _LONGEST_EXACT or not text.isascii():
         return
     upper = text.upper()
-    for entry in (*kept.get(upper[:1], ()), *kept.get("", ())):
-        if entry.spelling.literal in upper:
-            captures = match_pattern(entry.spelling.message.text, text)
-            if captures is not None and _are_values(captures):
-                yield entry, captures, 0
+    for initial in (upper[:1], ""):
+        for spelling, entries in kept.get(initial, {}).items():
+            if spelling.literal in upper:
+                captures = match_pattern(spelling.message.text, text)
+                if captures is not None and _are_values(captures):
+                    yield entries, captures, 0
 
 
 def _initial(text: str) -> str:

@@ -23,11 +23,11 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from edged.profiles.headers import Entry, Headers, Reader
+from edged.profiles.headers import Entry, Headers, Reader, Spelling
 from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import (
     Hole,
@@ -479,18 +479,20 @@ def _matches(
 
 
 def _judged_all(
-    found: Iterable[tuple[Entry, Captures, int]], written: tuple[str, ...] | None = None
+    found: Iterable[tuple[list[Entry], Captures, int]], arguments: tuple[str, ...] | None = None
 ) -> list[RawMatch]:
     """What these spellings mean by a message with these arguments, likeliest first.
 
     Args:
-        written: ``None``: the whole text is the spelling's.
+        arguments: ``None``: the whole text is the spelling's.
     """
     ranked = []
-    for entry, captures, rank in found:
-        match = _judged(entry, captures, written)
-        for number, command in entry.senders:
-            ranked.append((rank, number, RawMatch(command or ASKED, *match[1:])))
+    for entries, captures, rank in found:
+        written = _written(entries[0].spelling, captures, arguments)
+        for entry in entries:
+            match = _misfit(entry) if written is None else _read(entry, written)
+            for number, command in entry.senders:
+                ranked.append((rank, number, RawMatch(command or ASKED, *match[1:])))
     ranked.sort()
     return [match for _, _, match in ranked]
 
@@ -513,29 +515,53 @@ def _is_plain_number(parameter: Parameter, text: str) -> bool:
     )
 
 
-def _judged(entry: Entry, header: Captures, written: tuple[str, ...] | None) -> RawMatch:
-    """What an entry is by what stood in its header, or in its whole text, and these arguments."""
-    spelling = entry.spelling
-    if written is None:
-        return _read(entry, header, header, frozenset())
-    known, missing = spelling.arguments, spelling.arguments[len(written) :]
-    if len(written) > len(known):
-        return _misfit(entry)
-    unsure: set[str] = set()
-    for argument in missing:
-        if not argument.holes:
-            return _misfit(entry)
-        # Without a list of channels instruments take the selected ones.
-        if not argument.is_channels:
-            unsure.update(spelling.holes[number] for number in argument.holes)
-    captures = dict(header)
-    for argument, raw in zip(known, written, strict=False):
-        is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
-        found = None if is_bare else match_argument(argument.text, raw)
-        if found is None:
-            return _misfit(entry)
-        captures |= found
-    return _read(entry, captures, spelling.inside, unsure - entry.may_lack)
+class _Written(NamedTuple):
+    """What stands at the placeholders of a spelling, by their names.
+
+    Attributes:
+        texts: ``None``: a numeric suffix that was left out.
+        mixed: those where two texts stand.
+        inside: those whose value is not by itself.
+        missing: those of arguments that were left out.
+    """
+
+    texts: Mapping[str, str | None]
+    mixed: Set[str]
+    inside: Set[str]
+    missing: Set[str]
+
+
+def _written(
+    spelling: Spelling, header: Captures, arguments: tuple[str, ...] | None
+) -> _Written | None:
+    """What stands at the placeholders, by what stood in the header; ``None``: they do not fit."""
+    holes, captures, inside = spelling.holes, header, spelling.inside
+    missing: set[str] = set()
+    if arguments is None:
+        inside = frozenset(header)
+    else:
+        captures = dict(header)
+        if len(arguments) > len(spelling.arguments):
+            return None
+        for argument in spelling.arguments[len(arguments) :]:
+            if not argument.holes:
+                return None
+            # Without a list of channels instruments take the selected ones.
+            if not argument.is_channels:
+                missing.update(holes[number] for number in argument.holes)
+        for argument, raw in zip(spelling.arguments, arguments, strict=False):
+            is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
+            found = None if is_bare else match_argument(argument.text, raw)
+            if found is None:
+                return None
+            captures |= found
+    texts = {holes[number]: text for number, text in captures.items()}
+    return _Written(
+        texts=texts,
+        mixed={holes[n] for n, text in captures.items() if texts[holes[n]] != text},
+        inside={holes[n] for n in captures if n in inside},
+        missing=missing,
+    )
 
 
 @functools.lru_cache(maxsize=8192)
@@ -551,61 +577,42 @@ def _misfit(entry: Entry) -> RawMatch:
     )
 
 
-def _read(
-    entry: Entry, captures: Captures, inside: Collection[int], unsure: Collection[str]
-) -> RawMatch:
-    """Values for the captured texts, and the possibilities of those that do not stand there.
-
-    Args:
-        inside: the placeholders whose value is not by itself.
-        unsure: parameters of which nobody knows whether an instrument reads the same.
-    """
-    spelling, readers = entry.spelling, entry.readers
-    texts: dict[str, str | None] = {}
-    unknown: set[str] = set()
-    for number, text in captures.items():
-        name = spelling.holes[number]
-        if name not in readers or texts.get(name, text) != text:
-            unknown.add(name)
-        texts[name] = text
+def _read(entry: Entry, written: _Written) -> RawMatch:
+    """Values for the texts, and the possibilities of those that do not stand there."""
+    texts, quoted = written.texts, entry.spelling.quoted
     known: dict[str, tuple[Scalar, ...]] = {}
     bare: dict[str, tuple[Scalar, ...]] = {}
-    for name, reader in readers.items():
+    unknown = set(texts.keys() - entry.readers.keys())
+    unsure = set(written.missing - entry.may_lack)
+    for name, reader in entry.readers.items():
         if name in texts:
-            meaning = _meaning(reader, texts[name], name in spelling.quoted)
-            choices, is_read = meaning.choices, meaning.is_read
+            meaning = _meaning(reader, texts[name], name in quoted)
+            choices, is_read = meaning.choices, meaning.is_read and name not in written.mixed
             if meaning.bare is not None:
                 bare[name] = meaning.bare
+            if name in written.inside and not meaning.is_plain:
+                unsure.add(name)
         elif name in entry.may_lack:
             continue
         else:
             choices = reader.possible
             is_read = bool(choices)
-        if is_read and name not in unknown:
+        if is_read:
             known[name] = choices
         else:
             unknown.add(name)
-    if math.prod(map(len, known.values())) > _MOST_READINGS:
+    most = _MOST_READINGS
+    if math.prod(map(len, known.values())) > most:
         unknown |= {name for name, values in known.items() if len(values) > 1}
-        readings = _combined(known, most=1)
-    else:
-        readings = _combined(known)
-    unknown.update(unsure)
-    for number, text in captures.items():
-        name = spelling.holes[number]
-        if (
-            number in inside
-            and name in readers
-            and not _meaning(readers[name], text, name in spelling.quoted).is_plain
-        ):
-            unknown.add(name)
+        most = 1
+    unknown |= unsure
     return RawMatch(
         command=ASKED,
-        readings=readings,
-        unitless=_combined({**known, **bare}) if bare else (),
+        readings=_combined(known, most),
+        unitless=_combined({**known, **bare}, _MOST_READINGS) if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
-        holes=spelling.names,
+        holes=entry.spelling.names,
     )
 
 
@@ -664,7 +671,7 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
 
 
 def _combined(
-    known: Mapping[str, tuple[Scalar, ...]], most: int = _MOST_READINGS
+    known: Mapping[str, tuple[Scalar, ...]], most: int
 ) -> tuple[Mapping[str, Scalar], ...]:
     """Every combination of these choices, at most so many."""
     readings = itertools.islice(itertools.product(*known.values()), most)
