@@ -93,10 +93,10 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
     """A raw argument as its parameter's value or label; ``None`` when it cannot be read."""
     bare = unquoted(text)
     if parameter.type is ParameterType.BOOL:
-        return _truth(parameter, bare)
-    names = labels(parameter)
-    if names:
-        return _label({unquoted(wire_text(name, parameter)): name for name in names}, bare)
+        label = _label(parameter, bare)
+        return None if label is None else label == str(True)
+    if labels(parameter):
+        return _label(parameter, bare)
     if parameter.type is ParameterType.STRING:
         return bare
     # Upper case, because SCPI does not tell cases apart: "10mhz" sent is ten megahertz.
@@ -110,30 +110,31 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
     return int(number) if float(number).is_integer() else None
 
 
-def _truth(parameter: Parameter, text: str) -> bool | None:
-    wires = {unquoted(wire_text(value, parameter)): str(value) for value in (True, False)}
-    label = _label(wires, text)
-    return None if label is None else label == str(True)
+@functools.lru_cache(maxsize=1024)
+def _wires(parameter: Parameter) -> Mapping[str, str]:
+    """The labels by what stands for them on the wire."""
+    is_bool = parameter.type is ParameterType.BOOL
+    values: Iterable[Scalar] = (True, False) if is_bool else labels(parameter)
+    return {unquoted(wire_text(value, parameter)): str(value) for value in values}
 
 
-def _label(labels_by_wire: Mapping[str, str], text: str) -> str | None:
+def _label(parameter: Parameter, text: str) -> str | None:
     """The label whose wire value a text is, the exact spelling first."""
-    for is_same in (_is_spelled, _is_equal):
-        for wire, label in labels_by_wire.items():
-            if is_same(wire, text):
-                return label
+    wires, upper = _wires(parameter), text.upper()
+    for wire, label in wires.items():
+        if wire.upper() == upper:
+            return label
+    number = read_number(text)
+    for wire, label in wires.items():
+        if _is_equal(wire, text, number):
+            return label
     return None
 
 
-def _is_spelled(wire: str, text: str) -> bool:
-    return wire.upper() == text.upper()
-
-
-def _is_equal(wire: str, text: str) -> bool:
+def _is_equal(wire: str, text: str, number: float | None) -> bool:
     """Another spelling of one value: ``VOLTAGE:DC`` and ``VOLT``, ``1.0`` and ``1``."""
     if wire.upper() in _TRUTHS and text.upper() in _TRUTHS:
         return _TRUTHS[wire.upper()] == _TRUTHS[text.upper()]
-    number = read_number(text)
     if number is not None:
         return number == read_number(wire)
     return len(text) <= LONGEST_KEPT and match_header(wire.split(":"), text.split(":")) is not None
@@ -490,7 +491,10 @@ def _judged_all(
     for entries, captures, rank in found:
         written = _written(entries[0].spelling, captures, arguments)
         for entry in entries:
-            match = _misfit(entry) if written is None else _read(entry, written)
+            if written is None:
+                ranked += [(rank, *misfit) for misfit in _misfits(entry)]
+                continue
+            match = _read(entry, written)
             for number, command in entry.senders:
                 ranked.append((rank, number, RawMatch(command or ASKED, *match[1:])))
     ranked.sort()
@@ -565,15 +569,21 @@ def _written(
 
 
 @functools.lru_cache(maxsize=8192)
-def _misfit(entry: Entry) -> RawMatch:
-    """A message with the header of an entry and arguments that it has not."""
-    return RawMatch(
-        command=ASKED,
-        readings=({},),
-        unknown=frozenset(entry.readers),
-        is_certain=False,
-        holes=entry.spelling.names,
-        is_fitting=False,
+def _misfits(entry: Entry) -> tuple[tuple[int, RawMatch], ...]:
+    """What is sent by the header of an entry with arguments that it has not."""
+    return tuple(
+        (
+            number,
+            RawMatch(
+                command=command or ASKED,
+                readings=({},),
+                unknown=frozenset(entry.readers),
+                is_certain=False,
+                holes=entry.spelling.names,
+                is_fitting=False,
+            ),
+        )
+        for number, command in entry.senders
     )
 
 
