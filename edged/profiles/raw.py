@@ -171,13 +171,16 @@ class LineClass(enum.IntEnum):
     UNKNOWN = 2
 
 
+_Choices = Mapping[str, tuple[Scalar, ...]]
+
+
 class RawMatch(NamedTuple):
     """One command that a message may be.
 
     Attributes:
-        readings: the values that it may carry, likeliest first; every one must be allowed.
-        unitless: the same for an instrument that ignores units in numbers, where that makes others;
-            of a raw line they must be allowed as well.
+        choices: the values that each parameter may have; more than one mapping where it may be
+            several lines of its command.
+        bare: the same for an instrument that ignores units in numbers, where that makes others.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
         holes: parameters that have their place in this very message of the command.
@@ -185,12 +188,22 @@ class RawMatch(NamedTuple):
     """
 
     command: Command
-    readings: tuple[Mapping[str, Scalar], ...]
-    unitless: tuple[Mapping[str, Scalar], ...] = ()
+    choices: tuple[_Choices, ...]
+    bare: tuple[_Choices, ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
     holes: frozenset[str] = frozenset()
     is_fitting: bool = True
+
+    @property
+    def readings(self) -> tuple[Mapping[str, Scalar], ...]:
+        """The values that it may carry, likeliest first; every one must be allowed."""
+        return _combined(self.choices)
+
+    @property
+    def unitless(self) -> tuple[Mapping[str, Scalar], ...]:
+        """The same by ``bare``; of a raw line they must be allowed as well."""
+        return _combined(self.bare)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,29 +461,37 @@ def _found(headers: Headers, message: Message, find: _Find) -> _Found:
         needed = every[: len(by_standard)]
     is_known = is_known and all(any(match.is_certain for match in one) for one in needed)
     found = [match for one in every for match in one if match.command is not ASKED]
-    by_name: dict[str, RawMatch] = {}
+    by_name: dict[str, list[RawMatch]] = {}
     for match in [match for match in found if match.is_certain] or found:
-        known = by_name.setdefault(match.command.name, match)
-        if known is not match and known.readings != match.readings:
-            # Two lines of one command, or two paths: all their readings must be allowed.
-            by_name[match.command.name] = known._replace(
-                readings=_joined(known.readings, match.readings),
-                unitless=_joined(known.unitless, match.unitless),
-                unknown=known.unknown | match.unknown,
-                holes=known.holes | match.holes,
-            )
+        by_name.setdefault(match.command.name, []).append(match)
     beside = tuple(
         match
         for match in found
         if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
-    return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
+    matches = tuple(_joined(*same) for same in by_name.values())
+    return _Found(matches=matches, beside=beside, is_known=is_known)
 
 
-def _joined(
-    some: tuple[Mapping[str, Scalar], ...], more: tuple[Mapping[str, Scalar], ...]
-) -> tuple[Mapping[str, Scalar], ...]:
-    return some + tuple(other for other in more if other not in some)
+def _joined(first: RawMatch, *others: RawMatch) -> RawMatch:
+    """Lines of one command, or one line on two paths: all their readings must be allowed."""
+    if not others:
+        return first
+    command, choices, bare, unknown, is_certain, holes, is_fitting = first
+    for match in others:
+        if not _are_read_alike(choices, match.choices):
+            choices += () if match.choices[0] in choices else match.choices
+            bare += () if not match.bare or match.bare[0] in bare else match.bare
+            unknown |= match.unknown
+            holes |= match.holes
+    return RawMatch(command, choices, bare, unknown, is_certain, holes, is_fitting)
+
+
+def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> bool:
+    """Whether two have the same readings, compared one by one only where that can be."""
+    if len(some) == 1 or some[-1].keys() != more[0].keys():
+        return some == more
+    return _combined(some) == _combined(more)
 
 
 def _matches(
@@ -487,18 +508,17 @@ def _judged_all(
     Args:
         arguments: ``None``: the whole text is the spelling's.
     """
-    ranked = []
+    ranked: tuple[list[tuple[int, RawMatch]], ...] = ([], [])
     for entries, captures, rank in found:
         written = _written(entries[0].spelling, captures, arguments)
         for entry in entries:
             if written is None:
-                ranked += [(rank, *misfit) for misfit in _misfits(entry)]
+                ranked[rank].extend(_misfits(entry))
                 continue
             match = _read(entry, written)
             for number, command in entry.senders:
-                ranked.append((rank, number, RawMatch(command or ASKED, *match[1:])))
-    ranked.sort()
-    return [match for _, _, match in ranked]
+                ranked[rank].append((number, RawMatch(command or ASKED, *match[1:])))
+    return [match for one in ranked for _, match in sorted(one)]
 
 
 def _is_plain_number(parameter: Parameter, text: str) -> bool:
@@ -576,7 +596,7 @@ def _misfits(entry: Entry) -> tuple[tuple[int, RawMatch], ...]:
             number,
             RawMatch(
                 command=command or ASKED,
-                readings=({},),
+                choices=({},),
                 unknown=frozenset(entry.readers),
                 is_certain=False,
                 holes=entry.spelling.names,
@@ -611,15 +631,14 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
             known[name] = choices
         else:
             unknown.add(name)
-    most = _MOST_READINGS
-    if math.prod(map(len, known.values())) > most:
+    if math.prod(map(len, known.values())) > _MOST_READINGS:
         unknown |= {name for name, values in known.items() if len(values) > 1}
-        most = 1
+        known = {name: values[:1] for name, values in known.items()}
     unknown |= unsure
     return RawMatch(
         command=ASKED,
-        readings=_combined(known, most),
-        unitless=_combined({**known, **bare}, _MOST_READINGS) if bare else (),
+        choices=(known,),
+        bare=({**known, **bare},) if bare else (),
         unknown=frozenset(unknown),
         is_certain=not unknown,
         holes=entry.spelling.names,
@@ -680,12 +699,15 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     return not text.startswith("#") and not set(text) & set(marks)
 
 
-def _combined(
-    known: Mapping[str, tuple[Scalar, ...]], most: int
-) -> tuple[Mapping[str, Scalar], ...]:
-    """Every combination of these choices, at most so many."""
-    readings = itertools.islice(itertools.product(*known.values()), most)
-    return tuple([dict(zip(known, values, strict=True)) for values in readings])
+def _combined(choices: tuple[_Choices, ...]) -> tuple[Mapping[str, Scalar], ...]:
+    """Every combination of these choices, once each."""
+    found: list[Mapping[str, Scalar]] = []
+    for one in choices:
+        for values in itertools.islice(itertools.product(*one.values()), _MOST_READINGS):
+            reading = dict(zip(one, values, strict=True))
+            if len(choices) == 1 or reading not in found:
+                found.append(reading)
+    return tuple(found)
 
 
 def means_another_unit(command: Command, template: str, other: Command) -> bool:
