@@ -631,6 +631,7 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
             known[name] = choices
         else:
             unknown.add(name)
+    unitless = ({**known, **bare},) if bare else ()
     if math.prod(map(len, known.values())) > _MOST_READINGS:
         unknown |= {name for name, values in known.items() if len(values) > 1}
         known = {name: values[:1] for name, values in known.items()}
@@ -638,7 +639,7 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
     return RawMatch(
         command=ASKED,
         choices=(known,),
-        bare=({**known, **bare},) if bare else (),
+        bare=unitless,
         unknown=frozenset(unknown),
         is_certain=not unknown,
         holes=entry.spelling.names,
