@@ -122,6 +122,9 @@ class Entry:
         spelling: how it is written.
         readers: of all parameters, by name.
         may_lack: those that need no value.
+        here: those that stand in the spelling.
+        choices: the values of all that need one and can be listed, with room for those in ``here``.
+        unlisted: those that need one, and neither stand in the spelling nor can be listed.
         senders: the commands that send it, each with its place among all spellings; ``None``: it is
             a query that the engine sends by itself.
     """
@@ -129,6 +132,9 @@ class Entry:
     spelling: Spelling
     readers: Mapping[str, Reader]
     may_lack: frozenset[str]
+    here: tuple[str, ...]
+    choices: Mapping[str, tuple[Scalar, ...]]
+    unlisted: frozenset[str]
     senders: list[tuple[int, Command | None]] = field(default_factory=list)
 
     def is_alike(self, other: Entry) -> bool:
@@ -214,11 +220,7 @@ class Headers:
     ) -> None:
         for spelling in _spellings(template) if command else _asking_spellings(template):
             message = spelling.message
-            new = Entry(
-                spelling=spelling,
-                readers={name: _reader(one) for name, one in parameters.items()},
-                may_lack=frozenset(may_lack),
-            )
+            new = _entry(spelling, parameters, frozenset(may_lack))
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
             for word in rest:
@@ -296,6 +298,26 @@ def _are_values(captures: Captures) -> bool:
     return all(
         text is not None and text.isprintable() and not set(text) & {" ", ",", ";"}
         for text in captures.values()
+    )
+
+
+def _entry(
+    spelling: Spelling, parameters: Mapping[str, Parameter], may_lack: frozenset[str]
+) -> Entry:
+    readers = {name: _reader(parameter) for name, parameter in parameters.items()}
+    needed = {
+        name: reader.possible
+        for name, reader in readers.items()
+        if name in spelling.names or name not in may_lack
+    }
+    unlisted = {name for name, values in needed.items() if not values} - spelling.names
+    return Entry(
+        spelling=spelling,
+        readers=readers,
+        may_lack=may_lack,
+        here=tuple(name for name in readers if name in spelling.names),
+        choices={name: values for name, values in needed.items() if name not in unlisted},
+        unlisted=frozenset(unlisted),
     )
 
 

@@ -477,21 +477,26 @@ def _joined(first: RawMatch, *others: RawMatch) -> RawMatch:
     """Lines of one command, or one line on two paths: all their readings must be allowed."""
     if not others:
         return first
-    command, choices, bare, unknown, is_certain, holes, is_fitting = first
+    command, choices, bare, _, is_certain, _, is_fitting = first
+    unknown, holes = set(first.unknown), set(first.holes)
     for match in others:
         if not _are_read_alike(choices, match.choices):
             choices += () if match.choices[0] in choices else match.choices
             bare += () if not match.bare or match.bare[0] in bare else match.bare
             unknown |= match.unknown
             holes |= match.holes
-    return RawMatch(command, choices, bare, unknown, is_certain, holes, is_fitting)
+    return RawMatch(
+        command, choices, bare, frozenset(unknown), is_certain, frozenset(holes), is_fitting
+    )
 
 
 def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> bool:
     """Whether two have the same readings, compared one by one only where that can be."""
-    if len(some) == 1 or some[-1].keys() != more[0].keys():
-        return some == more
-    return _combined(some) == _combined(more)
+    if some == more:
+        return True
+    # Readings with other names are others, however many there are.
+    has_others = some[0].keys() != more[0].keys() or some[-1].keys() != more[0].keys()
+    return len(some) > 1 and not has_others and _combined(some) == _combined(more)
 
 
 def _matches(
@@ -515,8 +520,10 @@ def _judged_all(
             if written is None:
                 ranked[rank].extend(_misfits(entry))
                 continue
-            match = _read(entry, written)
-            for number, command in entry.senders:
+            (number, command), *others = entry.senders
+            match = _read(entry, written, command or ASKED)
+            ranked[rank].append((number, match))
+            for number, command in others:
                 ranked[rank].append((number, RawMatch(command or ASKED, *match[1:])))
     return [match for one in ranked for _, match in sorted(one)]
 
@@ -559,30 +566,40 @@ def _written(
     spelling: Spelling, header: Captures, arguments: tuple[str, ...] | None
 ) -> _Written | None:
     """What stands at the placeholders, by what stood in the header; ``None``: they do not fit."""
-    holes, captures, inside = spelling.holes, header, spelling.inside
-    missing: set[str] = set()
+    holes, known = spelling.holes, spelling.arguments
     if arguments is None:
-        inside = frozenset(header)
-    else:
-        captures = dict(header)
-        if len(arguments) > len(spelling.arguments):
+        return _named(spelling, header, header.keys(), frozenset())
+    if len(arguments) > len(known):
+        return None
+    found = []
+    for argument, raw in zip(known, arguments, strict=False):
+        is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
+        one = None if is_bare else match_argument(argument.text, raw)
+        if one is None:
             return None
-        for argument in spelling.arguments[len(arguments) :]:
-            if not argument.holes:
-                return None
-            # Without a list of channels instruments take the selected ones.
-            if not argument.is_channels:
-                missing.update(holes[number] for number in argument.holes)
-        for argument, raw in zip(spelling.arguments, arguments, strict=False):
-            is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
-            found = None if is_bare else match_argument(argument.text, raw)
-            if found is None:
-                return None
-            captures |= found
+        found.append(one)
+    missing: set[str] = set()
+    for argument in known[len(arguments) :]:
+        if not argument.holes:
+            return None
+        # Without a list of channels instruments take the selected ones.
+        if not argument.is_channels:
+            missing.update(holes[number] for number in argument.holes)
+    captures = dict(header)
+    for one in found:
+        captures |= one
+    return _named(spelling, captures, spelling.inside, missing)
+
+
+def _named(spelling: Spelling, captures: Captures, inside: Set[int], missing: Set[str]) -> _Written:
+    holes = spelling.holes
     texts = {holes[number]: text for number, text in captures.items()}
+    mixed: Set[str] = frozenset()
+    if len(texts) < len(captures):
+        mixed = {holes[n] for n, text in captures.items() if texts[holes[n]] != text}
     return _Written(
         texts=texts,
-        mixed={holes[n] for n, text in captures.items() if texts[holes[n]] != text},
+        mixed=mixed,
         inside={holes[n] for n in captures if n in inside},
         missing=missing,
     )
@@ -607,14 +624,15 @@ def _misfits(entry: Entry) -> tuple[tuple[int, RawMatch], ...]:
     )
 
 
-def _read(entry: Entry, written: _Written) -> RawMatch:
+def _read(entry: Entry, written: _Written, command: Command) -> RawMatch:
     """Values for the texts, and the possibilities of those that do not stand there."""
     texts, quoted = written.texts, entry.spelling.quoted
-    known: dict[str, tuple[Scalar, ...]] = {}
+    known, unknown = dict(entry.choices), set(entry.unlisted)
     bare: dict[str, tuple[Scalar, ...]] = {}
-    unknown = set(texts.keys() - entry.readers.keys())
+    unknown |= texts.keys() - entry.readers.keys()
     unsure = set(written.missing - entry.may_lack)
-    for name, reader in entry.readers.items():
+    for name in entry.here:
+        reader = entry.readers[name]
         if name in texts:
             meaning = _meaning(reader, texts[name], name in quoted)
             choices, is_read = meaning.choices, meaning.is_read and name not in written.mixed
@@ -623,6 +641,7 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
             if name in written.inside and not meaning.is_plain:
                 unsure.add(name)
         elif name in entry.may_lack:
+            del known[name]
             continue
         else:
             choices = reader.possible
@@ -630,6 +649,7 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
         if is_read:
             known[name] = choices
         else:
+            del known[name]
             unknown.add(name)
     unitless = ({**known, **bare},) if bare else ()
     if math.prod(map(len, known.values())) > _MOST_READINGS:
@@ -637,7 +657,7 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
         known = {name: values[:1] for name, values in known.items()}
     unknown |= unsure
     return RawMatch(
-        command=ASKED,
+        command=command,
         choices=(known,),
         bare=unitless,
         unknown=frozenset(unknown),
