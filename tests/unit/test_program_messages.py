@@ -72,6 +72,17 @@ def test_a_message_is_bounded_outside_of_its_blocks() -> None:
     assert fed(whole) == [whole]
 
 
+def test_what_is_quoted_is_no_block_where_the_quote_is_closed_too_far_away() -> None:
+    for quote in (b"'", b'"'):
+        text = b"X " + quote + b"a" * (MAX_TEXT_BYTES - 100)
+        inside = b" #3200" + b"b" * 200
+        for data in (text + inside + quote, text + inside + quote + b"\nVOLT 1\n"):
+            with pytest.raises(Invalid, match="outside of its blocks"):
+                list(Incoming().feed(data, is_end=True))
+        # A quote that nothing closes quotes nothing.
+        assert fed(text + inside + b"\n" + quote) == [text + inside, quote]
+
+
 def test_no_more_messages_are_taken_at_once_than_can_be_judged_soon() -> None:
     assert len(fed(b"*OPC\n" * MAX_MESSAGES)) == MAX_MESSAGES
     with pytest.raises(Invalid, match="messages are taken at once"):
