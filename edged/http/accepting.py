@@ -43,14 +43,13 @@ ENOUGH_DESCRIPTORS: Final = 65_536
 KEPT_FOR_OTHERS: Final = 256
 """Above 1,024: listening sockets, the store, recorded data, pipes of workers."""
 FEWEST_CONNECTIONS: Final = 64
-READ_BYTES: Final = 16_384
+READ_BYTES: Final = 65_536
 
 
 def limit_reads(transport: asyncio.BaseTransport) -> None:
     """Read less at once: of asyncio's 256 KiB the allocator maps and unmaps memory for each read.
 
-    Reading 11 kB took 13 us so, and takes 1.2. A body in chunks of one byte blocks the loop for a
-    millisecond for each KiB that is read at once. Loops without such a bound are left as they are.
+    Reading 11 kB took 13 us so, and takes 1.2. Loops without such a bound are left as they are.
     """
     if hasattr(transport, "max_size"):
         transport.max_size = READ_BYTES
