@@ -474,8 +474,7 @@ class HttpConnection(asyncio.Protocol):
         for _ in range(PIECES_AT_ONCE):
             if not self._unparsed or self._is_broken:
                 break
-            self._parse()
-            if self._parsed and self._parsed[0][1].is_eof():
+            if self._parse() or (self._parsed and self._parsed[0][1].is_eof()):
                 break
         if self._parsed:
             self._begin()
@@ -518,7 +517,7 @@ class HttpConnection(asyncio.Protocol):
         end = found + len(HEAD_END) if found >= 0 else len(data)
         if self._seam:
             end = self._end_of_seam(end)
-        is_cut = self._content is not None and end - start > 2 * MAX_HELD_BYTES
+        is_cut = self._is_in_chunks and end - start > 2 * MAX_HELD_BYTES
         if is_cut:
             end = start + MAX_HELD_BYTES
         if end < len(data):
@@ -550,6 +549,14 @@ class HttpConnection(asyncio.Protocol):
             self._is_broken = self._is_upgraded = True
             self._unparsed, self._offset = tail + self._unparsed[self._offset :], 0
         return is_cut
+
+    @property
+    def _is_in_chunks(self) -> bool:
+        """Whether what is parsed next may be of a body in chunks."""
+        if self._content is None and not self._parsed:
+            return False
+        newest = self._parsed[-1][0] if self._parsed else self.message
+        return newest is None or newest.chunked
 
     def _end_of_seam(self, end: int) -> int:
         """Where the next piece ends, if the end of a head has begun in the bytes before it."""
