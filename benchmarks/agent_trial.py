@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 TWELVE = (
     "psu1=rigol_dp832,psu2=keysight_e36312a,dmm1=keysight_34465a,dmm2=keithley_dmm6500,"
@@ -64,7 +64,7 @@ def _serve_bench() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, ending)
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", TWELVE) as engine,
+        engine_process(Path(directory), "--instruments", TWELVE) as engine,
     ):
         _live_through_a_night(engine)
         print(engine.mcp_url, flush=True)

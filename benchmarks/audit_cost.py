@@ -26,7 +26,7 @@ import psutil
 
 from benchmarks.compare.clients import WRITTEN_WITHIN_S
 from benchmarks.figures import Figure, parse_json_flag, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 LOADS = (("list_profiles", 1), ("list_profiles", 16), ("get_status", 1), ("get_status", 16))
 """Tools of cached calls, and on how many connections."""
@@ -125,7 +125,7 @@ def _engine(variant: str) -> Iterator[EngineProcess]:
     command = (sys.executable, "-c", START + variant + END)
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), command=command) as engine,
+        engine_process(Path(directory), command=command) as engine,
     ):
         yield engine
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 TRIES = 20
 HUNG_TRIES = 5
@@ -23,7 +23,7 @@ def main() -> int:
     as_json = parse_json_flag(__doc__)
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(
+        engine_process(
             Path(directory), "--instruments", TWELVE, config={"HEARTBEAT_SEC": 0}
         ) as engine,
     ):

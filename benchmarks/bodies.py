@@ -22,7 +22,7 @@ from typing import Final
 
 from benchmarks.figures import Figure, parse_json_flag, tell
 from edged.protocol.jsonrpc import MAX_BODY_BYTES
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 TRIES: Final = 4
 MOST_MS: Final = 50.0
@@ -38,7 +38,7 @@ def main() -> int:
     figures = []
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", "psu1=rigol_dp832") as engine,
+        engine_process(Path(directory), "--instruments", "psu1=rigol_dp832") as engine,
     ):
         for name, wire in _requests():
             blocked = min(_blocked_ms(engine, wire) for _ in range(TRIES))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyvisa
 
 from benchmarks.figures import Figure, parse_json_flag, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 
 POINTS = 100
@@ -73,7 +73,7 @@ def _sweep(bench: SimBench) -> float:
     instruments = [{"address": bench.address(n), "name": n} for n in ("psu1", "dmm1")]
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), sim=False, config={"INSTRUMENTS": instruments}) as engine,
+        engine_process(Path(directory), sim=False, config={"INSTRUMENTS": instruments}) as engine,
     ):
         answer = engine.tool(
             "start_sweep",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, parse_json_flag, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.loopback_instrument import LoopbackInstrument
 
 SIZE = 60 * 1024 * 1024
@@ -66,7 +66,7 @@ def _engine_figures(address: str) -> list[Figure]:
                 "INSTRUMENTS": [address],
                 "WAVEFORM_MEMORY_MB": 512,
             }
-            with running_engine(directory, sim=False, config=config) as engine:
+            with engine_process(directory, sim=False, config=config) as engine:
                 figures += _one(engine, address, name)
     return figures
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 COUNT = 200
 ORDER = "psu*100=rigol_dp832,dmm*60=keysight_34461a,scope*40=rigol_ds1054z"
@@ -30,7 +30,7 @@ def main() -> int:
     as_json = parse_json_flag(__doc__ or "")
     with tempfile.TemporaryDirectory() as directory:
         began = time.perf_counter()
-        with running_engine(
+        with engine_process(
             Path(directory), "--instruments", ORDER, config={"RESCAN_INTERVAL_SEC": 3600}
         ) as engine:
             registered_s = _until_registered(engine, began)

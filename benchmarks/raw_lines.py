@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from edged.profiles.model import Profile
 from edged.profiles.raw import identify
 from edged.scpi.program import Incoming
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.relay_chain import wait_for
 from tests.bench.shipped import shipped_library
 from tests.unit.profiles.test_raw_classes import WORST
@@ -68,7 +68,7 @@ def _storm() -> list[float]:
     ended = threading.Event()
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", named) as engine,
+        engine_process(Path(directory), "--instruments", named) as engine,
     ):
         wait_for(lambda: len(engine.tool("list_instruments")["result"]) > len(units))
         lines = itertools.cycle(

@@ -21,7 +21,7 @@ from edged.clock import SystemClock
 from edged.instruments.pool import InstrumentPool
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.run_head import Column, RunHead, RunKind
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 ROWS = 100_000
 TRIES = 20
@@ -42,7 +42,7 @@ def main() -> int:
         directory = Path(place)
         asyncio.run(_record(directory / "data"))
         _kill(directory / "data")
-        with running_engine(directory, "--instruments", "psu1") as engine:
+        with engine_process(directory, "--instruments", "psu1") as engine:
             _mended(engine)
             figures = tuple(
                 Figure(

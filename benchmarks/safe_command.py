@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 TRIES = 50
 
@@ -21,7 +21,7 @@ def main() -> int:
     as_json = parse_json_flag(__doc__)
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", "psu1=rigol_dp832") as engine,
+        engine_process(Path(directory), "--instruments", "psu1=rigol_dp832") as engine,
     ):
         hung = [_try(engine, is_hung=True) for _ in range(TRIES)]
         idle = [_try(engine, is_hung=False) for _ in range(TRIES)]

@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 
 from benchmarks.figures import Figure, parse_json_flag, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.mcp_client import McpClient
 
 SESSIONS = 10_000
@@ -39,7 +39,7 @@ def main() -> int:
     config = {"SESSION_IDLE_SEC": IDLE_S, "MAX_SESSIONS": 10 * SESSIONS}
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), config=config) as engine,
+        engine_process(Path(directory), config=config) as engine,
     ):
         asyncio.run(_abandon(engine, WARM_SESSIONS))
         _wait_for_expiry(engine)

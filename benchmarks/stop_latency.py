@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 TRIES = 40
 WIRES = ("socket", "hislip", "serial")
@@ -51,7 +51,7 @@ def _engine(instruments: str, count: int, *flags: str) -> Iterator[EngineProcess
     """An engine on simulated supplies, all of them connected."""
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", instruments, *flags) as engine,
+        engine_process(Path(directory), "--instruments", instruments, *flags) as engine,
     ):
         _wait(lambda: _connected(engine) == count)
         yield engine

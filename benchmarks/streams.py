@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, percentile, tell
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 UNITS = 20
 LOOK_EVERY_S = 0.25
@@ -31,7 +31,7 @@ def main() -> int:
     figures: list[Figure] = []
     with (
         tempfile.TemporaryDirectory() as directory,
-        running_engine(Path(directory), "--instruments", f"psu*{UNITS}=rigol_dp832") as engine,
+        engine_process(Path(directory), "--instruments", f"psu*{UNITS}=rigol_dp832") as engine,
     ):
         while len(engine.tool("list_instruments")["result"]) < UNITS:
             time.sleep(0.1)  # noqa: TID251 - another process has no event to wait for

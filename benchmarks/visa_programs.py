@@ -27,7 +27,7 @@ import pyvisa
 from benchmarks.compare.clients import Line, call
 from benchmarks.compare.servers import Server, simulator
 from benchmarks.figures import Figure, parse_json_flag, tell
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 
 ROUNDS: Final = 7
 QUERIES: Final = 400
@@ -117,7 +117,7 @@ def main() -> int:
                 {"address": scope, "name": "scope1"},
             ],
         }
-        with running_engine(directory, sim=False, config=config) as engine:
+        with engine_process(directory, sim=False, config=config) as engine:
             figures = []
             for name, (make, bound) in ROADS.items():
                 figures += _queries(engine, port, name, make, bound)

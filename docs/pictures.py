@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import Browser, running_browser
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.pages import run_page, running_page
 
 SIZES = ((390, 844), (1440, 900), (2560, 1440))
@@ -174,7 +174,7 @@ def engine_with(*arguments: str) -> Iterator[EngineProcess]:
     config = {"BENCH_PAGE": "full", "EDGE_NAME": "bench7"}
     with tempfile.TemporaryDirectory() as directory:
         (Path(directory) / "bench.yaml").write_text(BENCH if not arguments else "format: 1\n")
-        with running_engine(Path(directory), *arguments, config=config) as engine:
+        with engine_process(Path(directory), *arguments, config=config) as engine:
             yield engine
 
 
@@ -187,7 +187,7 @@ def shown(browser: Browser) -> None:
     """What the documentation shows."""
     SHOWN.mkdir(exist_ok=True)
     # Its curve sets a current, for which a person is asked on the bench of the page.
-    with tempfile.TemporaryDirectory() as directory, running_engine(Path(directory)) as engine:
+    with tempfile.TemporaryDirectory() as directory, engine_process(Path(directory)) as engine:
         turns = agent_at_work(engine)
     with engine_with() as engine:
         begin(engine)

@@ -7,7 +7,6 @@ that the leak is found where it is made and not three tests later.
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import os
 import shutil
@@ -15,23 +14,20 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from hypothesis import settings
 
 from tests.bench.driven_clock import DrivenClock
+from tests.bench.leaks import EVERYTHING, GRACE_S, Before, Kind, is_hosting
 
-# How long an example takes is a matter of what else this machine does.
-settings.register_profile("edged", deadline=None)
-settings.load_profile("edged")
-
-# What ends by itself (a closing loop's executor, a joined child) is given this long.
-GRACE_S = 2.0
-FDS = Path("/proc/self/fd")
+# How long an example takes depends on what else this machine does. CI looks longer than a person
+# at a keyboard wants to wait: `--hypothesis-profile=ci`.
+settings.register_profile("usual", deadline=None, max_examples=25, stateful_step_count=20)
+settings.register_profile("ci", deadline=None, max_examples=300, stateful_step_count=50)
+settings.load_profile("usual")
 
 MEMORY = Path("/dev/shm")
 # What a whole run leaves there is some hundred megabytes; a small one fills under it.
@@ -100,17 +96,11 @@ def _turn(item: pytest.Item) -> int:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    threads = set(threading.enumerate())
-    children = _children()
-    sockets = _sockets()
+    # The threads and sockets of an engine that several tests use come and go while it lives.
+    kinds = Kind.CHILDREN if is_hosting() else EVERYTHING
+    before = Before()
     yield
-    left = [f"thread {thread.name}" for thread in _lingering(threads)]
-    left += [f"process {child}" for child in _children() - children]
-    if _sockets() - sockets:
-        # A socket in a reference cycle is closed by the collector; that is no leak of ours.
-        gc.collect()
-        left += [f"socket {name}" for name in sorted(_sockets() - sockets)]
-    if left:
+    if left := before.left(kinds):
         pytest.fail(f"left behind: {', '.join(left)}", pytrace=False)
 
 
@@ -160,40 +150,3 @@ def free_port() -> Callable[[], int]:
 
 def _new_tasks(before: set[asyncio.Task[object]]) -> set[asyncio.Task[object]]:
     return asyncio.all_tasks() - before - {asyncio.current_task()}  # type: ignore[arg-type]
-
-
-def _lingering(before: set[threading.Thread]) -> list[threading.Thread]:
-    """New threads that outlive the grace; foreign daemon threads (of libraries) do not count."""
-    ours = [
-        thread
-        for thread in threading.enumerate()
-        if thread not in before and (not thread.daemon or thread.name.startswith("edged"))
-    ]
-    for thread in ours:
-        thread.join(GRACE_S)
-    return [thread for thread in ours if thread.is_alive()]
-
-
-def _children() -> set[str]:
-    if sys.platform != "win32":
-        try:
-            # Cheap, and takes nobody's exit status away; looking through /proc is 100 times dearer.
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return set()
-    # What a child has started is that child's to end (an engine's workers, which come and go).
-    return {f"{child.pid} {child.name()}" for child in psutil.Process().children()}
-
-
-def _sockets() -> set[str]:
-    if not FDS.is_dir():
-        return set()
-    found = set()
-    for entry in os.listdir(FDS):  # noqa: PTH208 (hot: runs twice a test)
-        try:
-            target = os.readlink(f"{FDS}/{entry}")  # noqa: PTH115
-        except OSError:
-            continue
-        if target.startswith("socket:"):
-            found.add(target)
-    return found

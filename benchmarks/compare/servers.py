@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 
 CLIENTS = REPOSITORY / ".venv-clients"
 SDK_PYTHON = CLIENTS / "bench-mcp2" / "bin" / "python"
@@ -192,7 +192,7 @@ def engine(
         if before is not None:
             before(Path(directory) / "state")
         process = parts.enter_context(
-            running_engine(
+            engine_process(
                 Path(directory),
                 sim=False,
                 config=config,

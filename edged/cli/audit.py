@@ -25,7 +25,7 @@ from edged.cli.shared.output import (
 from edged.cli.shared.readable import Name, local_time, namer
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
-from edged.surfaces.rpc.client import RpcClient, follow_events
+from edged.surfaces.rpc.client import RpcClient, open_events
 
 __all__ = ["run"]
 
@@ -122,12 +122,13 @@ def _list(options: argparse.Namespace) -> int:
 def _follow(options: argparse.Namespace) -> int:
     client = connect(options)
     show = print_json if options.json else _line_printer(client)
-    for kind, params in follow_events(client, ["audit"]):
-        if kind == "missed":
-            print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
-        else:
-            show(params["data"])
-        sys.stdout.flush()
+    with open_events(client, ["audit"]) as messages:
+        for kind, params in messages:
+            if kind == "missed":
+                print(f"edged: {params['count']} rows were missed.", file=sys.stderr)
+            else:
+                show(params["data"])
+            sys.stdout.flush()
     return ExitStatus.OK
 
 

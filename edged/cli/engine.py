@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 
 from edged.cli.shared.options import add_config_options, load
+from edged.config.load import Config
 from edged.engine.sim_child import SimChild
 from edged.log import set_up_logging
 
-__all__ = ["run"]
+__all__ = ["read", "run"]
 
 EPILOG = """`edged engine --sim` uses a simulated bench (a supply, a multimeter and an oscilloscope
 on loopback sockets). It searches no real bus unless DISCOVERY is set, and loads no SDK wrapper
@@ -18,19 +19,29 @@ unless SDK_WRAPPER_DIRS is set."""
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
+    config, sim_arguments, supervised = read(arguments)
+    set_up_logging(config.log_level, config.log_format)
+    sim = None if sim_arguments is None else SimChild(sim_arguments)
+    # After the configuration: whoever mistyped a key need not wait for more to load; after the
+    # simulated bench was launched: it gets ready meanwhile.
+    from edged.engine import life as engine_life
+
+    return engine_life.run(config, sim=sim, supervised=supervised)
+
+
+def read(arguments: Sequence[str]) -> tuple[Config, tuple[str, ...] | None, bool]:
+    """The configuration, the simulated bench's arguments (None: no bench), whether supervised.
+
+    Raises:
+        Invalid: BAD_CONFIG, UNSUPPORTED_PLATFORM.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     sim_arguments = _sim_arguments(options)
     if sim_arguments and not options.sim:
         parser.error(f"{sim_arguments[0].replace('--port', '--sim-port')} needs --sim")
     config = load(options, is_simulated=options.sim).config
-    set_up_logging(config.log_level, config.log_format)
-    sim = SimChild(sim_arguments) if options.sim else None
-    # After the configuration: whoever mistyped a key need not wait for more to load; after the
-    # simulated bench was launched: it gets ready meanwhile.
-    from edged.engine import life as engine_life
-
-    return engine_life.run(config, sim=sim, supervised=options.supervised)
+    return config, sim_arguments if options.sim else None, options.supervised
 
 
 def _parser() -> argparse.ArgumentParser:

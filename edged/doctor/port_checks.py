@@ -157,6 +157,8 @@ def _initialize(port: int, path: str) -> tuple[str, str]:
         return "the answer is no HTTP", ""
     except (ValueError, KeyError, TypeError):
         return "the answer is no MCP", ""
+    finally:
+        connection.close()
     return "", revision
 
 

@@ -17,10 +17,10 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Invalid
@@ -30,7 +30,16 @@ from edged.sim.faults import FaultKind, WireFault, parse_fault
 from edged.sim.models import model_names
 from edged.sim.wires.stream import ByteLog, WireKind
 
-__all__ = ["DEFAULT_INSTRUMENTS", "SimOptions", "add_arguments", "main", "options_from", "run"]
+__all__ = [
+    "DEFAULT_INSTRUMENTS",
+    "SimOptions",
+    "add_arguments",
+    "main",
+    "options_from",
+    "read_options",
+    "run",
+    "serving",
+]
 
 DEFAULT_INSTRUMENTS: Final = "psu1,dmm1,scope1"
 USUAL_MODELS: Final = {
@@ -195,22 +204,39 @@ def run(options: SimOptions) -> int:
     return 0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """``python -m edged.sim.program``: the same flags as ``edged sim``."""
+def read_options(arguments: Sequence[str] | None) -> SimOptions:
+    """The options in a command line; the process ends where argparse refuses it.
+
+    Raises:
+        Invalid: see ``options_from``.
+    """
     parser = argparse.ArgumentParser(prog="edged sim", description="A simulated bench on loopback.")
     add_arguments(parser)
+    return options_from(parser.parse_args(arguments))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """``python -m edged.sim.program``: the same flags as ``edged sim``."""
     try:
-        options = options_from(parser.parse_args(arguments))
+        options = read_options(arguments)
     except Invalid as error:
         sys.stderr.write(f"edged sim: {error}\n")
         return EXIT_USAGE
     return run(options)
 
 
-async def _serve(options: SimOptions) -> None:
+@contextlib.asynccontextmanager
+async def serving(options: SimOptions) -> AsyncIterator[dict[str, Any]]:
+    """A bench on the running loop, as long as the context lasts.
+
+    Yields:
+        The ready line: ``control``, the port, and ``instruments``, each as ``introduce`` has it.
+
+    Raises:
+        EdgedError: an order or a fault cannot be.
+        OSError: a port is taken.
+    """
     clock = SystemClock()
-    ended = asyncio.Event()
-    _end_on_request(ended)
     with ByteLog(clock, options.byte_log) as log:
         bench = Bench(clock=clock, log=log, seed=options.seed)
         control = ControlPort(bench)
@@ -220,13 +246,19 @@ async def _serve(options: SimOptions) -> None:
             for name, fault in options.faults:
                 bench.apply(name, fault)
             await control.open(options.control_port)
-            ready = {"control": control.port, "instruments": [*map(introduce, bench.stations())]}
-            sys.stdout.write(json.dumps(ready) + "\n")
-            sys.stdout.flush()
-            await ended.wait()
+            yield {"control": control.port, "instruments": [*map(introduce, bench.stations())]}
         finally:
             await control.close()
             await bench.stop()
+
+
+async def _serve(options: SimOptions) -> None:
+    ended = asyncio.Event()
+    _end_on_request(ended)
+    async with serving(options) as ready:
+        sys.stdout.write(json.dumps(ready) + "\n")
+        sys.stdout.flush()
+        await ended.wait()
 
 
 def _end_on_request(ended: asyncio.Event) -> None:

@@ -1,8 +1,8 @@
 """Links over VISA: the only module that imports pyvisa.
 
-``VisaLibrary`` owns the one ResourceManager of the process (closing one closes all, pyvisa issue
-742) and makes a link for an address; each kind of transport has its own link class in
-``TRANSPORTS``, because each fails and is woken in its own way.
+``VisaLibrary`` holds the one ResourceManager of the process (closing one closes all, pyvisa issue
+742; the last that uses it does) and makes a link for an address; each kind of transport has its own
+link class in ``TRANSPORTS``, because each fails and is woken in its own way.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ class VisaLibrary:
         self._library = library
         self._clock = clock
         self._is_on_loop = is_on_loop
-        # Made by whichever line opens first; guarded, because two would be one and its ghost.
+        # Made by whichever line opens first.
         self._manager: Any = None
-        self._making = threading.Lock()
         # By the address of their socket; made and kept on the loop.
         self._adapters: dict[str, PrologixAdapter] = {}
 
@@ -97,9 +96,12 @@ class VisaLibrary:
             self._resource_manager()
 
     def close(self) -> None:
-        """Close everything that is still open; at exit only."""
-        with self._making:
+        """Close everything that is still open, unless another engine of this process uses it."""
+        with _MAKING:
             manager, self._manager = self._manager, None
+            _USERS.discard(self)
+            if any(user._manager is manager for user in _USERS):  # noqa: SLF001 - one of its kind
+                manager = None
         for adapter in self._adapters.values():
             adapter.drop()
             adapter.deaf.release()
@@ -116,7 +118,7 @@ class VisaLibrary:
         return PrologixLink(adapter, place.gpib, self._clock)
 
     def _resource_manager(self) -> Any:
-        with self._making:
+        with _MAKING:
             if self._manager is None:
                 # Imported late: it takes a quarter of a second, and the first answer to a client
                 # need not wait for it.
@@ -124,6 +126,7 @@ class VisaLibrary:
                     import pyvisa
 
                     self._manager = pyvisa.ResourceManager(self._library)
+                _USERS.add(self)
             return self._manager
 
 
@@ -142,6 +145,10 @@ def _load_late(transport: Transport) -> None:
 
 
 LinkClass = Callable[..., Link]
+
+# PyVISA has one manager per library and process: two would be one, and closing one closes both.
+_MAKING: Final = threading.Lock()
+_USERS: Final[set[VisaLibrary]] = set()
 
 PURE_PYTHON: Final = "@py"
 UNWANTED: Final = ("numpy", "psutil", "zeroconf")

@@ -17,7 +17,7 @@ from typing import Any
 import aiohttp
 
 from edged.store.audit.verify import verify_file
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 
 CALLS_AT_ONCE = 4
@@ -85,7 +85,7 @@ async def kill_at_random(directory: Path, *, calls: int, kills: int, seed: int) 
     with running_bench("--instruments", "psu1", "--seed", "1") as bench:
         config = {"INSTRUMENTS": [{"address": bench.address("psu1"), "name": "psu1"}]}
         for life in range(kills):
-            with running_engine(directory, sim=False, config=config) as engine:
+            with engine_process(directory, sim=False, config=config) as engine:
                 numbers = list(range(life * per_life, (life + 1) * per_life))
                 if life == 0:
                     await _until_connected(engine)
@@ -104,6 +104,6 @@ async def kill_at_random(directory: Path, *, calls: int, kills: int, seed: int) 
             missing = [line for line in writes_in_log(bench) if line not in intended]
             assert not missing, f"sent without an intent: {missing[:5]}"
         assert writes_in_log(bench), "no write got through: nothing was tried"
-        with running_engine(directory, sim=False, config=config) as engine:
+        with engine_process(directory, sim=False, config=config) as engine:
             assert engine.rpc("audit.verify")["is_intact"]
             assert json.dumps(engine.tool("get_status"))

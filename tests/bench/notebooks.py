@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.pages import is_alike
 
 __all__ = ["NOTEBOOKS", "PAGE", "PICTURES", "are_alike", "code_cells", "run_notebook", "shown_on"]
@@ -126,7 +126,7 @@ def _show() -> None:
 
 def main() -> int:
     for path in NOTEBOOKS:
-        with tempfile.TemporaryDirectory() as place, running_engine(Path(place)) as engine:
+        with tempfile.TemporaryDirectory() as place, engine_process(Path(place)) as engine:
             home = Path(place) / "home"
             home.mkdir()
             _store(path, run_notebook(path, engine.mcp_url, home))

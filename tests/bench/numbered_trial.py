@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from edged.sim.wires.prologix import SimulatedAdapter
 from edged.sim.wires.stream import WireKind
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.numbered import (
     CONNECTIONS,
@@ -460,7 +460,7 @@ async def numbered_engine(
             "MAX_SESSIONS": 10,
             **more,
         }
-        engine = running_engine(
+        engine = engine_process(
             directory,
             sim=False,
             config=config,

@@ -44,7 +44,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.sdk_session import SdkSession, sdk_session
 
 __all__ = [
@@ -347,7 +347,7 @@ def running_page(
         (place / name).write_text(content, encoding="utf-8")
     home = place / "home"
     home.mkdir()
-    with running_engine(place, *arguments_of(page), config=config) as engine:
+    with engine_process(place, *arguments_of(page), config=config) as engine:
         yield engine, home
 
 

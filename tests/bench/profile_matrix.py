@@ -26,7 +26,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import effective_bound, optional_names, possible_values, resolution
 from edged.sim.models import model_names
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine
 from tests.bench.shipped import shipped_library
 
 PROFILES = shipped_library().profiles
@@ -243,11 +243,11 @@ class Case:
 class MatrixBench:
     """An engine with one instrument of each profile; names are the profiles' keys."""
 
-    engine: EngineProcess
+    engine: Engine
     ids: dict[str, str]
 
     @classmethod
-    def of(cls, engine: EngineProcess) -> MatrixBench:
+    def of(cls, engine: Engine) -> MatrixBench:
         """Raises AssertionError where an instrument was not taken for what it is."""
         listed = engine.tool("list_instruments")["result"]
         deadline = time.monotonic() + REGISTERED_S

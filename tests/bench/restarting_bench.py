@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 
 SCANS = 10
@@ -49,7 +49,7 @@ class RestartingBench:
         """It goes; the engine notices within GONE_AFTER_SEC."""
         self.sim.fault("psu2", "refuse")
 
-    def _start(self) -> EngineProcess:
+    def _start(self) -> Engine:
         config = {
             "MCP_PORT": self._port,
             "INSTRUMENTS": [

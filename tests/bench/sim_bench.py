@@ -1,7 +1,7 @@
-"""The simulated bench as a real child process, for tests.
+"""The simulated bench for tests: ``SimBench`` has addresses, control calls and the byte log.
 
-``running_bench`` yields a ``SimBench``: addresses, control calls and the byte log. The process is
-always gone when the context ends.
+``running_bench`` has it in a thread of this process, ``bench_process`` in a process of its own; it
+has ended when the context has.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from edged.sim.program import read_options, serving
+from tests.bench.hosted import hosted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY_WITHIN_S = 60.0
@@ -33,7 +36,6 @@ class SimError(AssertionError):
 class SimBench:
     """A bench that runs. Every call is synchronous and bounded."""
 
-    process: subprocess.Popen[bytes]
     control_port: int
     instruments: dict[str, dict[str, Any]]
 
@@ -117,6 +119,11 @@ class SimBench:
         """Messages without answers; returns when the instrument has done them."""
         self.ask(name, "\n".join((*messages, "*OPC?")))
 
+
+@dataclass(slots=True)
+class SimProcess(SimBench):
+    process: subprocess.Popen[bytes]
+
     def stop(self) -> int:
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
@@ -124,8 +131,20 @@ class SimBench:
 
 
 @contextlib.contextmanager
-def running_bench(*arguments: str, command: Sequence[str] = COMMAND) -> Iterator[SimBench]:
-    """Start the bench with flags of ``edged sim``; ends it whatever happens."""
+def running_bench(*arguments: str) -> Iterator[SimBench]:
+    """A bench with flags of ``edged sim``."""
+    options = read_options(arguments)
+    with hosted(lambda: serving(options)) as ready:
+        yield SimBench(ready["control"], _by_name(ready))
+
+
+def _by_name(ready: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in ready["instruments"]}
+
+
+@contextlib.contextmanager
+def bench_process(*arguments: str, command: Sequence[str] = COMMAND) -> Iterator[SimProcess]:
+    """The same as a child process; ends it whatever happens."""
     process = subprocess.Popen(
         [*command, *arguments],
         stdin=subprocess.PIPE,
@@ -142,9 +161,7 @@ def running_bench(*arguments: str, command: Sequence[str] = COMMAND) -> Iterator
         if not line:
             raise AssertionError(f"the simulated bench ended with {process.wait(END_WITHIN_S)}")
         ready = json.loads(line)
-        yield SimBench(
-            process, ready["control"], {entry["name"]: entry for entry in ready["instruments"]}
-        )
+        yield SimProcess(ready["control"], _by_name(ready), process)
     finally:
         watchdog.cancel()
         watchdog.join()

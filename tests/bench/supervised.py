@@ -39,7 +39,13 @@ class Supervised:
         """The engine as it is now."""
         wait_for(self.facts)
         log = self.directory / "log"
-        return EngineProcess(self.process, self.directory, log, self.facts(), self.token)
+        return EngineProcess(
+            process=self.process,
+            state_dir=self.directory,
+            log=log,
+            ports=self.facts(),
+            token=self.token,
+        )
 
     def connected(self) -> bool:
         listed = self.engine().tool("list_instruments")["result"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench.browser import Browser, running_browser
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 
 
 @pytest.fixture(scope="module")
@@ -22,5 +22,5 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     (place / "bench.yaml").write_text(
         "format: 1\npsu1: {confirm: [set_current], confirm_ttl_s: 60, confirm_by: [page]}\n"
     )
-    with running_engine(place, config={"BENCH_PAGE": "full"}) as running:
+    with engine_process(place, config={"BENCH_PAGE": "full"}) as running:
         yield running

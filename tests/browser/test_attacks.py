@@ -18,7 +18,7 @@ import pytest
 
 from edged.runs.recordings.files import RunFiles, write_meta
 from tests.bench.browser import Browser
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
 from tests.browser.looking import (
@@ -77,7 +77,7 @@ def test_what_a_hostile_instrument_says_stays_text(tmp_path: Path, browser: Brow
         config = {
             "INSTRUMENTS": [{"address": f"TCPIP::127.0.0.1::{port}::SOCKET", "name": "bad1"}],
         }
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             look(browser, engine)
             browser.sees("bad1")
             browser.sees("onerror")
@@ -101,7 +101,7 @@ def test_an_engine_that_dies_is_said_to_be_away_and_stop_goes_on_being_tried_unt
     with running_bench("--instruments", "psu1,dmm1") as bench:
         entries = [{"address": bench.address(n), "name": n} for n in bench.instruments]
         config: dict[str, Any] = {"INSTRUMENTS": entries}
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             config["MCP_PORT"] = engine.ports["mcp_port"]
             engine.tool("execute_command", **ON)
             look(browser, engine)
@@ -111,7 +111,7 @@ def test_an_engine_that_dies_is_said_to_be_away_and_stop_goes_on_being_tried_unt
             browser.sees("does not answer")
             browser.click("#stop")
             browser.sees("The engine is away")
-        with running_engine(tmp_path, sim=False, config=config):
+        with engine_process(tmp_path, sim=False, config=config):
             browser.sees("Stopped", within_s=30)
             wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
             browser.sees("live, edged")
@@ -164,7 +164,7 @@ def test_thirty_instruments_are_stopped_and_the_doubtful_are_named_first(
     tmp_path: Path, browser: Browser, width: int, height: int
 ) -> None:
     browser.size(width, height)
-    with running_engine(tmp_path, "--instruments", CROWD) as engine:
+    with engine_process(tmp_path, "--instruments", CROWD) as engine:
         engine.tool("execute_command", **{**ON, "instrument_id": "psu10"})
         look(browser, engine)
         browser.sees("30 instruments, 1 with outputs on")
@@ -216,7 +216,7 @@ def test_ages_are_by_the_bench_s_clock_whatever_that_of_the_phone_says(
 def test_an_engine_that_hangs_is_said_not_to_answer_though_its_socket_is_open(
     tmp_path: Path, browser: Browser
 ) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         engine.tool("execute_command", **ON)
         look(browser, engine)
         browser.sees("ON: OUTP CH1")
@@ -237,7 +237,7 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
         config: dict[str, Any] = {
             "INSTRUMENTS": [{"address": bench.address("psu1"), "name": "psu1"}]
         }
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             config["MCP_PORT"] = engine.ports["mcp_port"]
             engine.tool("execute_command", **ON)
             look(browser, engine)
@@ -251,7 +251,7 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
         browser.sees("The engine is away")
         browser.sees("The engine did not answer for a minute. Nothing is confirmed")
         assert violations(browser) == []
-        with running_engine(tmp_path, sim=False, config=config):
+        with engine_process(tmp_path, sim=False, config=config):
             browser.sees("live, edged", within_s=30)
             assert "NOT stopped" in browser.text, "nobody asked again"
             browser.click("#stopped .no")
@@ -264,10 +264,10 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
 def test_a_trace_that_the_engine_no_longer_holds_is_a_picture(
     tmp_path: Path, browser: Browser
 ) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         name = engine.tool("start_stream", **TRACES)["result"]["stream_id"]
         wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         look(browser, engine, f"#run/{name}")
         browser.wait(
             lambda: browser.run("return document.querySelector('.plot img')?.naturalWidth > 0")
@@ -300,7 +300,7 @@ def test_a_hundred_thousand_rows_are_drawn_thinned_with_gaps_where_there_is_no_n
     rows = [(n / 1000, odd[n % 4] if n % 1000 < 400 else n % 7, math.nan) for n in range(100_000)]
     name = "<img src=x onerror=alert(1)>"
     record(tmp_path, "sweep-big", "sweep", ("set", name, "never"), rows)
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         look(browser, engine, "#run/sweep-big")
         browser.sees("sweep-big: 4000 points of <img")
         said = browser.run("return document.querySelector('.plot').innerText")
@@ -322,7 +322,7 @@ def test_a_loop_is_drawn_row_by_row_and_not_as_if_it_went_one_way(
     back = [(float(n), n * 3.0) for n in reversed(range(3))]
     record(tmp_path, "seq-loop", "sequence", ("field", "set_V"), [(y, x) for x, y in there + back])
     record(tmp_path, "seq-line", "sequence", ("field", "set_V"), [(y, x) for x, y in there[::-1]])
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         look(browser, engine, "#run/seq-loop")
         browser.sees("7 points of field, set_V over row")
         look(browser, engine, "#run/seq-line")
@@ -350,7 +350,7 @@ def test_where_the_owner_shows_nothing_the_page_says_so_and_stops_all_the_same(
     tmp_path: Path, browser: Browser
 ) -> None:
     allowed = {"DIRECT_TOOLS_ALLOW": ["get_status", "bench__stop_all", "execute_command"]}
-    with running_engine(tmp_path, config=allowed) as engine:
+    with engine_process(tmp_path, config=allowed) as engine:
         engine.tool("execute_command", **ON)
         look(browser, engine)
         browser.sees("The tool bench__check is not among those")
@@ -469,7 +469,7 @@ async def test_who_cannot_answer_on_the_page_is_told_where_the_owner_has_it_answ
     (tmp_path / "bench.yaml").write_text(
         f"format: 1\npsu1: {{confirm: [set_current], confirm_ttl_s: 5, confirm_by: {ways}}}\n"
     )
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         client = await agent(engine)
         call = asyncio.create_task(client.call("execute_command", CURRENT))
         look(browser, engine)

@@ -11,7 +11,7 @@ import pytest
 
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import ENTER, ESCAPE, HOME, TAB, Browser
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.relay_chain import wait_for
 from tests.browser.looking import (
     CURRENT,
@@ -325,7 +325,7 @@ def test_a_unit_has_its_trace_both_ways(engine: EngineProcess, browser: Browser)
 def test_to_read_there_is_every_stop_and_nothing_else_to_press(
     tmp_path: Path, browser: Browser
 ) -> None:
-    with running_engine(tmp_path, config={}) as reader:
+    with engine_process(tmp_path, config={}) as reader:
         sweep = reader.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
         look(browser, reader)
         browser.sees("Stop sweep")
@@ -369,7 +369,7 @@ def test_a_plot_that_begins_at_nought_is_not_said_to_be_zoomed(
     tmp_path: Path, browser: Browser
 ) -> None:
     ramp = {"channel": 1, "start": 0, "stop": 1, "points": 3, "current_limit": 0.4, "settle_ms": 0}
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         done = engine.tool(
             "execute_sequence",
             instrument_id="psu1",

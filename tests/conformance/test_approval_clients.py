@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sdk_session import SdkSession, sdk_session
 from tests.conformance.inspector import Inspector
 from tests.promises import promise
@@ -34,7 +34,7 @@ CLIENTS = {
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     place = tmp_path_factory.mktemp("approvals")
     (place / "bench.yaml").write_text(BENCH)
-    with running_engine(place) as running:
+    with engine_process(place) as running:
         yield running
 
 

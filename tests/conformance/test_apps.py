@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.bench.browser import ELEMENT, ESCAPE, HOME, Browser, running_browser
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.relay_chain import wait_for
 from tests.bench.sdk_session import NODE_PACKAGES, node_binary
 from tests.promises import promise
@@ -99,7 +99,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
-    with running_engine(tmp_path_factory.mktemp("apps")) as running:
+    with engine_process(tmp_path_factory.mktemp("apps")) as running:
         yield running
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.sdk_session import NODE_PACKAGES, node_binary
 
 MCP_REMOTE = NODE_PACKAGES / "node_modules" / "mcp-remote" / "dist" / "proxy.js"
@@ -50,7 +50,7 @@ def ask(server: subprocess.Popen[str], request_id: int, method: str, **params: A
 
 def test_the_printed_configuration_reaches_the_bench_by_mcp_remote(tmp_path: Path) -> None:
     with (
-        running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine,
+        engine_process(tmp_path, "--instruments", "psu1=rigol_dp832") as engine,
         subprocess.Popen(
             [str(node_binary()), str(MCP_REMOTE.resolve()), *printed_arguments(engine)],
             stdin=subprocess.PIPE,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.sim_bench import running_bench
 from tests.promises import promise
 
@@ -24,7 +24,7 @@ PATIENCE_S = 6.0
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
-    with running_engine(tmp_path_factory.mktemp("hislip"), config=SERVING) as running:
+    with engine_process(tmp_path_factory.mktemp("hislip"), config=SERVING) as running:
         yield running
 
 
@@ -34,7 +34,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     with running_bench("--instruments", "psu1") as bench:
         config = {**SERVING, "INSTRUMENTS": [{"address": bench.address("psu1"), "name": "psu1"}]}
         directory = tmp_path_factory.mktemp("single")
-        with running_engine(directory, sim=False, config=config) as running:
+        with engine_process(directory, sim=False, config=config) as running:
             yield running
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.promises import promise
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -65,7 +65,7 @@ def test_the_dashboard_is_what_its_program_writes_and_what_grafana_knows() -> No
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[EngineProcess]:
-    with running_engine(tmp_path) as running:
+    with engine_process(tmp_path) as running:
         running.tool("get_status")
         running.tool("rigol_dp832__measure_voltage", channel=1)
         yield running

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import running_engine
+from tests.bench.engine_process import engine_process
 from tests.conformance.official_suite import (
     Check,
     excuses,
@@ -76,7 +76,7 @@ def test_what_the_page_excuses_does_fail(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 def test_a_real_engine_passes_what_needs_no_fixture(tmp_path: Path, version: str) -> None:
-    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+    with engine_process(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
         checks = run_suite("0.2 (pre-release)", version, engine.mcp_url, tmp_path / "suite")
     of_any = [c for c in checks if c.scenario in OF_ANY_SERVER or c.name == "wire-schema-valid"]
     assert len(of_any) >= 6

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import running_bench
 from tests.promises import promise
 
@@ -36,7 +36,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
     with running_bench("--instruments", words) as bench:
         entries = [{"address": bench.address(name), "name": name} for name in UNITS]
         directory = tmp_path_factory.mktemp("visa-programs")
-        with running_engine(directory, sim=False, config={"INSTRUMENTS": entries}) as running:
+        with engine_process(directory, sim=False, config={"INSTRUMENTS": entries}) as running:
             yield running
 
 

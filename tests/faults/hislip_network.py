@@ -60,7 +60,7 @@ def asked(client: Client, host: str, name: str = UNIT, line: str = "*IDN?") -> d
 
 def engine_of(supervisor: subprocess.Popen[bytes], state: Path) -> EngineProcess:
     facts = json.loads((state / "engine.json").read_text())
-    return EngineProcess(supervisor, state, state / "log", facts)
+    return EngineProcess(process=supervisor, state_dir=state, log=state / "log", ports=facts)
 
 
 def watch(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.promises import promise
 
 
@@ -41,7 +41,7 @@ def test_an_engine_keeps_a_damaged_database_aside_and_begins_anew(tmp_path: Path
     state.mkdir()
     damaged = b"this is no database" * 500
     (state / "edged.db").write_bytes(damaged)
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         (kept,) = state.glob("edged.db.corrupt-*")
         assert kept.read_bytes() == damaged
         written = engine.tool(

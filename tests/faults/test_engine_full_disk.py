@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.promises import promise
 
 SIZE_BYTES = 2 * 1024 * 1024
@@ -190,7 +190,7 @@ def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it
         if fault == "full":
             parts.enter_context(small_disk(on_disk / "state"))
         engine = parts.enter_context(
-            running_engine(on_disk, "--instruments", "psu1,psu2=rigol_dp832")
+            engine_process(on_disk, "--instruments", "psu1,psu2=rigol_dp832")
         )
         pid = engine.process.pid
         until(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
@@ -225,12 +225,12 @@ def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it
 
 @promise("store.heals")
 def test_a_database_that_another_program_holds_at_the_start_is_waited_for(tmp_path: Path) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         until(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
     database = engine.state_dir / "edged.db"
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
-        with running_engine(tmp_path) as engine:
+        with engine_process(tmp_path) as engine:
             until(lambda: not run(engine, "measure_voltage", channel=1)["is_error"])
             refused = run(engine, "set_voltage", channel=1, voltage=3)
             assert "another program holds it locked" in refused["error"]["message"]
@@ -247,7 +247,7 @@ def test_a_database_that_another_program_holds_at_the_start_is_waited_for(tmp_pa
 def test_a_stream_that_ends_on_a_full_disk_is_ended_when_all_its_rows_are_there(
     tmp_path: Path,
 ) -> None:
-    with small_disk(tmp_path / "data"), running_engine(tmp_path, "--instruments", "psu1") as engine:
+    with small_disk(tmp_path / "data"), engine_process(tmp_path, "--instruments", "psu1") as engine:
         until(lambda: engine.tool("list_instruments", filter="psu1")["result"])
         with full(tmp_path / "data"):
             begun = engine.tool("start_stream", **{**STREAM, "duration_ms": 100})

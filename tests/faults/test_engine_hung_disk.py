@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.hanging_disk import HangingDisk
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
@@ -131,7 +131,7 @@ def sweep_told(engine: EngineProcess, sweep_id: str) -> dict[str, Any]:
 def engine_on(kind: str, directory: Path, bench: SimBench) -> Iterator[tuple[EngineProcess, Hang]]:
     with DISKS[kind](directory) as (environment, hang):
         config = {"INSTRUMENTS": [{"address": bench.address("psu1"), "name": "psu1"}]}
-        with running_engine(directory, sim=False, config=config, environment=environment) as engine:
+        with engine_process(directory, sim=False, config=config, environment=environment) as engine:
             until(lambda: not command(engine, "set_voltage", channel=1, voltage=1)["is_error"])
             assert not command(engine, "output_on", channel=1)["is_error"]
             yield engine, hang

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from edged.store.audit.verify import verify_file
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.faults.test_engine_hung_disk import begin_sweep, command, database_line, store, until
 from tests.promises import promise
@@ -51,7 +51,7 @@ def cut(log: Path) -> None:
 def test_an_idle_engine_tells_of_the_loss_within_ten_seconds_and_goes_on(
     tmp_path: Path, bench: SimBench, harm: Callable[[Path], None]
 ) -> None:
-    with running_engine(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
+    with engine_process(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
         write_33(engine)
         harm(log_of(engine))
         # Nobody writes meanwhile: a call would have it found at once.
@@ -71,7 +71,7 @@ def test_an_idle_engine_tells_of_the_loss_within_ten_seconds_and_goes_on(
 def test_the_first_write_after_the_loss_is_refused_and_safe_commands_are_not(
     tmp_path: Path, bench: SimBench
 ) -> None:
-    with running_engine(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
+    with engine_process(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
         write_33(engine)
         log_of(engine).unlink()
         refused = command(engine, "set_voltage", channel=2, voltage=2)
@@ -80,7 +80,7 @@ def test_the_first_write_after_the_loss_is_refused_and_safe_commands_are_not(
         assert not command(engine, "output_off", channel=2)["is_error"]
         engine.process.kill()
         engine.process.wait()
-    with running_engine(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
+    with engine_process(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
         rows = engine.rpc("audit.list", tool="execute_command", limit=1000)["rows"]
         assert len([row for row in rows if row["phase"] == "intent"]) == WRITES
         assert engine.rpc("audit.verify")["is_intact"]
@@ -90,7 +90,7 @@ def test_the_first_write_after_the_loss_is_refused_and_safe_commands_are_not(
 def test_killed_at_once_without_its_log_the_next_life_makes_safe_and_tells_the_loss(
     tmp_path: Path, bench: SimBench
 ) -> None:
-    with running_engine(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
+    with engine_process(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
         assert not command(engine, "output_on", channel=1)["is_error"]
         begin_sweep(engine)
         engine.rpc("lockout.set", instrument_id="psu2", reason="hands", by="Kim")
@@ -100,7 +100,7 @@ def test_killed_at_once_without_its_log_the_next_life_makes_safe_and_tells_the_l
         engine.process.kill()
         engine.process.wait()
     assert not verify_file(tmp_path / "state" / "edged.db").is_intact
-    with running_engine(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
+    with engine_process(tmp_path, sim=False, config=config(bench), slowness=3) as engine:
         assert not bench.state("psu1")["ch1"]["is_on"]
         (locked,) = engine.rpc("lockout.list")["lockouts"]
         assert (locked["instrument_id"], locked["reason"]) == (bench_id(engine, "psu2"), "hands")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from edged.host import resident_bytes
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.promises import promise
 
 SESSIONS = 3_000
@@ -83,7 +83,7 @@ def mib_of(engine: EngineProcess) -> float:
 def test_unread_streams_left_sessions_and_half_requests_cost_little_and_hold_nobody_up(
     tmp_path: Path,
 ) -> None:
-    with running_engine(tmp_path, slowness=3) as engine, contextlib.ExitStack() as parts:
+    with engine_process(tmp_path, slowness=3) as engine, contextlib.ExitStack() as parts:
         engine.tool("get_status")
         before_mib = mib_of(engine)
         besieger = Besieger(engine, parts)

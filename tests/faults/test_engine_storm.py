@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.promises import promise
 
 UNITS = {"socket": 100, "vxi11": 100, "hislip": 4}
@@ -79,7 +79,7 @@ class Storm:
 def test_ten_thousand_calls_of_eight_clients_are_never_stale_nor_crossed(tmp_path: Path) -> None:
     flags = [word for name, kind in WIRES.items() for word in ("--transport", f"{name}={kind}")]
     orders = ",".join(f"{name}=generic_scpi" for name in WIRES)
-    with running_engine(tmp_path, "--instruments", orders, *flags) as engine:
+    with engine_process(tmp_path, "--instruments", orders, *flags) as engine:
         storm = Storm(engine)
         is_over = threading.Event()
         with ThreadPoolExecutor(CLIENTS + 1) as pool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.promises import promise
 
 pytestmark = pytest.mark.timeout(180)
@@ -96,7 +96,7 @@ def test_a_start_names_every_bad_file_and_works_with_the_others(tmp_path: Path) 
     for name, (make, _) in FILES.items():
         make(directory / name)
     config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(directory)]}
-    with running_engine(tmp_path, config=config) as engine:
+    with engine_process(tmp_path, config=config) as engine:
         assert_all_are_named(engine, directory)
 
 
@@ -105,7 +105,7 @@ def test_bad_files_that_come_later_harm_nothing_either(tmp_path: Path) -> None:
     directory = tmp_path / "profiles"
     directory.mkdir()
     config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(directory)]}
-    with running_engine(tmp_path, config=config) as engine:
+    with engine_process(tmp_path, config=config) as engine:
         for name, (make, _) in FILES.items():
             make(directory / name)
         deadline = time.monotonic() + WITHIN_S
@@ -130,6 +130,6 @@ def test_a_bench_file_like_that_stops_the_start_with_its_place(
     make(tmp_path / "bench.yaml")
     with (
         pytest.raises(AssertionError, match=r"bench\.yaml:[1-9]\d*:[1-9]\d*: "),
-        running_engine(tmp_path),
+        engine_process(tmp_path),
     ):
         pass

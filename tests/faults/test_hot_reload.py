@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.mcp_client import Connection, McpClient
 from tests.promises import promise
 
@@ -107,7 +107,7 @@ def story(tmp_path: Path) -> Iterator[Story]:
     profiles.mkdir()
     config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(profiles)]}
     flags = ("--instruments", "gx1=generic_scpi,gx2=generic_scpi,psu1=rigol_dp832")
-    with running_engine(tmp_path, *flags, config=config) as engine:
+    with engine_process(tmp_path, *flags, config=config) as engine:
         story = Story(engine, profiles, tmp_path / "bench.yaml")
         story.until(lambda: len(engine.tool("list_instruments")["result"]) == 3)
         yield story

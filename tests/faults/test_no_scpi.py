@@ -14,7 +14,7 @@ from urllib.error import URLError
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.shipped import PROFILES
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
@@ -146,7 +146,7 @@ def test_no_answer_crosses_when_unit_and_engine_are_killed_in_mid_query(
             tasks = [clients.submit(asking.run, seed) for seed in range(CLIENTS)]
             try:
                 for _ in range(KILLS_OF_ENGINE + 1):
-                    with running_engine(tmp_path, sim=False, config=config) as engine:
+                    with engine_process(tmp_path, sim=False, config=config) as engine:
                         asking.engine = engine
                         for _ in range(KILLS_OF_UNIT):
                             goal = asking.right + LEAST_RIGHT // 20

@@ -10,7 +10,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.profiles.template import effective_bound, render
-from tests.bench.engine_process import running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.profile_matrix import (
     SIMULATED,
     TRIES,
@@ -29,7 +29,7 @@ ENDED_WITHIN_S = 60.0
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixBench]:
     directory = tmp_path_factory.mktemp("matrix")
-    with running_engine(directory, "--instruments", instruments_flag()) as engine:
+    with engine_process(directory, "--instruments", instruments_flag()) as engine:
         yield MatrixBench.of(engine)
 
 

@@ -21,7 +21,7 @@ from edged.clock import SystemClock
 from edged.sdk.failures import unloadable
 from edged.sdk.process import Launch, OutputLog, WorkerDied, WorkerProcess
 from edged.sdk.wire import MAX_RESULT
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -62,7 +62,7 @@ def write(directory: Path, *names: str) -> Path:
 def engine_with(tmp_path: Path, *names: str) -> Iterator[EngineProcess]:
     directory = write(tmp_path / "wrappers", *names)
     config = {"SDK_WRAPPER_DIRS": [str(directory)], "SDK_MEMORY_MB": 200}
-    with running_engine(tmp_path, sim=False, config=config) as engine:
+    with engine_process(tmp_path, sim=False, config=config) as engine:
         yield engine
 
 
@@ -118,7 +118,7 @@ def test_an_instrument_is_measured_throughout_whatever_a_wrapper_does(tmp_path: 
             assert told["is_error"] is False, told
             measured.append(time.monotonic() - began)
 
-    with running_engine(tmp_path, config=config) as engine, ThreadPoolExecutor(1) as pool:
+    with engine_process(tmp_path, config=config) as engine, ThreadPoolExecutor(1) as pool:
         until(lambda: told(engine, "rough")["state"] == "ready", "loading")
         measuring = pool.submit(measure, engine)
         try:
@@ -195,7 +195,7 @@ async def test_a_corrected_file_brings_its_tools_and_every_client_hears_of_it(
     directory = write(tmp_path / "wrappers")
     (directory / "good.py").write_text("raise RuntimeError('no licence')\n")
     config = {"SDK_WRAPPER_DIRS": [str(directory)]}
-    with running_engine(tmp_path, sim=False, config=config) as engine:
+    with engine_process(tmp_path, sim=False, config=config) as engine:
         client = McpClient(engine.ports["mcp_port"])
         await client.initialize()
         async with await client.open_stream() as stream:

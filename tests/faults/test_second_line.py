@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
@@ -43,7 +43,7 @@ def engine(bench: SimBench, tmp_path: Path) -> Iterator[EngineProcess]:
         ],
         "GONE_AFTER_SEC": 60,
     }
-    with running_engine(tmp_path, sim=False, config=config) as running:
+    with engine_process(tmp_path, sim=False, config=config) as running:
         until(lambda: instrument(running).get("alternatives"))
         yield running
 
@@ -109,7 +109,7 @@ def test_status_and_doctor_warn_of_an_instrument_whose_errors_cannot_be_asked(
             "errors": {"query": "NEVER?", "kind": "queue"},
         }
         config = {"INSTRUMENTS": [entry]}
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             until(lambda: engine.tool("list_instruments")["result"])
             assert "NEVER?" in instrument(engine)["warning"]
             status = engine.tool("get_status")["result"]

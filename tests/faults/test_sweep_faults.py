@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edged.runs.sweeps.ramp import NETWORK_USUAL_S
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.flows.test_sweeps import (
@@ -57,7 +57,7 @@ async def test_whatever_the_wire_does_no_write_comes_too_far_or_too_fast(
     async with FaultProxy(bench.port(SUPPLY)) as proxy:
         address = f"TCPIP::127.0.0.1::{proxy.port}::SOCKET"
         config = {"INSTRUMENTS": [{"address": address, "name": SUPPLY}], "GONE_AFTER_SEC": 30}
-        running = running_engine(tmp_path, sim=False, config=config)
+        running = engine_process(tmp_path, sim=False, config=config)
         engine = await asyncio.to_thread(running.__enter__)
         try:
             for how in How:
@@ -76,7 +76,7 @@ async def test_a_wire_that_delays_at_random_brings_no_two_steps_closer_together(
     async with FaultProxy(bench.port(SUPPLY)) as proxy:
         address = f"TCPIP::127.0.0.1::{proxy.port}::SOCKET"
         config = {"INSTRUMENTS": [{"address": address, "name": SUPPLY}], "GONE_AFTER_SEC": 30}
-        running = running_engine(tmp_path, sim=False, config=config)
+        running = engine_process(tmp_path, sim=False, config=config)
         engine = await asyncio.to_thread(running.__enter__)
         try:
             await asyncio.to_thread(wait_for, lambda: connected(engine) == 1, 20)
@@ -139,14 +139,14 @@ async def _one_fault(
 def test_after_kill_9_a_bench_that_somebody_took_over_is_left_alone(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         sweep_id = start(engine, 30.0, 1.0)
         wait_for(lambda: status(engine, sweep_id)["steps"] >= 2)
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
     bench.tell(SUPPLY, ":SOUR1:VOLT 12", ":OUTP CH1,ON")
     mark = bench.mark()
-    with engine_on(bench, tmp_path, ABORT_AFTER_CRASH_SEC=0) as engine:
+    with engine_on(bench, tmp_path, engine_process, ABORT_AFTER_CRASH_SEC=0) as engine:
         told = status(engine, sweep_id)
         assert told["needs_attention"], told
         assert OFF not in [line for _, line in messages(bench, SUPPLY, mark)]
@@ -160,10 +160,10 @@ def test_after_kill_9_a_bench_that_somebody_took_over_is_left_alone(
 def test_after_kill_9_a_sequences_finally_steps_run_at_the_next_start(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         _post_sequence(bench, engine)
     mark = bench.mark()
-    with engine_on(bench, tmp_path):
+    with engine_on(bench, tmp_path, engine_process):
         lines = [line for _, line in messages(bench, SUPPLY, mark)]
     assert lines[:2] == ["*IDN?", OFF]
     assert bench.ask(SUPPLY, ":OUTP? CH1") == "OFF"

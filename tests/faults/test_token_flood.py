@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.bench.bad_tokens import bad_tokens
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.key_server import KeyServer, serving_keys
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
@@ -40,7 +40,7 @@ async def test_ten_thousand_bad_tokens_make_nine_extra_requests_and_then_one_a_m
         "RELAY_ISSUER": ISSUER,
         "RELAY_JWKS_URL": server.url,
     }
-    with running_engine(tmp_path, config=config) as engine:
+    with engine_process(tmp_path, config=config) as engine:
         client = McpClient(engine.ports["mcp_port"])
         good = {"Edge-Caller-JWT": tokens.mint(tools_allow=["get_status"])}
         ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}

@@ -18,7 +18,7 @@ import pyvisa
 from pyvisa.constants import StatusCode
 from pyvisa.resources import MessageBasedResource
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.mcp_client import McpClient
@@ -53,7 +53,7 @@ async def bench(directory: Path) -> AsyncIterator[tuple[EngineProcess, LoopbackI
             "PROFILE_DIRS": [str(directory / "profiles")],
             "INSTRUMENTS": [{"address": unit.address, "name": "psu1"}],
         }
-        made = running_engine(directory, sim=False, config=config)
+        made = engine_process(directory, sim=False, config=config)
         engine = await asyncio.to_thread(made.__enter__)
         try:
             yield engine, unit

@@ -12,7 +12,7 @@ import pytest
 
 from edged.surfaces.mcp.methods import METHODS, Judged
 from edged.surfaces.mcp.visa_methods import visa_extension
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.key_server import serving_keys
 from tests.bench.mcp_client import McpClient
@@ -35,9 +35,7 @@ def issuer() -> TokenIssuer:
 
 
 @pytest.fixture(scope="module")
-def engine(
-    tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer
-) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory, issuer: TokenIssuer) -> Iterator[Engine]:
     with serving_keys(key_set(issuer.jwk())) as keys:
         config = {"EDGE_ID": EDGE, "RELAY_ISSUER": ISSUER, "RELAY_JWKS_URL": keys.url}
         with running_engine(tmp_path_factory.mktemp("access"), config=config) as running:
@@ -45,7 +43,7 @@ def engine(
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     config = {"DIRECT_TOOLS_ALLOW": [], "VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
     with running_engine(tmp_path_factory.mktemp("closed"), config=config) as running:
         yield running
@@ -106,7 +104,7 @@ async def shown_to_nobody(client: McpClient) -> None:
 
 @promise("auth.every-method")
 async def test_a_token_that_allows_nothing_is_shown_nothing_of_the_bench_by_any_method(
-    engine: EngineProcess, issuer: TokenIssuer
+    engine: Engine, issuer: TokenIssuer
 ) -> None:
     client = client_of(engine, issuer)
     await shown_to_nobody(client)
@@ -116,22 +114,20 @@ async def test_a_token_that_allows_nothing_is_shown_nothing_of_the_bench_by_any_
 
 @promise("auth.every-method")
 async def test_where_the_owner_allows_nothing_the_direct_route_is_shown_nothing(
-    closed: EngineProcess,
+    closed: Engine,
 ) -> None:
     await shown_to_nobody(McpClient(closed.ports["mcp_port"]))
 
 
 @promise("auth.every-method")
 @pytest.mark.parametrize("name", ["hislip_psu1", "hislip_nobody", "hislip0", ""])
-def test_a_hislip_client_without_permission_is_told_no_name(
-    closed: EngineProcess, name: str
-) -> None:
+def test_a_hislip_client_without_permission_is_told_no_name(closed: Engine, name: str) -> None:
     with pytest.raises(HislipEnded, match="send_scpi") as ended:
         HislipProgram.open(int(closed.ports["hislip_port"]), name)
     assert not [unit for unit in OF_THE_BENCH if unit in str(ended.value)]
 
 
-def client_of(engine: EngineProcess, issuer: TokenIssuer, *tools: str, **claims: Any) -> McpClient:
+def client_of(engine: Engine, issuer: TokenIssuer, *tools: str, **claims: Any) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     client.headers[HEADER] = issuer.mint(tools_allow=list(tools), danger_allow=True, **claims)
     return client
@@ -146,7 +142,7 @@ async def recorded(client: McpClient) -> str:
 
 @promise("auth.own-runs-and-history")
 async def test_over_the_relay_a_caller_is_shown_its_own_subjects_runs_and_history_alone(
-    engine: EngineProcess, issuer: TokenIssuer
+    engine: Engine, issuer: TokenIssuer
 ) -> None:
     tools = ("start_stream", "bench__runs", "bench__plot", "bench__history", "resources/read:runs")
     ada = client_of(engine, issuer, *tools)
@@ -194,7 +190,7 @@ async def shows_only(client: McpClient, own: str, others: set[str]) -> None:
 
 @promise("auth.expiry-ends")
 async def test_a_stream_whose_call_ended_with_its_token_is_recorded_to_its_end(
-    engine: EngineProcess, issuer: TokenIssuer
+    engine: Engine, issuer: TokenIssuer
 ) -> None:
     tools = ("start_stream", "bench__runs")
     began = time.time()  # noqa: TID251 - the engine judges tokens by the machine's clock

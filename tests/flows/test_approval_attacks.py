@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import CAPABILITIES_KEY, McpClient, modern
 from tests.promises import promise
 
@@ -27,19 +28,19 @@ WITHIN_S = 20
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[EngineProcess]:
+def engine(tmp_path: Path) -> Iterator[Engine]:
     (tmp_path / "bench.yaml").write_text(BENCH)
     with running_engine(tmp_path, "--instruments", INSTRUMENTS) as running:
         yield running
 
 
-async def client_of(engine: EngineProcess) -> McpClient:
+async def client_of(engine: Engine) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-11-25")
     return client
 
 
-async def round_trip(engine: EngineProcess, **more: Any) -> dict[str, Any]:
+async def round_trip(engine: Engine, **more: Any) -> dict[str, Any]:
     client = McpClient(engine.ports["mcp_port"])
     params = {
         "name": "execute_command",
@@ -52,17 +53,17 @@ async def round_trip(engine: EngineProcess, **more: Any) -> dict[str, Any]:
     return reply
 
 
-async def asked(engine: EngineProcess) -> str:
+async def asked(engine: Engine) -> str:
     state: str = (await round_trip(engine))["result"]["requestState"]
     return state
 
 
-def is_on(engine: EngineProcess, name: str = "psu1") -> bool:
+def is_on(engine: Engine, name: str = "psu1") -> bool:
     wanted = {"command_name": "get_output", "parameters": {"channel": 1}}
     return bool(engine.tool("execute_command", instrument_id=name, **wanted)["result"]["data"])
 
 
-async def waiting(engine: EngineProcess) -> dict[str, Any]:
+async def waiting(engine: Engine) -> dict[str, Any]:
     async with asyncio.timeout(WITHIN_S):
         while True:
             found = (await asyncio.to_thread(engine.rpc, "approvals.list"))["approvals"]
@@ -74,7 +75,7 @@ async def waiting(engine: EngineProcess) -> dict[str, Any]:
 
 @promise("approval.ends")
 async def test_a_sequence_that_is_still_judged_when_all_is_stopped_does_not_begin(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client, other = await client_of(engine), await client_of(engine)
     long = {
@@ -99,7 +100,7 @@ async def test_a_sequence_that_is_still_judged_when_all_is_stopped_does_not_begi
 @pytest.mark.parametrize("how", ["a denial", "a stop"])
 async def test_what_ended_a_question_is_not_forgotten_by_a_crash(tmp_path: Path, how: str) -> None:
     (tmp_path / "bench.yaml").write_text(BENCH)
-    with running_engine(tmp_path) as first:
+    with engine_process(tmp_path) as first:
         state = await asked(first)
         if how == "a denial":
             name = (await waiting(first))["approval_id"]
@@ -110,7 +111,7 @@ async def test_what_ended_a_question_is_not_forgotten_by_a_crash(tmp_path: Path,
             await asyncio.sleep(1.0)
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-    with running_engine(tmp_path) as second:
+    with engine_process(tmp_path) as second:
         said = await round_trip(second, requestState=state, inputResponses=YES)
         assert "used already, or its question has ended" in json.dumps(said)
         assert not is_on(second)
@@ -119,7 +120,7 @@ async def test_what_ended_a_question_is_not_forgotten_by_a_crash(tmp_path: Path,
 @promise("approval.ends")
 @pytest.mark.parametrize("what", ["lockout", "lease"])
 async def test_what_stands_in_the_way_ends_a_question_that_its_client_carries_about(
-    engine: EngineProcess, what: str
+    engine: Engine, what: str
 ) -> None:
     state = await asked(engine)
     if what == "lockout":
@@ -137,7 +138,7 @@ async def test_what_stands_in_the_way_ends_a_question_that_its_client_carries_ab
 
 @promise("approval.at-the-bench")
 async def test_what_a_person_is_shown_is_what_would_go_out_however_it_is_written(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client = await client_of(engine)
     for blanks in (200, 3000):
@@ -153,7 +154,7 @@ async def test_what_a_person_is_shown_is_what_would_go_out_however_it_is_written
 
 @promise("approval.every-road")
 async def test_a_value_that_is_rounded_up_to_the_bound_is_asked_about(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client = await client_of(engine)
     near = {**ON, "command_name": "set_voltage", "parameters": {"channel": 1, "voltage": 23.9999}}
@@ -166,7 +167,7 @@ async def test_a_value_that_is_rounded_up_to_the_bound_is_asked_about(
 
 @promise("approval.at-the-bench")
 async def test_an_edit_that_has_nothing_to_do_with_it_leaves_a_yes_good(
-    engine: EngineProcess, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     client = await client_of(engine)
     calling = asyncio.create_task(client.call("execute_command", ON))
@@ -186,7 +187,7 @@ async def test_an_edit_that_has_nothing_to_do_with_it_leaves_a_yes_good(
 
 @promise("lease.secret")
 async def test_no_lease_id_gets_into_the_record_wherever_it_was_written(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client = await client_of(engine)
     lease = (await client.call("bench__reserve", {"instruments": ["psu1"]}))["structuredContent"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.flows.test_approvals import client_of, data_of, edged, next_message, waits
 from tests.promises import promise
@@ -28,7 +28,7 @@ WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     place = tmp_path_factory.mktemp("approval-text")
     (place / "bench.yaml").write_text(BENCH)
     with running_engine(place, "--instruments", "psu1,psu2=rigol_dp832") as running:
@@ -36,7 +36,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-async def alice(engine: EngineProcess) -> AsyncIterator[McpClient]:
+async def alice(engine: Engine) -> AsyncIterator[McpClient]:
     client = await client_of(engine, elicitation={})
     yield client
     await client.call("bench__stop_all")
@@ -72,13 +72,13 @@ def sweep_of(unit: str, target: float, measures: int, measured: str = "") -> dic
     }
 
 
-def texts_of(engine: EngineProcess, name: str) -> list[str]:
+def texts_of(engine: Engine, name: str) -> list[str]:
     """What rows of that name say; line ends are spelled out there."""
     rows = engine.rpc("audit.list", limit=100, tool=name)["rows"]
     return [row["parameters"]["text"].replace("\\x0a", "\n") for row in rows]
 
 
-def asked_text(engine: EngineProcess, name: str) -> str:
+def asked_text(engine: Engine, name: str) -> str:
     """The text of one question in the audit log, which may take several rows."""
     found = [text for text in texts_of(engine, "approval.asked") if name in text]
     return found[0] + "".join(text.removeprefix(f"{name} continues: ") for text in found[1:])
@@ -88,7 +88,7 @@ def asked_text(engine: EngineProcess, name: str) -> str:
 @promise("approval.every-line")
 @pytest.mark.parametrize(("points", "answer"), [(311, NO), (20, YES)])
 async def test_all_roads_show_the_same_text_of_every_line(
-    engine: EngineProcess, alice: McpClient, points: int, answer: dict[str, Any]
+    engine: Engine, alice: McpClient, points: int, answer: dict[str, Any]
 ) -> None:
     message = alice.message("tools/call", iv_curve(points))
     async with await alice.open_post(message) as connection:
@@ -135,7 +135,7 @@ async def test_all_roads_show_the_same_text_of_every_line(
 
 @promise("approval.shown")
 async def test_what_does_not_fit_the_clients_form_is_asked_at_the_bench_and_the_call_says_so(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     (address,) = [
         one["id"]
@@ -170,7 +170,7 @@ async def test_what_does_not_fit_the_clients_form_is_asked_at_the_bench_and_the_
 
 @promise("approval.shown")
 async def test_a_sweep_shows_where_it_begins_and_does_not_begin_elsewhere(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     bob = await client_of(engine)
     low = {"instrument_id": "psu1", "command_name": "set_voltage"}
@@ -189,9 +189,7 @@ async def test_a_sweep_shows_where_it_begins_and_does_not_begin_elsewhere(
 
 
 @promise("approval.shown")
-async def test_what_nobody_could_be_shown_is_refused(
-    engine: EngineProcess, alice: McpClient
-) -> None:
+async def test_what_nobody_could_be_shown_is_refused(engine: Engine, alice: McpClient) -> None:
     line = ":OUTP CH1,ON" + ";:SOURce1:VOLTage:LEVel:IMMediate:AMPLitude 1" * 25
     asked = {"instrument_id": "psu1", "scpi_command": line}
     result = data_of(await alice.call("send_scpi", asked))

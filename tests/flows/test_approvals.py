@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import CAPABILITIES_KEY, Connection, McpClient, modern
 from tests.promises import promise
 
@@ -42,7 +44,7 @@ WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     place = tmp_path_factory.mktemp("approvals")
     (place / "bench.yaml").write_text(BENCH)
     with running_engine(place, "--instruments", INSTRUMENTS) as running:
@@ -50,15 +52,13 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture
-async def alice(engine: EngineProcess) -> AsyncIterator[McpClient]:
+async def alice(engine: Engine) -> AsyncIterator[McpClient]:
     client = await client_of(engine)
     yield client
     await client.call("bench__stop_all")
 
 
-async def client_of(
-    engine: EngineProcess, version: str = "2025-11-25", **capabilities: Any
-) -> McpClient:
+async def client_of(engine: Engine, version: str = "2025-11-25", **capabilities: Any) -> McpClient:
     client = McpClient(engine.ports["mcp_port"], capabilities=capabilities)
     await client.initialize(version)
     return client
@@ -70,7 +70,7 @@ def data_of(result: dict[str, Any]) -> Any:
     return json.loads(result["content"][0]["text"])
 
 
-async def waits(engine: EngineProcess, count: int = 1) -> list[dict[str, Any]]:
+async def waits(engine: Engine, count: int = 1) -> list[dict[str, Any]]:
     async with asyncio.timeout(WITHIN_S):
         while True:
             found = await asyncio.to_thread(engine.rpc, "approvals.list")
@@ -80,16 +80,13 @@ async def waits(engine: EngineProcess, count: int = 1) -> list[dict[str, Any]]:
             await asyncio.sleep(0.02)
 
 
-def edged(engine: EngineProcess, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, timeout=30, check=False,
-    )  # fmt: skip
+def edged(engine: Engine, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = command_line.edged(*words, "--state-dir", str(engine.state_dir))
     assert done.returncode == status, done.stderr + done.stdout
     return done
 
 
-def is_on(engine: EngineProcess) -> bool:
+def is_on(engine: Engine) -> bool:
     told = engine.tool(
         "execute_command",
         instrument_id="psu1",
@@ -102,7 +99,7 @@ def is_on(engine: EngineProcess) -> bool:
 @promise("approval.at-the-bench")
 @pytest.mark.parametrize("verb", ["approve", "deny"])
 async def test_a_call_waits_until_somebody_at_the_bench_answers(
-    engine: EngineProcess, alice: McpClient, verb: str
+    engine: Engine, alice: McpClient, verb: str
 ) -> None:
     calling = asyncio.create_task(alice.call("execute_command", ON))
     (waiting,) = await waits(engine)
@@ -137,7 +134,7 @@ async def test_a_call_waits_until_somebody_at_the_bench_answers(
 
 @promise("approval.at-the-bench")
 async def test_a_verb_of_the_shell_says_once_what_it_waits_for_and_its_output_stays_pure(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     words = ("psu1", "OUTP CH1,ON", "--json")
     sending = asyncio.create_task(asyncio.to_thread(edged, engine, "scpi", *words))
@@ -154,7 +151,7 @@ async def test_a_verb_of_the_shell_says_once_what_it_waits_for_and_its_output_st
 
 @promise("approval.every-road")
 async def test_every_road_asks_and_what_is_below_the_bound_does_not(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     names = [tool["name"] for tool in engine.rpc("tools/list")["tools"]]
     (dynamic,) = [name for name in names if name.endswith("dp832__output_on")]
@@ -189,7 +186,7 @@ async def test_every_road_asks_and_what_is_below_the_bound_does_not(
 
 @promise("approval.every-road")
 async def test_a_sweep_is_asked_about_once_and_then_runs_to_its_end(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     sweep = {"instrument_id": "psu1", "command_name": "set_voltage",
              "parameters": {"channel": 1}, "sweep_rate": 10}  # fmt: skip
@@ -211,9 +208,7 @@ async def test_a_sweep_is_asked_about_once_and_then_runs_to_its_end(
 
 
 @promise("approval.every-road")
-async def test_a_sequence_is_asked_about_once_as_a_whole(
-    engine: EngineProcess, alice: McpClient
-) -> None:
+async def test_a_sequence_is_asked_about_once_as_a_whole(engine: Engine, alice: McpClient) -> None:
     arguments = {"instrument_id": "psu1", "sequence_name": "iv_curve",
                  "parameters": {"channel": 1, "stop": 1, "points": 2}}  # fmt: skip
     calling = asyncio.create_task(alice.call("execute_sequence", arguments))
@@ -226,7 +221,7 @@ async def test_a_sequence_is_asked_about_once_as_a_whole(
 
 @promise("approval.ends")
 async def test_stops_lockouts_and_others_leases_end_what_waits(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     bob = await client_of(engine)
 
@@ -261,9 +256,7 @@ async def test_stops_lockouts_and_others_leases_end_what_waits(
 
 
 @promise("approval.ends")
-async def test_a_call_that_is_cancelled_waits_no_more(
-    engine: EngineProcess, alice: McpClient
-) -> None:
+async def test_a_call_that_is_cancelled_waits_no_more(engine: Engine, alice: McpClient) -> None:
     message = alice.message("tools/call", {"name": "execute_command", "arguments": ON})
     async with await alice.open_post(message):
         await waits(engine)
@@ -274,7 +267,7 @@ async def test_a_call_that_is_cancelled_waits_no_more(
 
 @promise("approval.ends")
 async def test_what_nobody_answers_fails_in_time_and_safe_commands_never_wait(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     on = {"instrument_id": "load1", "command_name": "input_on", "parameters": {}}
     result = await alice.call("execute_command", on)
@@ -289,9 +282,7 @@ async def test_what_nobody_answers_fails_in_time_and_safe_commands_never_wait(
 
 
 @promise("approval.progress")
-async def test_whoever_listens_is_told_that_it_waits(
-    engine: EngineProcess, alice: McpClient
-) -> None:
+async def test_whoever_listens_is_told_that_it_waits(engine: Engine, alice: McpClient) -> None:
     params = {"name": "execute_command", "arguments": ON, "_meta": {"progressToken": "p"}}
     async with await alice.open_post(alice.message("tools/call", params)) as connection:
         status, headers = await connection.read_head()
@@ -326,7 +317,7 @@ ANSWERS = [
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
 @pytest.mark.parametrize(("answer", "is_yes"), ANSWERS)
 async def test_a_client_that_shows_forms_is_asked_on_the_calls_own_stream(
-    engine: EngineProcess, alice: McpClient, version: str, answer: dict[str, Any], is_yes: bool
+    engine: Engine, alice: McpClient, version: str, answer: dict[str, Any], is_yes: bool
 ) -> None:
     client = await client_of(engine, version, elicitation={})
     message = client.message("tools/call", {"name": "execute_command", "arguments": ON})
@@ -351,7 +342,7 @@ async def test_a_client_that_shows_forms_is_asked_on_the_calls_own_stream(
 
 @promise("approval.by-client")
 async def test_a_client_that_cannot_ask_after_all_leaves_it_to_the_bench(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     client = await client_of(engine, elicitation={"form": {}})
     message = client.message("tools/call", {"name": "execute_command", "arguments": ON})
@@ -368,7 +359,7 @@ async def test_a_client_that_cannot_ask_after_all_leaves_it_to_the_bench(
 
 @promise("approval.by-client")
 async def test_an_answer_at_the_bench_withdraws_the_clients_dialog(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     client = await client_of(engine, elicitation={})
     message = client.message("tools/call", {"name": "execute_command", "arguments": ON})
@@ -388,7 +379,7 @@ NO = {"approval": {"action": "decline"}}
 
 
 async def round_trip(
-    engine: EngineProcess, arguments: dict[str, Any] = ON, /, **more: Any
+    engine: Engine, arguments: dict[str, Any] = ON, /, **more: Any
 ) -> dict[str, Any]:
     client = McpClient(engine.ports["mcp_port"])
     params = {
@@ -404,7 +395,7 @@ async def round_trip(
 
 @promise("approval.rounds")
 async def test_under_the_newest_revision_the_answer_asks_and_the_call_is_repeated(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     asked = (await round_trip(engine))["result"]
     assert asked["resultType"] == "input_required"
@@ -425,7 +416,7 @@ async def test_under_the_newest_revision_the_answer_asks_and_the_call_is_repeate
 
 @promise("approval.rounds")
 async def test_a_state_is_good_for_one_call_of_one_caller_and_for_no_other(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     state = (await round_trip(engine))["result"]["requestState"]
     other = {**ON, "parameters": {"channel": 2}}
@@ -454,7 +445,7 @@ async def test_a_state_is_good_for_one_call_of_one_caller_and_for_no_other(
 
 @promise("approval.rounds")
 async def test_a_yes_at_the_bench_lets_the_repeated_call_pass_once(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     state = (await round_trip(engine))["result"]["requestState"]
     (waiting,) = await waits(engine)
@@ -467,7 +458,7 @@ async def test_a_yes_at_the_bench_lets_the_repeated_call_pass_once(
 
 @promise("approval.rounds")
 async def test_a_stop_ends_what_was_asked_and_not_answered(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     state = (await round_trip(engine))["result"]["requestState"]
     await alice.call("bench__stop_all")
@@ -479,14 +470,14 @@ async def test_a_stop_ends_what_was_asked_and_not_answered(
 @promise("approval.rounds")
 async def test_what_was_used_up_is_used_up_after_a_crash(tmp_path: Path) -> None:
     (tmp_path / "bench.yaml").write_text(BENCH)
-    with running_engine(tmp_path) as first:
+    with engine_process(tmp_path) as first:
         used = (await round_trip(first))["result"]["requestState"]
         await round_trip(first, requestState=used, inputResponses=NO)
         fresh = (await round_trip(first))["result"]["requestState"]
         assert (first.state_dir / "approval.key").stat().st_mode & 0o777 == 0o600
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-    with running_engine(tmp_path) as second:
+    with engine_process(tmp_path) as second:
         for state in (used, fresh):
             said = await round_trip(second, requestState=state, inputResponses=YES)
             assert ("used already" in json.dumps(said)) == (state == used)
@@ -496,7 +487,7 @@ async def test_what_was_used_up_is_used_up_after_a_crash(tmp_path: Path) -> None
 @promise("approval.ends")
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 async def test_a_client_that_goes_away_takes_its_question_along(
-    engine: EngineProcess, alice: McpClient, version: str
+    engine: Engine, alice: McpClient, version: str
 ) -> None:
     if version == "2026-07-28":
         client = McpClient(engine.ports["mcp_port"])
@@ -516,7 +507,7 @@ async def test_a_client_that_goes_away_takes_its_question_along(
 
 @promise("approval.ends")
 async def test_a_verb_that_is_ended_takes_its_question_along(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     (tool,) = [
         one["name"]

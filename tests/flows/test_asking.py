@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import Answer, Connection
 from tests.wire.test_mcp_at_once import call, request
 
@@ -18,13 +18,13 @@ WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("asking")) as process:
         yield process
 
 
 @pytest.fixture(autouse=True)
-def well_again(engine: EngineProcess) -> Iterator[None]:
+def well_again(engine: Engine) -> Iterator[None]:
     yield
     engine.sim("clear")
 
@@ -34,7 +34,7 @@ def query(command: str = "measure_voltage", request_id: int = 1) -> bytes:
     return call("execute_command", request_id, arguments=arguments)
 
 
-async def session(engine: EngineProcess) -> dict[str, str]:
+async def session(engine: Engine) -> dict[str, str]:
     opening = {"protocolVersion": "2025-06-18", "capabilities": {}}
     params = {**opening, "clientInfo": {"name": "test", "version": "1"}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
@@ -45,7 +45,7 @@ async def session(engine: EngineProcess) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def known(engine: EngineProcess, headers: dict[str, str]) -> AsyncIterator[Connection]:
+async def known(engine: Engine, headers: dict[str, str]) -> AsyncIterator[Connection]:
     """A connection whose head is known, so that the next query needs no task."""
     async with await Connection.to(engine.ports["mcp_port"]) as connection:
         well = 0
@@ -58,13 +58,13 @@ async def known(engine: EngineProcess, headers: dict[str, str]) -> AsyncIterator
         yield connection
 
 
-def last_row(engine: EngineProcess) -> dict[str, Any]:
+def last_row(engine: Engine) -> dict[str, Any]:
     rows = engine.rpc("audit.list", limit=1)["rows"]
     row: dict[str, Any] = rows[-1]
     return row
 
 
-async def heard(engine: EngineProcess, since: int) -> None:
+async def heard(engine: Engine, since: int) -> None:
     """Until the instrument has got something."""
     async with asyncio.timeout(WITHIN_S):
         while not [
@@ -82,7 +82,7 @@ def error_of(answer: Answer) -> dict[str, Any]:
     return error
 
 
-async def test_a_query_is_answered_and_leaves_its_row(engine: EngineProcess) -> None:
+async def test_a_query_is_answered_and_leaves_its_row(engine: Engine) -> None:
     headers = await session(engine)
     async with known(engine, headers) as connection:
         connection.send(request(query(), **headers))
@@ -97,7 +97,7 @@ async def test_a_query_is_answered_and_leaves_its_row(engine: EngineProcess) -> 
         assert row["scpi"] == told["scpi_command"]
 
 
-async def test_a_stop_cuts_it_short_and_the_line_is_clean_after_it(engine: EngineProcess) -> None:
+async def test_a_stop_cuts_it_short_and_the_line_is_clean_after_it(engine: Engine) -> None:
     headers = await session(engine)
     async with known(engine, headers) as connection:
         since = engine.sim("log", limit=1)["last"]
@@ -113,7 +113,7 @@ async def test_a_stop_cuts_it_short_and_the_line_is_clean_after_it(engine: Engin
         assert (await connection.read_answer()).json()["result"]["isError"] is False
 
 
-async def test_a_cancelled_one_frees_the_line_and_is_recorded(engine: EngineProcess) -> None:
+async def test_a_cancelled_one_frees_the_line_and_is_recorded(engine: Engine) -> None:
     headers = await session(engine)
     note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     async with (

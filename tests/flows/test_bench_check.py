@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.bench_check import TWELVE
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -20,13 +20,13 @@ MOST_BYTES = 8 * 1024
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("check")
     with running_engine(directory, "--instruments", TWELVE, config={"HEARTBEAT_SEC": 0}) as engine:
         yield engine
 
 
-async def checked(engine: EngineProcess, **arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
+async def checked(engine: Engine, **arguments: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The whole answer, and its units by alias."""
     client = McpClient(port=engine.ports["mcp_port"])
     await client.initialize("2025-06-18")
@@ -34,7 +34,7 @@ async def checked(engine: EngineProcess, **arguments: str) -> tuple[dict[str, An
     return answer, {one["alias"]: one for one in answer["instruments"]}
 
 
-async def test_an_idle_bench_is_healthy_and_every_output_is_told(engine: EngineProcess) -> None:
+async def test_an_idle_bench_is_healthy_and_every_output_is_told(engine: Engine) -> None:
     answer, units = await checked(engine)
     assert answer["is_healthy"], answer
     assert len(units) == 12
@@ -47,7 +47,7 @@ async def test_an_idle_bench_is_healthy_and_every_output_is_told(engine: EngineP
 
 
 async def test_what_is_on_what_went_wrong_and_who_is_locked_out_is_told(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     ids = {i["alias"]: i["id"] for i in engine.tool("list_instruments")["result"]}
     engine.tool("execute_command", instrument_id="psu1", command_name="output_on",
@@ -68,7 +68,7 @@ async def test_what_is_on_what_went_wrong_and_who_is_locked_out_is_told(
     assert answer["lockouts"][0]["instrument_id"] == ids["gen1"]
 
 
-async def test_one_is_asked_by_its_alias_and_nobody_else(engine: EngineProcess) -> None:
+async def test_one_is_asked_by_its_alias_and_nobody_else(engine: Engine) -> None:
     answer, units = await checked(engine, instrument_id="dmm2")
     assert (list(units), answer["is_healthy"]) == (["dmm2"], True)
     client = McpClient(port=engine.ports["mcp_port"])
@@ -77,7 +77,7 @@ async def test_one_is_asked_by_its_alias_and_nobody_else(engine: EngineProcess) 
     assert missing["isError"]
 
 
-async def test_a_unit_in_a_sweep_is_told_as_busy_and_not_asked(engine: EngineProcess) -> None:
+async def test_a_unit_in_a_sweep_is_told_as_busy_and_not_asked(engine: Engine) -> None:
     sweep_id = engine.tool(
         "start_sweep", instrument_id="psu4", command_name="set_voltage", parameters={"channel": 1},
         target_value=5, sweep_rate=0.1,
@@ -96,7 +96,7 @@ async def test_a_unit_in_a_sweep_is_told_as_busy_and_not_asked(engine: EnginePro
 
 @promise("bench.check-busy")
 async def test_a_unit_whose_line_is_taken_by_a_long_answer_is_busy_and_neither_silent_nor_ill(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("fault", instrument="dmm2", kind="late", seconds=3.5, count=1)
     call = {"instrument_id": "dmm2", "command_name": "measure_dc_voltage"}
@@ -117,12 +117,12 @@ async def test_a_unit_whose_line_is_taken_by_a_long_answer_is_busy_and_neither_s
     assert (await measuring)["structuredContent"]["success"]
 
 
-def line_state(engine: EngineProcess, name: str) -> str:
+def line_state(engine: Engine, name: str) -> str:
     (unit,) = engine.tool("list_instruments", filter=name)["result"]
     return str(unit["state"])
 
 
-async def settled_rows(engine: EngineProcess) -> int:
+async def settled_rows(engine: Engine) -> int:
     """How many rows the record has of checks, once none waits for the disk."""
     async with asyncio.timeout(10):
         while engine.tool("get_status")["result"]["store"]["rows_waiting"] > 1:
@@ -131,14 +131,14 @@ async def settled_rows(engine: EngineProcess) -> int:
     return sum(row["tool"] == "bench__check" for row in rows)
 
 
-def asked_its_name(engine: EngineProcess) -> int:
+def asked_its_name(engine: Engine) -> int:
     trace = engine.rpc("trace", instrument_id="psu4")["exchanges"]
     return [str(entry["text"]).strip() for entry in trace].count("*IDN?")
 
 
 @promise("bench.check")
 async def test_one_of_twelve_that_hangs_keeps_the_answer_no_longer_than_three_seconds(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("fault", instrument="dmm1", kind="hang")
     try:

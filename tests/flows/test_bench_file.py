@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ import pytest
 
 from edged.cli.profile.borrowing import errand_settings
 from edged.config.load import load_config, this_machine
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 LIMITED = """\
@@ -22,7 +21,7 @@ DP8B26AM00234: {alias: psu1, limits: {set_voltage: {voltage: {max: 12}}}}
 """
 
 
-def set_voltage(engine: EngineProcess, voltage: float) -> bool:
+def set_voltage(engine: Engine, voltage: float) -> bool:
     """Whether the supply, once it is here, lets itself be set."""
     deadline = time.monotonic() + 20
     while not engine.tool("get_status")["result"]["instrument_count"]:
@@ -98,9 +97,7 @@ def test_show_doctor_and_errands_go_by_the_file_of_the_running_engine(tmp_path: 
     assert "entries for: 1" in checks["bench file"]["found"]
 
 
-def told_by(engine: EngineProcess, *words: str) -> Any:
+def told_by(engine: Engine, *words: str) -> Any:
     """What a verb prints for programs."""
-    state_dir = str(engine.state_dir)
-    command = [sys.executable, "-m", "edged", *words, "--state-dir", state_dir, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = command_line.edged(*words, "--state-dir", str(engine.state_dir), "--json")
     return json.loads(done.stdout)

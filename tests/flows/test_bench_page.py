@@ -23,7 +23,9 @@ from edged.config.load import load_config, this_machine
 from edged.errors import Invalid
 from edged.surfaces.page.owner import keep_page_key
 from edged.surfaces.page.static_files import TYPES
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.mcp_client import McpClient, modern
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
@@ -41,7 +43,7 @@ ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"chan
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     place = tmp_path_factory.mktemp("page")
     (place / "bench.yaml").write_text(
         "format: 1\npsu1: {confirm: [output_on], confirm_ttl_s: 30}\n"
@@ -50,31 +52,31 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-def base(engine: EngineProcess) -> str:
+def base(engine: Engine) -> str:
     return f"http://127.0.0.1:{engine.ports['mcp_port']}"
 
 
 @asynccontextmanager
-async def browser(engine: EngineProcess) -> AsyncIterator[aiohttp.ClientSession]:
+async def browser(engine: Engine) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(base(engine)) as session:
         yield session
 
 
-async def fetched(engine: EngineProcess, path: str, **headers: str) -> aiohttp.ClientResponse:
+async def fetched(engine: Engine, path: str, **headers: str) -> aiohttp.ClientResponse:
     async with browser(engine) as session:
         response = await session.get(path, headers=headers, allow_redirects=False)
         await response.read()
         return response
 
 
-def rows(engine: EngineProcess, tool: str = "") -> list[dict[str, Any]]:
+def rows(engine: Engine, tool: str = "") -> list[dict[str, Any]]:
     found = engine.rpc("audit.list", limit=1000)["rows"]
     return [row for row in found if tool in ("", row["tool"])]
 
 
 @promise("page.headers")
 async def test_the_page_is_one_file_with_a_policy_that_lets_nothing_else_in(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     page = await fetched(engine, "/bench")
     assert page.status == 200
@@ -102,7 +104,7 @@ def test_all_that_a_browser_gets_is_small_and_asks_for_nothing_elsewhere() -> No
 
 @promise("page.headers")
 @pytest.mark.parametrize("name", sorted(file.name for file in STATIC.iterdir()))
-async def test_each_file_is_served_by_its_name(engine: EngineProcess, name: str) -> None:
+async def test_each_file_is_served_by_its_name(engine: Engine, name: str) -> None:
     found = await fetched(engine, f"/bench/static/{name}")
     if name == "index.html":
         assert found.status == 404
@@ -134,7 +136,7 @@ async def test_each_file_is_served_by_its_name(engine: EngineProcess, name: str)
     ],
 )  # fmt: skip
 async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route(
-    engine: EngineProcess, headers: dict[str, str], status: int, path: str
+    engine: Engine, headers: dict[str, str], status: int, path: str
 ) -> None:
     told = {name: value.format(own=base(engine)) for name, value in headers.items()}
     refused = await fetched(engine, path, **told)
@@ -161,7 +163,7 @@ async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route
         "/bench/runs/nobody/data.exe",
     ],
 )
-async def test_nothing_else_of_the_disk_can_be_reached(engine: EngineProcess, path: str) -> None:
+async def test_nothing_else_of_the_disk_can_be_reached(engine: Engine, path: str) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", engine.ports["mcp_port"])
     writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     answer = await asyncio.wait_for(reader.read(), 10)
@@ -189,7 +191,7 @@ async def subscribed(socket: aiohttp.ClientWebSocketResponse, *topics: str) -> d
 
 @promise("page.values")
 async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_who_comes_later(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
         await subscribed(socket, "value")
@@ -209,7 +211,7 @@ async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_w
 
 @promise("page.trace")
 async def test_the_trace_of_a_line_is_short_and_that_of_nobody_is_none(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     for _ in range(40):
         engine.tool("execute_command", **VOLTS)
@@ -228,7 +230,7 @@ async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(tmp_path: Pa
     def loaded(engine: EngineProcess) -> bool:
         return "edged.surfaces.page.server" in engine.log.read_text()
 
-    with running_engine(tmp_path, environment={"PYTHONPROFILEIMPORTTIME": "1"}) as engine:
+    with engine_process(tmp_path, environment={"PYTHONPROFILEIMPORTTIME": "1"}) as engine:
         client = McpClient(engine.ports["mcp_port"])
         await client.initialize("2025-11-25")
         await client.call("get_status")
@@ -248,7 +250,7 @@ async def one_shot(client: McpClient, tool: str, arguments: dict[str, Any], look
 
 
 @promise("page.one-row")
-async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: EngineProcess) -> None:
+async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: Engine) -> None:
     def new_tools(since: int) -> list[str]:
         found = [row["tool"] for row in rows(engine) if row["seq"] > since]
         return sorted(set(found) - {"audit.list"})
@@ -285,7 +287,7 @@ async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: EngineProc
 
 
 @asynccontextmanager
-async def waiting_call(engine: EngineProcess) -> AsyncIterator[tuple[asyncio.Task[Any], str]]:
+async def waiting_call(engine: Engine) -> AsyncIterator[tuple[asyncio.Task[Any], str]]:
     """A call that waits for a yes, and the id of its question."""
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-06-18")
@@ -298,27 +300,24 @@ async def waiting_call(engine: EngineProcess) -> AsyncIterator[tuple[asyncio.Tas
     await call
 
 
-def page_key(engine: EngineProcess) -> str:
+def page_key(engine: Engine) -> str:
     return (engine.state_dir / "page_key").read_text().strip()
 
 
-def typed(engine: EngineProcess, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY,
-    )  # fmt: skip
+def typed(engine: Engine, *words: str) -> str:
+    done = command_line.edged(*words, "--state-dir", str(engine.state_dir))
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout
 
 
-def opened(engine: EngineProcess, *flags: str) -> dict[str, Any]:
+def opened(engine: Engine, *flags: str) -> dict[str, Any]:
     told_: dict[str, Any] = json.loads(typed(engine, "open", "--json", *flags))
     return told_
 
 
 @promise("page.named")
 def test_the_page_is_named_by_status_doctor_and_open_the_key_by_open_full_alone(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     page = f"{base(engine)}/bench"
     key = keep_page_key(engine.state_dir)
@@ -332,7 +331,7 @@ def test_the_page_is_named_by_status_doctor_and_open_the_key_by_open_full_alone(
 
 @promise("page.key-unseen")
 def test_the_key_is_in_no_command_line_when_the_page_is_opened(
-    engine: EngineProcess, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     browser, seen = tmp_path / "browser", tmp_path / "seen"
     browser.write_text(f'#!/bin/sh\nprintf "%s" "$*" > {seen}\n')
@@ -356,7 +355,7 @@ def test_the_key_is_in_no_command_line_when_the_page_is_opened(
 
 @promise("page.key")
 async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     url = opened(engine, "--full")["url"]
     key = url.rpartition("#key=")[2]
@@ -403,7 +402,7 @@ async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can
 
 @promise("page.key")
 async def test_no_on_the_page_is_no_and_the_owner_breaks_a_lease_there(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     key = {"Edged-Page-Key": opened(engine, "--full")["url"].rpartition("#key=")[2]}
     async with waiting_call(engine) as (call, name), browser(engine) as session:
@@ -421,7 +420,7 @@ async def test_no_on_the_page_is_no_and_the_owner_breaks_a_lease_there(
 
 
 @promise("page.downloads")
-async def test_a_run_is_taken_away_whole(engine: EngineProcess) -> None:
+async def test_a_run_is_taken_away_whole(engine: Engine) -> None:
     stream = engine.tool("start_stream", **VOLTS, interval_ms=100, duration_ms=1000, detach=True)[
         "result"
     ]["stream_id"]

@@ -10,7 +10,6 @@ import math
 import shutil
 import signal
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +18,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -36,25 +37,25 @@ CURVE = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("runs"), "--instruments", BENCH) as running:
         wait_for_names(running, NAMES)
         yield running
 
 
 @pytest.fixture
-async def client(engine: EngineProcess) -> AsyncIterator[McpClient]:
+async def client(engine: Engine) -> AsyncIterator[McpClient]:
     client = client_of(engine)
     await client.initialize("2025-11-25")
     yield client
     await client.call("bench__stop_all")
 
 
-def client_of(engine: EngineProcess) -> McpClient:
+def client_of(engine: Engine) -> McpClient:
     return McpClient(engine.ports["mcp_port"], engine.ports["mcp_path"])
 
 
-def wait_for_names(engine: EngineProcess, names: list[str]) -> None:
+def wait_for_names(engine: Engine, names: list[str]) -> None:
     deadline = time.monotonic() + 20
     for name in names:
         while not engine.tool("list_instruments", filter=name)["result"]:
@@ -90,7 +91,7 @@ def size_of(result: Any) -> int:
 
 
 async def test_the_command_line_s_list_and_page_of_a_run_are_of_now_while_it_runs(
-    engine: EngineProcess, client: McpClient
+    engine: Engine, client: McpClient
 ) -> None:
     begun = await told(
         client, "start_stream", **VOLTAGE, interval_ms=20, duration_ms=60_000, detach=True
@@ -319,7 +320,7 @@ async def test_every_kind_of_run_is_listed_and_read(client: McpClient) -> None:
 
 
 @promise("sequence.detach")
-async def test_a_detached_sequence_goes_on_when_its_client_has_gone(engine: EngineProcess) -> None:
+async def test_a_detached_sequence_goes_on_when_its_client_has_gone(engine: Engine) -> None:
     starter = client_of(engine)
     await starter.initialize("2025-11-25")
     begun = await told(starter, "execute_sequence", **CURVE, detach=True)
@@ -340,7 +341,7 @@ async def test_a_detached_sequence_goes_on_when_its_client_has_gone(engine: Engi
 
 @promise("sequence.client-gone-tells")
 async def test_what_was_measured_before_the_client_went_is_found_by_the_first_progress(
-    engine: EngineProcess, client: McpClient
+    engine: Engine, client: McpClient
 ) -> None:
     leaver = client_of(engine)
     params = {"name": "execute_sequence", "arguments": CURVE, "_meta": {"progressToken": "p"}}
@@ -416,7 +417,7 @@ async def test_a_stream_is_drawn_while_it_runs_and_a_waveform_by_its_stream_id(
 @promise("runs.without-instruments")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 async def test_after_a_kill_the_rows_are_found_with_the_bench_switched_off(tmp_path: Path) -> None:
-    with running_engine(tmp_path, "--instruments", "psu1") as engine:
+    with engine_process(tmp_path, "--instruments", "psu1") as engine:
         wait_for_names(engine, ["psu1"])
         client = client_of(engine)
         await client.initialize("2025-11-25")
@@ -425,7 +426,7 @@ async def test_after_a_kill_the_rows_are_found_with_the_bench_switched_off(tmp_p
         before = await rows_taken(client, run_id, 5)
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
-    with running_engine(tmp_path, sim=False) as again:
+    with engine_process(tmp_path, sim=False) as again:
         client = client_of(again)
         await client.initialize("2025-11-25")
         assert not (await told(client, "list_instruments"))["instruments"]
@@ -480,7 +481,7 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
     (profiles / "example_gx100.yaml").write_text(RESTING)
     config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(profiles)]}
     units = "psu1,gx1=generic_scpi"
-    with running_engine(tmp_path, "--instruments", units, config=config) as engine:
+    with engine_process(tmp_path, "--instruments", units, config=config) as engine:
         wait_for_names(engine, ["psu1", "gx1"])
         client = client_of(engine)
         await client.initialize("2025-11-25")
@@ -498,7 +499,7 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
         engine.process.wait()
     # As where its recording had been refused: then the journal alone knows.
     shutil.rmtree(next(place.parent for place in places if place.parent.name == ramping))
-    with running_engine(tmp_path, sim=False, config=config) as again:
+    with engine_process(tmp_path, sim=False, config=config) as again:
         client = client_of(again)
         await client.initialize("2025-11-25")
         after = {run["run_id"]: run for run in (await told(client, "bench__runs"))["runs"]}
@@ -516,7 +517,7 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
 
 @promise("runs.any")
 async def test_a_sweep_that_measures_nothing_is_recorded_listed_exported_and_drawn(
-    engine: EngineProcess, client: McpClient
+    engine: Engine, client: McpClient
 ) -> None:
     begun = await told(
         client,
@@ -533,13 +534,7 @@ async def test_a_sweep_that_measures_nothing_is_recorded_listed_exported_and_dra
     assert run["rows"][-1][1] == 2.0
 
     def edged(*words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "edged", "runs", *words, "--state-dir", str(engine.state_dir)],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
+        done = command_line.edged("runs", *words, "--state-dir", str(engine.state_dir))
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -6,29 +6,35 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.promises import promise
 
 WITHIN_S = 15.0
 
 
 @contextmanager
-def bench(directory: Path, budget: dict[str, Any], **more: Any) -> Iterator[EngineProcess]:
+def bench(
+    directory: Path,
+    budget: dict[str, Any],
+    start: Callable[..., AbstractContextManager[Any]] = running_engine,
+    **more: Any,
+) -> Iterator[Any]:
     rules = {"format": 1, "psu1": {"budget": budget, **more}}
     (directory / "bench.yaml").write_text(json.dumps(rules))
-    with running_engine(directory) as engine:
+    with start(directory) as engine:
         yield engine
 
 
-def call(engine: EngineProcess, name: str, **parameters: Any) -> Any:
+def call(engine: Engine, name: str, **parameters: Any) -> Any:
     return engine.tool(
         "execute_command",
         instrument_id="psu1",
@@ -37,7 +43,7 @@ def call(engine: EngineProcess, name: str, **parameters: Any) -> Any:
     )
 
 
-def done(engine: EngineProcess, name: str, **parameters: Any) -> None:
+def done(engine: Engine, name: str, **parameters: Any) -> None:
     answer = call(engine, name, **parameters)
     assert "error" not in answer, answer
 
@@ -47,7 +53,7 @@ def refusal(answer: Any) -> Any:
     return answer["error"]
 
 
-def sent(engine: EngineProcess, line: str) -> int:
+def sent(engine: Engine, line: str) -> int:
     entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
     return "".join(e["text"] for e in entries if e["direction"] == "in").count(f"{line}\n")
 
@@ -137,16 +143,16 @@ def test_what_was_refused_denied_or_rehearsed_does_not_count(tmp_path: Path) -> 
 
 @promise("budget.survives")
 def test_kill_9_and_a_restart_give_nothing_back(tmp_path: Path) -> None:
-    with bench(tmp_path, {"output_on": {"per_hour": 2}}) as engine:
+    with bench(tmp_path, {"output_on": {"per_hour": 2}}, engine_process) as engine:
         done(engine, "output_on")
         done(engine, "output_on")
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         error = refusal(call(engine, "output_on"))
         assert error["data"]["spent"] == 2
         assert engine.stop() == 0
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         refusal(call(engine, "output_on"))
 
 
@@ -264,7 +270,10 @@ def test_a_step_that_meets_one_that_others_used_up_ends_its_run_with_its_finally
 
 @promise("budget.survives")
 def test_what_was_on_its_way_to_a_line_that_hangs_counts_after_kill_9(tmp_path: Path) -> None:
-    with bench(tmp_path, {"output_on": {"per_hour": 1}}) as engine, ThreadPoolExecutor(1) as pool:
+    with (
+        bench(tmp_path, {"output_on": {"per_hour": 1}}, engine_process) as engine,
+        ThreadPoolExecutor(1) as pool,
+    ):
         engine.sim("fault", instrument="psu1", kind="freeze")
         waits = pool.submit(call, engine, "output_on")
         until(lambda: engine.tool("get_status")["result"]["budgets"][0]["spent"] == 1)
@@ -272,11 +281,11 @@ def test_what_was_on_its_way_to_a_line_that_hangs_counts_after_kill_9(tmp_path: 
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         assert waits.exception(30) is not None
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         assert refusal(call(engine, "output_on"))["data"]["spent"] == 1
 
 
-def sent_voltages(engine: EngineProcess) -> int:
+def sent_voltages(engine: Engine) -> int:
     entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
     text = "".join(e["text"] for e in entries if e["direction"] == "in")
     return len(re.findall(r"VOLT [0-9]", text))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.flows.test_sweeps import engine_on, wait_for
 from tests.promises import promise
@@ -43,26 +44,26 @@ STEP = {
 }
 
 
-def errors_of(engine: EngineProcess) -> list[str]:
+def errors_of(engine: Engine) -> list[str]:
     """Those of all settings of the supply."""
     rows = engine.rpc("audit.list", limit=500)["rows"]
     return [row["error"] for row in rows if row["command"].startswith("set_") and row["error"]]
 
 
-def stop_all(engine: EngineProcess, _bench: SimBench, _lease: str) -> None:
+def stop_all(engine: Engine, _bench: SimBench, _lease: str) -> None:
     engine.tool("bench__stop_all")
 
 
-def trip(engine: EngineProcess, bench: SimBench, _lease: str) -> None:
+def trip(engine: Engine, bench: SimBench, _lease: str) -> None:
     bench.fault("dmm1", "freeze")
     wait_for(lambda: engine.tool("get_status")["result"]["interlocks"][0]["reason"])
 
 
-def lock(engine: EngineProcess, _bench: SimBench, _lease: str) -> None:
+def lock(engine: Engine, _bench: SimBench, _lease: str) -> None:
     engine.rpc("lockout.set", instrument_id="psu1", reason="hands inside", by="anna")
 
 
-def end_lease(engine: EngineProcess, _bench: SimBench, lease: str) -> None:
+def end_lease(engine: Engine, _bench: SimBench, lease: str) -> None:
     engine.rpc("leases.break", lease_id=lease, reason="over", by="anna")
 
 
@@ -70,7 +71,7 @@ def end_engine(engine: EngineProcess, _bench: SimBench, _lease: str) -> None:
     assert engine.stop() == 0
 
 
-End = Callable[[EngineProcess, SimBench, str], None]
+End = Callable[[Engine, SimBench, str], None]
 
 
 @promise("audit.causes")
@@ -90,7 +91,8 @@ def test_a_write_on_the_wire_names_what_ended_it(
 ) -> None:
     (tmp_path / "bench.yaml").write_text(json.dumps(RULES))
     with running_bench("--instruments", MODELS) as bench, ThreadPoolExecutor(1) as other:
-        with engine_on(bench, tmp_path) as engine:
+        start = engine_process if end is end_engine else running_engine
+        with engine_on(bench, tmp_path, start) as engine:
             on = {**STEP, "command_name": "output_on", "parameters": {"channel": 1}}
             assert "error" not in engine.tool("execute_command", **on)
             lease = engine.tool("bench__reserve", instruments=["psu1"])["result"]["lease_id"]

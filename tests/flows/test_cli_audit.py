@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -14,7 +13,9 @@ from typing import Any
 import pytest
 
 from edged.actions.outcome import OutcomeStatus
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.promises import promise
 
 EDGED = (sys.executable, "-m", "edged")
@@ -22,36 +23,28 @@ TOKEN = "a-token-of-this-test"
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("audit")) as running:
         yield running
 
 
 def edged(state_dir: Path, *words: str, status: int = 0, **environ: str) -> Any:
-    done = subprocess.run(
-        [*EDGED, *words, "--state-dir", str(state_dir)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        cwd=REPOSITORY,
-        env={**os.environ, **environ},
-    )
+    done = command_line.edged(*words, "--state-dir", str(state_dir), environ=environ)
     assert done.returncode == status, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done
 
 
-def as_json(engine: EngineProcess, *words: str, status: int = 0) -> Any:
+def as_json(engine: Engine, *words: str, status: int = 0) -> Any:
     return json.loads(edged(engine.state_dir, *words, "--json", status=status).stdout)
 
 
-def supply(engine: EngineProcess) -> str:
+def supply(engine: Engine) -> str:
     (row,) = engine.tool("list_instruments", filter="DP832")["result"]
     return str(row["id"])
 
 
-def set_voltage(engine: EngineProcess, volts: float) -> Any:
+def set_voltage(engine: Engine, volts: float) -> Any:
     return engine.tool(
         "execute_command",
         instrument_id="psu1",
@@ -62,14 +55,14 @@ def set_voltage(engine: EngineProcess, volts: float) -> Any:
 
 @pytest.mark.parametrize("outcome", OutcomeStatus)
 def test_rows_are_asked_for_by_every_outcome_that_there_is(
-    engine: EngineProcess, outcome: OutcomeStatus
+    engine: Engine, outcome: OutcomeStatus
 ) -> None:
     rows = as_json(engine, "audit", "list", "--outcome", outcome.value)
     assert {row["outcome"] for row in rows} <= {outcome.value}
 
 
 @promise("audit.command-line")
-def test_the_record_is_listed_by_what_is_wanted_and_verified(engine: EngineProcess) -> None:
+def test_the_record_is_listed_by_what_is_wanted_and_verified(engine: Engine) -> None:
     assert not set_voltage(engine, 1.5)["is_error"]
     assert set_voltage(engine, 99)["is_error"]
     rows = as_json(engine, "audit", "list", "--instrument", "psu1", "--since", "10m")
@@ -88,13 +81,15 @@ def test_the_record_is_listed_by_what_is_wanted_and_verified(engine: EngineProce
 
 
 @promise("audit.command-line")
-def test_the_file_of_a_running_engine_is_left_to_the_engine(engine: EngineProcess) -> None:
-    database = str(engine.state_dir / "edged.db")
-    told = edged(engine.state_dir, "audit", "verify", "--file", database, status=1)
+def test_the_file_of_a_running_engine_is_left_to_the_engine(tmp_path: Path) -> None:
+    # Within one process SQLite's locks exclude nobody.
+    with engine_process(tmp_path) as engine:
+        database = str(engine.state_dir / "edged.db")
+        told = edged(engine.state_dir, "audit", "verify", "--file", database, status=1)
     assert "in use by a running engine" in told.stderr
 
 
-def test_the_record_is_exported_as_lines_and_as_csv(engine: EngineProcess, tmp_path: Path) -> None:
+def test_the_record_is_exported_as_lines_and_as_csv(engine: Engine, tmp_path: Path) -> None:
     set_voltage(engine, 1)
     lines = edged(engine.state_dir, "audit", "export", "--tool", "execute_command").stdout
     rows = [json.loads(line) for line in lines.splitlines()]
@@ -107,7 +102,7 @@ def test_the_record_is_exported_as_lines_and_as_csv(engine: EngineProcess, tmp_p
 
 @promise("audit.command-line")
 @promise("callers.named")
-def test_rows_are_followed_as_they_come(engine: EngineProcess) -> None:
+def test_rows_are_followed_as_they_come(engine: Engine) -> None:
     follower = subprocess.Popen(
         [*EDGED, "audit", "follow", "--state-dir", str(engine.state_dir)],
         stdout=subprocess.PIPE,
@@ -128,7 +123,7 @@ def test_rows_are_followed_as_they_come(engine: EngineProcess) -> None:
 
 
 @promise("lockout.refuses-writes")
-def test_a_locked_out_instrument_takes_reads_and_safe_commands_only(engine: EngineProcess) -> None:
+def test_a_locked_out_instrument_takes_reads_and_safe_commands_only(engine: Engine) -> None:
     stream = engine.tool(
         "start_stream",
         instrument_id="psu1",
@@ -163,7 +158,7 @@ def test_a_locked_out_instrument_takes_reads_and_safe_commands_only(engine: Engi
     edged(engine.state_dir, "lockout", "psu1", "--clear", status=1)
 
 
-def test_the_line_of_an_instrument_is_shown_byte_for_byte(engine: EngineProcess) -> None:
+def test_the_line_of_an_instrument_is_shown_byte_for_byte(engine: Engine) -> None:
     set_voltage(engine, 1.25)
     shown = edged(engine.state_dir, "trace", "psu1").stdout
     assert "1.25" in shown
@@ -200,18 +195,18 @@ def completed(state_dir: Path, *words: str) -> list[str]:
     ],
 )
 def test_bash_completes_verbs_options_their_values_tools_and_instruments(
-    engine: EngineProcess, words: tuple[str, ...], offered: set[str]
+    engine: Engine, words: tuple[str, ...], offered: set[str]
 ) -> None:
     assert set(completed(engine.state_dir, *words)) == offered
 
 
-def test_zsh_takes_the_same_script(engine: EngineProcess) -> None:
+def test_zsh_takes_the_same_script(engine: Engine) -> None:
     script = edged(engine.state_dir, "completion", "zsh").stdout
     assert "bashcompinit" in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
-def test_status_is_shown_again_and_again_until_it_is_interrupted(engine: EngineProcess) -> None:
+def test_status_is_shown_again_and_again_until_it_is_interrupted(engine: Engine) -> None:
     watcher = subprocess.Popen(
         [*EDGED, "instruments", "--watch", "0.1", "--state-dir", str(engine.state_dir)],
         stdout=subprocess.PIPE,
@@ -233,7 +228,7 @@ def test_status_is_shown_again_and_again_until_it_is_interrupted(engine: EngineP
 def test_doctor_and_verify_work_without_an_engine_and_follow_says_that_there_is_none(
     tmp_path: Path,
 ) -> None:
-    with running_engine(tmp_path, config={"INBOUND_AUTH_TOKEN": TOKEN}) as running:
+    with engine_process(tmp_path, config={"INBOUND_AUTH_TOKEN": TOKEN}) as running:
         environ = {"EDGED_INBOUND_AUTH_TOKEN": TOKEN}
         told = edged(running.state_dir, "doctor", "--json", **environ)
         verdicts = {line["check"]: line["verdict"] for line in json.loads(told.stdout)["checks"]}

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.flows.test_cli_with_engine import as_json, edged
 from tests.promises import promise
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("trace")) as running:
         yield running
 
 
 @promise("line.trace")
-def test_a_trace_tells_what_was_said_and_when(engine: EngineProcess) -> None:
+def test_a_trace_tells_what_was_said_and_when(engine: Engine) -> None:
     edged(engine.state_dir, "scpi", "psu1", 'DIAG:ECHO? "traced"')
     exchanges = engine.rpc("trace", instrument_id="psu1")["exchanges"][-2:]
     assert all(entry["timestamp_ms"] for entry in exchanges)
@@ -31,7 +31,7 @@ def test_a_trace_tells_what_was_said_and_when(engine: EngineProcess) -> None:
 
 @promise("sim.fault-verb")
 def test_a_fault_at_run_time_is_an_error_with_its_trace_and_then_it_is_over(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     # Whatever is owed after the raw line of before must not meet the fault in its place.
     edged(engine.state_dir, "call", "rigol_dp832__measure_voltage", "channel=1")
@@ -50,9 +50,7 @@ def test_a_fault_at_run_time_is_an_error_with_its_trace_and_then_it_is_over(
     assert "not a kind of fault" in wrong.stderr
 
 
-def test_a_bench_is_reached_by_its_control_port_alone(
-    engine: EngineProcess, tmp_path: Path
-) -> None:
+def test_a_bench_is_reached_by_its_control_port_alone(engine: Engine, tmp_path: Path) -> None:
     port = str(engine.ports["sim_control_port"])
     edged(tmp_path, "sim", "state", "--control", port)
     edged(tmp_path, "sim", "state", status=69)

@@ -22,14 +22,16 @@ from typing import Any
 import pytest
 
 from edged.cli.connect import CLIENTS
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.promises import promise
 
 TOKEN = "s3cret-of-the-test"
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("cli")) as running:
         yield running
 
@@ -37,14 +39,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 def edged(
     state_dir: Path, *words: str, status: int = 0, environ: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", *words, "--state-dir", str(state_dir)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-        env={**os.environ, **(environ or {})},
-    )
+    done = command_line.edged(*words, "--state-dir", str(state_dir), environ=environ)
     assert done.returncode == status, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done
@@ -57,11 +52,11 @@ def wait_until(what: Callable[[], object], within_s: float = 10) -> None:
         time.sleep(0.02)  # noqa: TID251 - an engine in a process of its own
 
 
-def as_json(engine: EngineProcess, *words: str, status: int = 0) -> Any:
+def as_json(engine: Engine, *words: str, status: int = 0) -> Any:
     return json.loads(edged(engine.state_dir, *words, "--json", status=status).stdout)
 
 
-def test_status_and_instruments_tell_of_the_bench(engine: EngineProcess) -> None:
+def test_status_and_instruments_tell_of_the_bench(engine: Engine) -> None:
     status = as_json(engine, "status")
     assert status["instrument_count"] == 3
     assert status["mcp"]["port"] == engine.ports["mcp_port"]
@@ -76,7 +71,7 @@ def test_status_and_instruments_tell_of_the_bench(engine: EngineProcess) -> None
 
 @promise("cli.status-glance")
 def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_call_it(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     call = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
     edged(engine.state_dir, "lockout", "psu1", "--reason", "hands inside", "--by", "anna")
@@ -102,7 +97,7 @@ def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_cal
 
 
 @promise("cli.typed-arguments")
-def test_a_call_is_typed_by_the_tools_own_schema(engine: EngineProcess) -> None:
+def test_a_call_is_typed_by_the_tools_own_schema(engine: Engine) -> None:
     answer = as_json(engine, "call", "rigol_dp832__set_voltage", "channel=2", "voltage=2.5")
     assert answer["success"] is True
     assert answer["scpi_command"].startswith(":SOUR2:VOLT 2.5")
@@ -113,7 +108,7 @@ def test_a_call_is_typed_by_the_tools_own_schema(engine: EngineProcess) -> None:
 
 
 @promise("cli.typed-arguments")
-def test_every_verb_types_its_words_by_the_schema_of_the_command(engine: EngineProcess) -> None:
+def test_every_verb_types_its_words_by_the_schema_of_the_command(engine: Engine) -> None:
     """nplc is one of a few texts: what was guessed to be a number was refused."""
     fast = ("dmm1", "measure_dc_voltage", "nplc=0.2")
     stream = as_json(engine, "stream", "start", *fast, "--interval", "100", "--duration", "300")
@@ -135,7 +130,7 @@ def test_every_verb_types_its_words_by_the_schema_of_the_command(engine: EngineP
 
 
 @promise("cli.exit-statuses")
-def test_a_refused_call_ends_with_1_and_names_the_bound(engine: EngineProcess) -> None:
+def test_a_refused_call_ends_with_1_and_names_the_bound(engine: Engine) -> None:
     words = ["call", "rigol_dp832__set_voltage", "channel=1", "voltage=61"]
     done = edged(engine.state_dir, *words, status=1)
     assert "61" in done.stderr
@@ -145,17 +140,17 @@ def test_a_refused_call_ends_with_1_and_names_the_bound(engine: EngineProcess) -
 
 
 @promise("cli.exit-statuses")
-def test_an_argument_of_the_wrong_type_ends_with_2(engine: EngineProcess) -> None:
+def test_an_argument_of_the_wrong_type_ends_with_2(engine: Engine) -> None:
     done = edged(engine.state_dir, "call", "rigol_dp832__set_voltage", "voltage=five", status=2)
     assert "voltage must be a number" in done.stderr
 
 
-def test_an_unknown_tool_is_answered_by_the_engine(engine: EngineProcess) -> None:
+def test_an_unknown_tool_is_answered_by_the_engine(engine: Engine) -> None:
     done = edged(engine.state_dir, "call", "no_such_tool", "a=1", status=1)
     assert "no_such_tool" in done.stderr
 
 
-def test_an_error_is_told_once_with_the_data_of_the_error_alone(engine: EngineProcess) -> None:
+def test_an_error_is_told_once_with_the_data_of_the_error_alone(engine: Engine) -> None:
     raw = edged(engine.state_dir, "scpi", "psu1", "NO:SUCH 1", status=1)
     assert raw.stderr.count("edged: ") == 1
     assert "Undefined header" in raw.stderr
@@ -164,13 +159,13 @@ def test_an_error_is_told_once_with_the_data_of_the_error_alone(engine: EnginePr
     assert lost["data"] == {"run_id": "nowhere"}
 
 
-def test_an_export_that_has_no_place_is_a_sentence(engine: EngineProcess, tmp_path: Path) -> None:
+def test_an_export_that_has_no_place_is_a_sentence(engine: Engine, tmp_path: Path) -> None:
     place = tmp_path / "nowhere" / "audit.csv"
     done = edged(engine.state_dir, "audit", "export", "--output", str(place), status=1)
     assert done.stderr == f"edged: {place} cannot be written: No such file or directory.\n"
 
 
-def test_a_raw_line_gets_its_answer_alone(engine: EngineProcess) -> None:
+def test_a_raw_line_gets_its_answer_alone(engine: Engine) -> None:
     done = edged(engine.state_dir, "scpi", "psu1", "*IDN?")
     assert done.stdout.startswith("RIGOL TECHNOLOGIES,DP832")
     assert len(done.stdout.splitlines()) == 1
@@ -189,7 +184,7 @@ def test_the_token_is_taken_from_the_configuration(tmp_path: Path) -> None:
 
 @promise("cli.no-engine")
 def test_a_killed_engine_is_told_from_a_running_one(tmp_path: Path) -> None:
-    with running_engine(tmp_path, "--instruments", "psu1") as engine:
+    with engine_process(tmp_path, "--instruments", "psu1") as engine:
         engine.process.kill()
         engine.process.wait()
         done = edged(engine.state_dir, "status", status=69)
@@ -197,14 +192,14 @@ def test_a_killed_engine_is_told_from_a_running_one(tmp_path: Path) -> None:
 
 
 @promise("cli.exit-statuses")
-def test_a_second_engine_in_one_state_directory_ends_with_69(engine: EngineProcess) -> None:
+def test_a_second_engine_in_one_state_directory_ends_with_69(engine: Engine) -> None:
     words = ["engine", "--mcp-port", "0", "--rpc-port", "0", "--set", "DISCOVERY=[]"]
     done = edged(engine.state_dir, *words, status=69)
-    assert f"PID {engine.process.pid}" in done.stderr
+    assert f"PID {engine.ports['pid']}" in done.stderr
 
 
 def test_a_sweep_is_watched_to_its_end_and_parked_or_stopped_by_its_id(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     words = ("sweep", "start", "psu1", "set_voltage", "0.4", "1", "channel:=1")
     shown = edged(engine.state_dir, *words, "--measure", "psu1", "measure_voltage").stdout
@@ -219,7 +214,7 @@ def test_a_sweep_is_watched_to_its_end_and_parked_or_stopped_by_its_id(
 
 
 @promise("cli.every-wish")
-def test_a_sweep_is_read_at_points_and_made_safe_at_its_target(engine: EngineProcess) -> None:
+def test_a_sweep_is_read_at_points_and_made_safe_at_its_target(engine: Engine) -> None:
     words = ["sweep", "start", "psu1", "set_voltage", "0.4", "2", "channel:=1"]
     wishes = ["--points", "3", "--spacing", "linear", "--dwell", "50", "--then", "abort"]
     measured = ["--measure", "psu1", "measure_voltage", "channel=1"]
@@ -234,7 +229,7 @@ def test_a_sweep_is_read_at_points_and_made_safe_at_its_target(engine: EnginePro
 
 
 @promise("cli.every-wish")
-def test_a_sequence_shows_its_table_and_what_is_to_be_said_of_it(engine: EngineProcess) -> None:
+def test_a_sequence_shows_its_table_and_what_is_to_be_said_of_it(engine: Engine) -> None:
     words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "settle_ms=20"]
     words += ["stop=3", "points=4", "current_limit=0.01"]
     shown = edged(engine.state_dir, *words).stdout
@@ -246,7 +241,7 @@ def test_a_sequence_shows_its_table_and_what_is_to_be_said_of_it(engine: EngineP
 
 
 @promise("cli.every-wish")
-def test_a_detached_sequence_is_listed_and_ended_by_its_id(engine: EngineProcess) -> None:
+def test_a_detached_sequence_is_listed_and_ended_by_its_id(engine: Engine) -> None:
     words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
     run_id = as_json(engine, *words, "--detach")["run_id"]
     assert [run["run_id"] for run in as_json(engine, "sequence", "list")] == [run_id]
@@ -255,7 +250,7 @@ def test_a_detached_sequence_is_listed_and_ended_by_its_id(engine: EngineProcess
 
 
 @promise("cli.every-wish")
-def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: EngineProcess) -> None:
+def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: Engine) -> None:
     words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
     command = [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
@@ -283,7 +278,7 @@ def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: EngineProc
     ],
 )
 def test_a_verb_that_writes_can_tell_what_it_would_send(
-    engine: EngineProcess, words: list[str], line: str
+    engine: Engine, words: list[str], line: str
 ) -> None:
     def held() -> list[Any]:
         return [
@@ -300,7 +295,7 @@ def test_a_verb_that_writes_can_tell_what_it_would_send(
     assert held() == before
 
 
-def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EngineProcess) -> None:
+def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: Engine) -> None:
     engine.tool(
         "execute_command",
         instrument_id="psu1",
@@ -312,7 +307,7 @@ def test_stop_makes_the_bench_safe_and_says_what_was_confirmed(engine: EnginePro
     assert as_json(engine, "stop")["is_confirmed"] is True
 
 
-def test_a_stop_that_is_to_last_asks_for_no_words(engine: EngineProcess) -> None:
+def test_a_stop_that_is_to_last_asks_for_no_words(engine: Engine) -> None:
     kept = as_json(engine, "stop", "--lockout")
     assert kept["is_confirmed"] is True
     locked = as_json(engine, "lockout")
@@ -343,9 +338,7 @@ READ_AS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_connect_prints_an_address_at_which_the_engine_answers(
-    engine: EngineProcess, client: str
-) -> None:
+def test_connect_prints_an_address_at_which_the_engine_answers(engine: Engine, client: str) -> None:
     printed = edged(engine.state_dir, "connect", client)
     parsed = READ_AS.get(client, json.loads)(printed.stdout)
     (url,) = [text for text in texts_of(parsed) if text.startswith("http://")]
@@ -360,7 +353,7 @@ def test_connect_prints_an_address_at_which_the_engine_answers(
     assert ("rigol_dp832__ovp_off" in names) is not is_short
 
 
-def test_connect_lists_what_is_asked_for_instead_of_what_fits(engine: EngineProcess) -> None:
+def test_connect_lists_what_is_asked_for_instead_of_what_fits(engine: Engine) -> None:
     words = ("connect", "cursor", "--tools", "all", "--instrument", "psu1", "--json")
     told = json.loads(edged(engine.state_dir, *words).stdout)
     assert told["url"] == f"{engine.mcp_url}?tools=all&instrument=psu1"
@@ -396,13 +389,13 @@ LISTS = (
 
 
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A bench on which something stands in every list but that of sequences."""
     with running_engine(tmp_path_factory.mktemp("busy")) as running:
         yield prepare(running)
 
 
-def prepare(engine: EngineProcess) -> EngineProcess:
+def prepare(engine: Engine) -> Engine:
     long = {"interval_ms": 1_000, "duration_ms": 600_000, "detach": True}
     measure = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
     assert engine.tool("start_stream", **measure, **long)["is_error"] is False
@@ -417,7 +410,7 @@ def prepare(engine: EngineProcess) -> EngineProcess:
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
 def test_no_text_of_a_list_runs_into_the_next(
-    busy: EngineProcess, words: tuple[str, ...], width: int
+    busy: Engine, words: tuple[str, ...], width: int
 ) -> None:
     shown = on_a_screen(busy.state_dir, width, *words)
     lines = shown.splitlines()
@@ -429,7 +422,7 @@ def test_no_text_of_a_list_runs_into_the_next(
     assert max(map(len, lines)) <= width, shown
 
 
-def test_lists_name_instruments_as_people_do_and_tell_since_when(busy: EngineProcess) -> None:
+def test_lists_name_instruments_as_people_do_and_tell_since_when(busy: Engine) -> None:
     streams = edged(busy.state_dir, "stream", "list").stdout
     assert re.search(r"  dmm1  .*  (\d\d:\d\d:\d\d|yesterday \d\d:\d\d) \(\d+ \w+ ago\)", streams)
     for words, name in {

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.guarded_supply import (
     command,
     dead_men,
@@ -40,15 +41,19 @@ def bench() -> Iterator[SimBench]:
 
 
 @pytest.fixture
-def engine(bench: SimBench, tmp_path: Path) -> Iterator[EngineProcess]:
+def engine(bench: SimBench, tmp_path: Path) -> Iterator[Engine]:
     with engine_on(tmp_path, bench, LIMIT_S) as running:
         yield running
 
 
+@pytest.fixture
+def process(bench: SimBench, tmp_path: Path) -> Iterator[EngineProcess]:
+    with engine_on(tmp_path, bench, LIMIT_S, engine_process) as running:
+        yield running
+
+
 @promise("dead-man.armed-first")
-def test_it_runs_before_the_output_goes_on_by_each_road(
-    engine: EngineProcess, bench: SimBench
-) -> None:
+def test_it_runs_before_the_output_goes_on_by_each_road(engine: Engine, bench: SimBench) -> None:
     assert not is_running(bench)
     for road in ("typed", "raw"):
         begun = bench.mark()
@@ -68,7 +73,7 @@ def test_it_runs_before_the_output_goes_on_by_each_road(
 
 @promise("dead-man.armed-first")
 def test_a_rehearsal_tells_the_lines_that_would_set_it_going_and_sends_none(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     begun = bench.mark()
     dry = {"instrument_id": "psu1", "dry_run": True}
@@ -94,7 +99,7 @@ def test_a_rehearsal_tells_the_lines_that_would_set_it_going_and_sends_none(
 
 @promise("dead-man.disarmed")
 def test_it_is_fed_while_something_is_on_and_stopped_once_all_is_known_to_be_off(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     switch_on(engine)
     begun = bench.mark()
@@ -109,9 +114,7 @@ def test_it_is_fed_while_something_is_on_and_stopped_once_all_is_known_to_be_off
 
 
 @promise("dead-man.disarmed")
-def test_outputs_that_a_check_finds_off_have_it_stopped(
-    engine: EngineProcess, bench: SimBench
-) -> None:
+def test_outputs_that_a_check_finds_off_have_it_stopped(engine: Engine, bench: SimBench) -> None:
     switch_on(engine)
     done(command(engine, "output_off"))
     assert is_running(bench)
@@ -120,7 +123,7 @@ def test_outputs_that_a_check_finds_off_have_it_stopped(
 
 
 @promise("dead-man.untouched")
-def test_no_caller_stops_slows_or_clears_it(engine: EngineProcess, bench: SimBench) -> None:
+def test_no_caller_stops_slows_or_clears_it(engine: Engine, bench: SimBench) -> None:
     switch_on(engine)
     begun = bench.mark()
     for line in (DISABLE, "outp:prot:wdog:del 3600", "OUTP:PROT:CLE (@1)", "*RST", "*RCL 1"):
@@ -134,11 +137,11 @@ def test_no_caller_stops_slows_or_clears_it(engine: EngineProcess, bench: SimBen
 
 @promise("dead-man.trip-is-a-persons")
 def test_one_that_has_switched_off_is_told_everywhere_and_cleared_by_a_person_alone(
-    engine: EngineProcess, bench: SimBench
+    process: EngineProcess, bench: SimBench
 ) -> None:
-    switch_on(engine)
+    switch_on(process)
     sweep = done(
-        engine.tool(
+        process.tool(
             "start_sweep",
             instrument_id="psu1",
             command_name="set_voltage",
@@ -147,37 +150,37 @@ def test_one_that_has_switched_off_is_told_everywhere_and_cleared_by_a_person_al
             sweep_rate=0.01,
         )
     )
-    engine.process.send_signal(signal.SIGSTOP)
+    process.process.send_signal(signal.SIGSTOP)
     try:
         wait_for(lambda: not is_on(bench))
     finally:
-        engine.process.send_signal(signal.SIGCONT)
-    wait_for(lambda: [one["state"] for one in dead_men(engine)] == ["tripped"])
+        process.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: [one["state"] for one in dead_men(process)] == ["tripped"])
     wait_for(
         lambda: (
-            engine.tool("get_sweep_status", sweep_id=sweep["sweep_id"])["result"]["status"]
+            process.tool("get_sweep_status", sweep_id=sweep["sweep_id"])["result"]["status"]
             == "failed"
         )
     )
-    told = engine.tool("get_sweep_status", sweep_id=sweep["sweep_id"])["result"]
+    told = process.tool("get_sweep_status", sweep_id=sweep["sweep_id"])["result"]
     assert "its dead-man switched the outputs off" in told["error"]
-    wait_for(lambda: "dead_man.tripped" in events(engine))
-    [unit] = done(engine.tool("bench__check"))["instruments"]
+    wait_for(lambda: "dead_man.tripped" in events(process))
+    [unit] = done(process.tool("bench__check"))["instruments"]
     assert any("dead-man" in problem for problem in unit["problems"]), unit
     begun = bench.mark()
-    answer = command(engine, "output_on")
+    answer = command(process, "output_on")
     assert answer["is_error"]
     assert "dead_man" in str(answer)
     assert "OUTP:PROT:CLE (@1:4)" in str(answer)
-    done(engine.tool("bench__stop_all"))
-    cleared = command(engine, "clear_protection")
+    done(process.tool("bench__stop_all"))
+    cleared = command(process, "clear_protection")
     assert cleared["is_error"], cleared
     heard = bench.received("psu1", since=begun)
     assert not any("CLE" in line or line in {ON, ENABLE, DISABLE} for line in heard)
     # A person, at the instrument.
     bench.tell("psu1", "OUTP:PROT:CLE (@1:4)")
-    wait_for(lambda: dead_men(engine) == [])
-    done(command(engine, "output_on"))
+    wait_for(lambda: dead_men(process) == [])
+    done(command(process, "output_on"))
     assert is_on(bench)
     assert is_running(bench)
 
@@ -187,13 +190,13 @@ def test_one_that_has_switched_off_is_told_everywhere_and_cleared_by_a_person_al
 def test_an_orderly_end_leaves_it_running_and_the_next_start_feeds_it(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(tmp_path, bench, 8.0) as engine:
+    with engine_on(tmp_path, bench, 8.0, engine_process) as engine:
         switch_on(engine)
         assert engine.stop() == 0
     assert is_running(bench)
     assert is_on(bench)
     begun = bench.mark()
-    with engine_on(tmp_path, bench, 8.0) as engine:
+    with engine_on(tmp_path, bench, 8.0, engine_process) as engine:
         heard = bench.received("psu1", since=begun)
         # Before it was greeted, let alone registered.
         assert heard[:3] == ["*IDN?"] * 3
@@ -207,14 +210,14 @@ def test_an_orderly_end_leaves_it_running_and_the_next_start_feeds_it(
 
 @promise("dead-man.restart")
 def test_another_unit_at_the_address_is_told_nothing(bench: SimBench, tmp_path: Path) -> None:
-    with engine_on(tmp_path, bench, 8.0) as engine:
+    with engine_on(tmp_path, bench, 8.0, engine_process) as engine:
         switch_on(engine)
         port = bench.port("psu1")
         assert engine.stop() == 0
     bench.remove("psu1")
     bench.add("psu1", "keysight_n6700", port=port, serial="MY99999999")
     begun = bench.mark()
-    with engine_on(tmp_path, bench, None) as engine:
+    with engine_on(tmp_path, bench, None, engine_process) as engine:
         assert engine.stop() == 0
     heard = bench.received("psu1", since=begun)
     assert heard[0] == "*IDN?"
@@ -223,7 +226,7 @@ def test_another_unit_at_the_address_is_told_nothing(bench: SimBench, tmp_path: 
 
 @promise("dead-man.armed-first")
 def test_where_it_cannot_be_set_going_nothing_is_switched_on(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     bench.fault("psu1", "hang")
     answer = command(engine, "output_on")
@@ -238,7 +241,7 @@ def test_each_makers_timer_switches_off_and_holds_until_it_was_looked_at(
 ) -> None:
     with (
         running_bench("--instruments", f"psu1={model}") as bench,
-        engine_on(tmp_path, bench, LIMIT_S) as engine,
+        engine_on(tmp_path, bench, LIMIT_S, engine_process) as engine,
     ):
         answer = engine.tool("execute_command", instrument_id="psu1", command_name="output_on")
         done(answer)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.guarded_supply import (
     command,
     dead_men,
@@ -34,7 +35,7 @@ SWITCHES = re.compile(r"OUTP(UT:STATE)? (ON|1)")
 ENABLE = "OUTP:PROT:WDOG ON"
 
 
-def of(engine: EngineProcess, unit: str, name: str, **parameters: Any) -> Any:
+def of(engine: Engine, unit: str, name: str, **parameters: Any) -> Any:
     return engine.tool(
         "execute_command",
         instrument_id=unit,
@@ -56,7 +57,7 @@ def test_at_a_start_a_unit_that_hangs_has_no_other_go_off(tmp_path: Path) -> Non
         "format: 1\npsu1: {dead_man_s: 6}\npsu2: {dead_man_s: 6}\n"
     )
     with running_bench("--instruments", TWO) as bench:
-        with engine_on(tmp_path, bench, None) as engine:
+        with engine_on(tmp_path, bench, None, engine_process) as engine:
             for unit in ("psu1", "psu2"):
                 done(of(engine, unit, "output_on"))
             engine.process.send_signal(signal.SIGKILL)
@@ -66,7 +67,7 @@ def test_at_a_start_a_unit_that_hangs_has_no_other_go_off(tmp_path: Path) -> Non
         absent = {name: one for name, one in bench.instruments.items() if name not in entries}
         bench.instruments = entries
         try:
-            with engine_on(tmp_path, bench, None):
+            with engine_on(tmp_path, bench, None, engine_process):
                 stays_on(bench, "psu1", 8)
         finally:
             bench.instruments = {**entries, **absent}
@@ -157,7 +158,7 @@ def test_a_trip_that_was_heard_holds_over_kill_9(model: str, tmp_path: Path) -> 
         )
 
     with running_bench("--instruments", f"psu1={model}") as bench:
-        with engine_on(tmp_path, bench, 3.0) as engine:
+        with engine_on(tmp_path, bench, 3.0, engine_process) as engine:
             done(on(engine))
             os.kill(engine.process.pid, signal.SIGSTOP)
             try:
@@ -167,7 +168,7 @@ def test_a_trip_that_was_heard_holds_over_kill_9(model: str, tmp_path: Path) -> 
             wait_for(lambda: "dead_man.tripped" in events(engine))
             os.kill(engine.process.pid, signal.SIGKILL)
             engine.process.wait()
-        with engine_on(tmp_path, bench, 3.0) as engine:
+        with engine_on(tmp_path, bench, 3.0, engine_process) as engine:
             wait_for(lambda: [one["state"] for one in dead_men(engine)] == ["tripped"])
             assert on(engine)["is_error"]
             assert not is_on(bench)
@@ -185,7 +186,7 @@ def test_a_trip_fails_streams_and_sequences_too(tmp_path: Path) -> None:
     point = {"channel": 1, "voltage": 1, "settle_ms": 60_000}
     with (
         running_bench("--instruments", "psu1=keysight_n6700") as bench,
-        engine_on(tmp_path, bench, 3.0) as engine,
+        engine_on(tmp_path, bench, 3.0, engine_process) as engine,
         ThreadPoolExecutor(2) as pool,
     ):
         switch_on(engine)
@@ -210,6 +211,6 @@ def test_a_trip_fails_streams_and_sequences_too(tmp_path: Path) -> None:
         assert under_way(engine) == []
 
 
-def under_way(engine: EngineProcess) -> list[Any]:
+def under_way(engine: Engine) -> list[Any]:
     status = done(engine.tool("get_status"))
     return [*status["streams"], *status["sequences"]]

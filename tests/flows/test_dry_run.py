@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from edged.profiles.model import Command, Parameter, Scalar
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import SimBench, running_bench
@@ -43,7 +42,7 @@ def bench() -> Iterator[SimBench]:
 
 
 @pytest.fixture(scope="module")
-def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("dry")
     (directory / "bench.yaml").write_text(
         f"format: 1\n{bench.serial('psu1')}:\n"
@@ -56,7 +55,7 @@ def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield running
 
 
-async def dry(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+async def dry(engine: Engine, tool: str, **arguments: Any) -> dict[str, Any]:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-06-18")
     answer = await client.call(tool, {**arguments, "dry_run": True})
@@ -65,7 +64,7 @@ async def dry(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, A
     return told
 
 
-def tool_of(engine: EngineProcess, end: str) -> str:
+def tool_of(engine: Engine, end: str) -> str:
     tools = engine.rpc("tools/list")["tools"]
     return next(t["name"] for t in tools if t["name"].endswith(end) and "dp832" in t["name"])
 
@@ -101,7 +100,7 @@ ROADS: dict[str, tuple[str, dict[str, Any]]] = {
 @promise("dry-run.every-road")
 @pytest.mark.parametrize("road", ROADS)
 async def test_no_road_sends_a_byte_and_all_tell_what_they_would(
-    engine: EngineProcess, bench: SimBench, road: str
+    engine: Engine, bench: SimBench, road: str
 ) -> None:
     tool, arguments = ROADS[road]
     tool = tool_of(engine, tool) if tool.startswith("__") else tool
@@ -120,13 +119,10 @@ async def test_no_road_sends_a_byte_and_all_tell_what_they_would(
 
 
 @promise("dry-run.every-road")
-def test_the_command_line_has_it(engine: EngineProcess, bench: SimBench) -> None:
+def test_the_command_line_has_it(engine: Engine, bench: SimBench) -> None:
     mark = bench.mark()
     call = ["call", "--dry-run", "--json", tool_of(engine, "__set_voltage"), "channel=1"]
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", *call, "voltage=2", "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, cwd=REPOSITORY, timeout=30, check=False,
-    )  # fmt: skip
+    done = command_line.edged(*call, "voltage=2", "--state-dir", str(engine.state_dir))
     assert done.returncode == 0, done.stderr
     assert ":SOUR1:VOLT 2.000" in done.stdout
     assert bench.log(since=mark) == []
@@ -161,7 +157,7 @@ EACH = [
 
 @promise("dry-run.true")
 async def test_what_is_told_is_what_is_sent_for_every_command(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     wrong, compared = {}, 0
     for unit, name in EACH:
@@ -191,7 +187,7 @@ async def test_what_is_told_is_what_is_sent_for_every_command(
 
 
 @promise("dry-run.true")
-async def test_a_sequence_is_told_step_by_step(engine: EngineProcess, bench: SimBench) -> None:
+async def test_a_sequence_is_told_step_by_step(engine: Engine, bench: SimBench) -> None:
     asked = {"instrument_id": "psu1", "sequence_name": "iv_curve", "parameters": IV}
     told = await dry(engine, "execute_sequence", **asked)
     mark = bench.mark()
@@ -206,7 +202,7 @@ async def test_a_sequence_is_told_step_by_step(engine: EngineProcess, bench: Sim
 
 @promise("dry-run.true")
 async def test_a_sweep_is_told_from_its_question_to_its_abort(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     current = {"command_name": "measure_current", "parameters": {"channel": 1}}
     measured = {"measure": [{"instrument_id": "psu1", **current}]}
@@ -229,14 +225,14 @@ async def test_a_sweep_is_told_from_its_question_to_its_abort(
 
 
 @promise("dry-run.true")
-async def test_each_instrument_of_a_sweep_is_looked_for(engine: EngineProcess) -> None:
+async def test_each_instrument_of_a_sweep_is_looked_for(engine: Engine) -> None:
     told = await dry(engine, "start_sweep", **SWEEP)
     said = {check["what"] for check in told["checks"]}
     assert {"psu1 is connected", "dmm1 is connected"} <= said
 
 
 @promise("dry-run.true")
-async def test_what_is_polled_says_until_when_and_for_how_long(engine: EngineProcess) -> None:
+async def test_what_is_polled_says_until_when_and_for_how_long(engine: Engine) -> None:
     asked = {"instrument_id": "scope1", "sequence_name": "single_shot"}
     told = await dry(engine, "execute_sequence", **asked)
     (poll,) = [check for check in told["checks"] if "until" in check["what"]]
@@ -248,7 +244,7 @@ async def test_what_is_polled_says_until_when_and_for_how_long(engine: EnginePro
 
 
 @promise("dry-run.true")
-async def test_a_raw_line_that_nobody_knows_is_not_called_good(engine: EngineProcess) -> None:
+async def test_a_raw_line_that_nobody_knows_is_not_called_good(engine: Engine) -> None:
     asked = {"instrument_id": "scope1", "scpi_command": ":FOO:BAR?"}
     told = await dry(engine, "send_scpi", **asked)
     (line,) = [check for check in told["checks"] if check["what"] == ":FOO:BAR?"]
@@ -257,7 +253,7 @@ async def test_a_raw_line_that_nobody_knows_is_not_called_good(engine: EnginePro
 
 @promise("dry-run.true")
 async def test_a_raw_line_that_no_limit_is_held_to_is_not_called_good(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     # RAW_SCPI is all, and the owner has said nothing of this unit.
     line = ":SOUR:VOLT 999"
@@ -297,7 +293,7 @@ async def test_a_raw_line_that_no_limit_is_held_to_is_not_called_good(
     ],
 )  # fmt: skip
 async def test_what_the_call_would_refuse_is_refused_by_the_same_words(
-    engine: EngineProcess, bench: SimBench, tool: str, arguments: dict[str, Any]
+    engine: Engine, bench: SimBench, tool: str, arguments: dict[str, Any]
 ) -> None:
     mark = bench.mark()
     dry_run = engine.tool(tool, **arguments, dry_run=True)
@@ -309,7 +305,7 @@ async def test_what_the_call_would_refuse_is_refused_by_the_same_words(
 
 @promise("dry-run.one-judge")
 async def test_what_stands_in_the_way_is_told_as_a_conflict(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     slow = {**SWEEP, "sweep_rate": 0.05, "measure": []}
     started = engine.tool("start_sweep", **slow)
@@ -337,7 +333,7 @@ async def test_what_stands_in_the_way_is_told_as_a_conflict(
 @pytest.mark.parametrize("wrong", ["yes", 1, [], {}])
 @pytest.mark.parametrize("road", ["a command", "raw SCPI", "a command's own tool"])
 async def test_what_is_no_bool_is_a_wrong_argument(
-    engine: EngineProcess, bench: SimBench, road: str, wrong: Any
+    engine: Engine, bench: SimBench, road: str, wrong: Any
 ) -> None:
     tool, arguments = ROADS[road]
     tool = tool_of(engine, tool) if tool.startswith("__") else tool
@@ -351,7 +347,7 @@ async def test_what_is_no_bool_is_a_wrong_argument(
 @promise("dry-run.argument")
 @pytest.mark.parametrize("nothing", [False, None])
 async def test_false_is_the_call_itself(
-    engine: EngineProcess, bench: SimBench, nothing: bool | None
+    engine: Engine, bench: SimBench, nothing: bool | None
 ) -> None:
     mark = bench.mark()
     told = engine.tool(tool_of(engine, "__set_voltage"), **SET, dry_run=nothing)
@@ -360,12 +356,12 @@ async def test_false_is_the_call_itself(
 
 
 @promise("dry-run.argument")
-async def test_other_tools_know_no_such_argument(engine: EngineProcess) -> None:
+async def test_other_tools_know_no_such_argument(engine: Engine) -> None:
     assert engine.tool("bench__stop_all", dry_run=True)["error"]["code"] == "bad_arguments"
 
 
 @promise("dry-run.argument")
-async def test_only_the_static_tools_list_it(engine: EngineProcess) -> None:
+async def test_only_the_static_tools_list_it(engine: Engine) -> None:
     listed = [
         tool["name"]
         for tool in engine.rpc("tools/list")["tools"]
@@ -374,7 +370,7 @@ async def test_only_the_static_tools_list_it(engine: EngineProcess) -> None:
     assert set(listed) == {"execute_command", "execute_sequence", "start_sweep", "send_scpi"}
 
 
-def test_a_refused_dry_run_is_a_refusal_in_the_record(engine: EngineProcess) -> None:
+def test_a_refused_dry_run_is_a_refusal_in_the_record(engine: Engine) -> None:
     engine.tool("execute_command", instrument_id="psu1", command_name="nope", dry_run=True)
     rows = engine.rpc("audit.list", tool="execute_command", limit=1)["rows"]
     assert (rows[-1]["outcome"], rows[-1]["code"]) == ("refused", "unknown_command")

@@ -22,8 +22,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from edged.service import START_FILE
+from tests.bench import command_line
 from tests.bench.answering_server import answering_server
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_rules import holds
 from tests.bench.relay_chain import wait_for
 from tests.promises import promise
@@ -34,7 +36,7 @@ COMPOSITION = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("engine")) as running:
         yield running
 
@@ -47,7 +49,7 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def mcp(
-    engine: EngineProcess, method: str, within_s: float = 30, version: str = "", **params: Any
+    engine: Engine, method: str, within_s: float = 30, version: str = "", **params: Any
 ) -> tuple[int, dict[str, Any]]:
     """One sessionless POST, as curl sends it."""
     more = {"MCP-Protocol-Version": version} if version else {}
@@ -64,7 +66,7 @@ def mcp(
         return refused.code, json.load(refused)
 
 
-def call(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+def call(engine: Engine, tool: str, **arguments: Any) -> dict[str, Any]:
     """One tools/call: its result."""
     status, reply = mcp(engine, "tools/call", name=tool, arguments=arguments)
     assert status == 200
@@ -77,19 +79,19 @@ def data_of(result: dict[str, Any]) -> Any:
     return json.loads(result["content"][0]["text"])
 
 
-def arrived(engine: EngineProcess, since: int, name: str = SUPPLY) -> list[str]:
+def arrived(engine: Engine, since: int, name: str = SUPPLY) -> list[str]:
     """What the simulated instrument was sent since then."""
     entries = engine.sim("log", instrument=name, since=since)["entries"]
     return [entry["text"] for entry in entries if entry["direction"] == "in"]
 
 
-def mark(engine: EngineProcess) -> int:
+def mark(engine: Engine) -> int:
     last: int = engine.sim("log", limit=1)["last"]
     return last
 
 
 @promise("mcp.smoke")
-def test_initialize_answers_200_and_a_result(engine: EngineProcess) -> None:
+def test_initialize_answers_200_and_a_result(engine: Engine) -> None:
     status, reply = mcp(
         engine,
         "initialize",
@@ -102,33 +104,34 @@ def test_initialize_answers_200_and_a_result(engine: EngineProcess) -> None:
 
 
 @promise("mcp.smoke")
-def test_the_engine_prints_its_real_addresses_last_and_smoke_finds_them(
-    engine: EngineProcess, tmp_path: Path
-) -> None:
+def test_the_engine_prints_its_real_addresses_last_and_smoke_finds_them(tmp_path: Path) -> None:
     """The ports are free ones here, so what is printed cannot be the default."""
-    page = engine.mcp_url.removesuffix(engine.ports["mcp_path"]) + "/bench"
-    printed = [line for line in engine.log.read_text().splitlines() if "  http://127.0.0.1" in line]
-    assert [line.split()[-1] for line in printed] == [engine.rpc_url, engine.mcp_url, page]
-    before, _, after = engine.log.read_text().partition(printed[0])
-    assert "engine_started" in before
-    assert after.strip().splitlines()[:2] == [line.strip() for line in printed[1:]]
-    (tmp_path / "var").symlink_to(engine.state_dir)
-    done = subprocess.run(
-        ["bash", str(REPOSITORY / "tests" / "smoke.sh")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == engine.mcp_url
-    assert '"protocolVersion":"2025-03-26"' in done.stdout
+    with engine_process(tmp_path) as engine:
+        page = engine.mcp_url.removesuffix(engine.ports["mcp_path"]) + "/bench"
+        printed = [
+            line for line in engine.log.read_text().splitlines() if "  http://127.0.0.1" in line
+        ]
+        assert [line.split()[-1] for line in printed] == [engine.rpc_url, engine.mcp_url, page]
+        before, _, after = engine.log.read_text().partition(printed[0])
+        assert "engine_started" in before
+        assert after.strip().splitlines()[:2] == [line.strip() for line in printed[1:]]
+        (tmp_path / "var").symlink_to(engine.state_dir)
+        done = subprocess.run(
+            ["bash", str(REPOSITORY / "tests" / "smoke.sh")],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[0] == engine.mcp_url
+        assert '"protocolVersion":"2025-03-26"' in done.stdout
 
 
 @promise("mcp.no-old-transport")
 @pytest.mark.parametrize("path", ["/sse", "/messages", "/mcp/sse", "/"])
-def test_the_old_transport_does_not_exist(engine: EngineProcess, path: str) -> None:
+def test_the_old_transport_does_not_exist(engine: Engine, path: str) -> None:
     url = engine.mcp_url.replace("/mcp", path)
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(url, timeout=5)
@@ -137,14 +140,14 @@ def test_the_old_transport_does_not_exist(engine: EngineProcess, path: str) -> N
         assert "error" in json.load(refused.value)
 
 
-def test_nothing_is_rate_limited(engine: EngineProcess) -> None:
+def test_nothing_is_rate_limited(engine: Engine) -> None:
     with ThreadPoolExecutor(8) as clients:
         answers = list(clients.map(lambda _: mcp(engine, "tools/list")[0], range(300)))
     assert set(answers) == {200}
 
 
 @promise("tools.static-present")
-def test_the_tools_list_has_static_tools_with_all_four_hints(engine: EngineProcess) -> None:
+def test_the_tools_list_has_static_tools_with_all_four_hints(engine: Engine) -> None:
     tools = {tool["name"]: tool for tool in mcp(engine, "tools/list")[1]["result"]["tools"]}
     for name in ("list_instruments", "get_capabilities", "scan_instruments", "list_profiles",
                  "get_status", "execute_command", "execute_sequence", "send_scpi"):  # fmt: skip
@@ -162,7 +165,7 @@ def test_the_tools_list_has_static_tools_with_all_four_hints(engine: EngineProce
 @promise("revisions.every-rule")
 @holds("tools.names", "tools.schemas", "tools.described")
 def test_every_listed_tool_has_a_name_a_description_and_a_flat_schema(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     for tool in mcp(engine, "tools/list")[1]["result"]["tools"]:
         assert re.fullmatch(r"[A-Za-z0-9_.-]{1,128}", tool["name"]), tool["name"]
@@ -177,7 +180,7 @@ def test_every_listed_tool_has_a_name_a_description_and_a_flat_schema(
 
 @promise("revisions.every-rule")
 @holds("tools.output-schema")
-def test_every_static_tool_keeps_its_output_schema(engine: EngineProcess) -> None:
+def test_every_static_tool_keeps_its_output_schema(engine: Engine) -> None:
     _, listed = mcp(engine, "tools/list", version="2025-11-25")
     promised = {
         tool["name"]: Draft202012Validator(tool["outputSchema"])
@@ -221,20 +224,20 @@ def test_every_static_tool_keeps_its_output_schema(engine: EngineProcess) -> Non
 
 
 @promise("tools.cached-state-touches-nothing")
-def test_reading_what_is_known_sends_no_byte(engine: EngineProcess) -> None:
+def test_reading_what_is_known_sends_no_byte(engine: Engine) -> None:
     before = mark(engine)
     for tool in ("list_instruments", "get_capabilities", "list_profiles", "get_status"):
         assert call(engine, tool)["isError"] is False
     assert engine.sim("log", since=before)["entries"] == []
 
 
-def test_list_instruments_filters_by_any_field_whatever_the_case(engine: EngineProcess) -> None:
+def test_list_instruments_filters_by_any_field_whatever_the_case(engine: Engine) -> None:
     found = data_of(call(engine, "list_instruments", filter="rigol tech"))
     assert {entry["alias"] for entry in found} == {"psu1", "scope1"}
     assert {entry["is_connected"] for entry in found} == {True}
 
 
-def test_a_value_is_set_measured_and_read_back(engine: EngineProcess) -> None:
+def test_a_value_is_set_measured_and_read_back(engine: Engine) -> None:
     done = data_of(call(engine, "rigol_dp832__set_voltage", channel=1, voltage=5.0))
     assert done["success"] is True
     assert done["data"]["set"] == {"channel": 1, "voltage": 5.0}
@@ -275,7 +278,7 @@ def test_a_value_is_set_measured_and_read_back(engine: EngineProcess) -> None:
 )
 @holds("mistake.coerced-arguments")
 def test_what_fails_validation_sends_nothing_and_says_why(
-    engine: EngineProcess, arguments: dict[str, Any], words: tuple[str, ...]
+    engine: Engine, arguments: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     before = mark(engine)
     for tool, given in (
@@ -293,7 +296,7 @@ def test_what_fails_validation_sends_nothing_and_says_why(
     assert arrived(engine, before) == []
 
 
-def test_scpi_cannot_be_smuggled_through_a_line_end(engine: EngineProcess) -> None:
+def test_scpi_cannot_be_smuggled_through_a_line_end(engine: Engine) -> None:
     before = mark(engine)
     _, reply = mcp(
         engine,
@@ -306,7 +309,7 @@ def test_scpi_cannot_be_smuggled_through_a_line_end(engine: EngineProcess) -> No
 
 
 def test_an_unknown_tool_is_an_error_and_an_unknown_instrument_a_tool_error(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     _, reply = mcp(engine, "tools/call", name="no_such_tool", arguments={})
     assert reply["error"]["code"] == -32602
@@ -315,7 +318,7 @@ def test_an_unknown_tool_is_an_error_and_an_unknown_instrument_a_tool_error(
     assert "psu1" in result["content"][0]["text"]
 
 
-def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: EngineProcess) -> None:
+def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: Engine) -> None:
     # What a raw line of before left owed must not meet the fault in its place.
     call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
     engine.sim("fault", instrument="psu1", kind="timeout", count=1)
@@ -325,13 +328,13 @@ def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: EngineProc
     assert data_of(result)["error"]
 
 
-def test_the_instruments_own_error_is_told_with_what_was_sent(engine: EngineProcess) -> None:
+def test_the_instruments_own_error_is_told_with_what_was_sent(engine: Engine) -> None:
     result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command=":NO:SUCH:HEADER 1")
     assert "-113" in data_of(result)["error"]
 
 
 @promise("instruments.no-late-answer")
-def test_a_late_answer_is_never_the_next_calls_answer(engine: EngineProcess) -> None:
+def test_a_late_answer_is_never_the_next_calls_answer(engine: Engine) -> None:
     """20 of 20: the answer of a question that timed out comes while the next one is asked."""
     for turn in range(20):
         engine.sim("fault", instrument="psu1", kind="late", seconds=0.15, count=1)
@@ -348,7 +351,7 @@ def test_a_late_answer_is_never_the_next_calls_answer(engine: EngineProcess) -> 
 
 
 @promise("instruments.hung-one-delays-none")
-def test_a_hung_instrument_delays_neither_others_nor_the_list(engine: EngineProcess) -> None:
+def test_a_hung_instrument_delays_neither_others_nor_the_list(engine: Engine) -> None:
     with ThreadPoolExecutor(1) as other:
         hung = other.submit(
             engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 1.5"
@@ -363,7 +366,7 @@ def test_a_hung_instrument_delays_neither_others_nor_the_list(engine: EngineProc
 
 
 @promise("stop.beside-hung-read")
-def test_a_safe_command_gets_past_a_hung_query(engine: EngineProcess) -> None:
+def test_a_safe_command_gets_past_a_hung_query(engine: Engine) -> None:
     before = mark(engine)
     with ThreadPoolExecutor(1) as other:
         hung = other.submit(
@@ -381,7 +384,7 @@ def test_a_safe_command_gets_past_a_hung_query(engine: EngineProcess) -> None:
 
 @promise("lockout.refuses-writes")
 def test_a_write_behind_a_slow_question_is_refused_if_locked_out_meanwhile(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     before = mark(engine)
     with ThreadPoolExecutor(2) as others:
@@ -437,7 +440,7 @@ def test_a_taken_mcp_port_is_one_warning_and_the_rest_lives(tmp_path: Path) -> N
 def test_an_mcp_port_that_becomes_free_is_bound_once_and_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with running_engine(
+        with engine_process(
             tmp_path,
             "--instruments",
             "psu1=rigol_dp832",
@@ -449,7 +452,7 @@ def test_an_mcp_port_that_becomes_free_is_bound_once_and_told(tmp_path: Path) ->
             told = engine.tool("get_status")["result"]["mcp"]
             assert (told["port"], told["error"]) == (port, "")
             file = json.loads((engine.state_dir / "engine.json").read_text())
-            assert (file["mcp_port"], file["pid"]) == (port, engine.process.pid)
+            assert (file["mcp_port"], file["pid"]) == (port, engine.ports["pid"])
             began = json.loads((engine.state_dir / START_FILE).read_text())
             assert (began["pid"], began["bench_file"]) == (file["pid"], file["bench_file"])
             with socket.create_connection(("127.0.0.1", port), 5):
@@ -458,13 +461,13 @@ def test_an_mcp_port_that_becomes_free_is_bound_once_and_told(tmp_path: Path) ->
             assert events.count("mcp_not_listening") == events.count("mcp_listening") == 1
 
 
-def lines_of(engine: EngineProcess) -> list[dict[str, Any]]:
+def lines_of(engine: Engine) -> list[dict[str, Any]]:
     return [json.loads(x) for x in engine.log.read_text().splitlines() if x[:1] == "{"]
 
 
 @promise("mcp.disabled")
 def test_mcp_disabled_leaves_the_port_closed(tmp_path: Path) -> None:
-    with running_engine(
+    with engine_process(
         tmp_path, "--instruments", "psu1=rigol_dp832", config={"MCP_ENABLED": False}
     ) as engine:
         assert engine.tool("get_status")["result"]["mcp"]["enabled"] is False
@@ -506,17 +509,14 @@ def test_a_taken_rpc_port_is_one_warning_and_stops_and_mcp_work(tmp_path: Path) 
             assert events.count("rpc_not_listening") == events.count("rpc_listening") == 1
 
 
-def run_cli(engine: EngineProcess, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "edged.cli.main", *words, "--state-dir", str(engine.state_dir)],
-        cwd=REPOSITORY, capture_output=True, text=True, timeout=50, check=False,
-        env={**os.environ, "EDGED_INBOUND_AUTH_TOKEN": "s3cret"},
-    )  # fmt: skip
+def run_cli(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
+    token = {"EDGED_INBOUND_AUTH_TOKEN": "s3cret"}
+    return command_line.edged(*words, "--state-dir", str(engine.state_dir), environ=token)
 
 
 @promise("rpc.proof")
 def test_a_program_that_has_the_port_of_a_killed_engine_gets_no_token(tmp_path: Path) -> None:
-    with running_engine(
+    with engine_process(
         tmp_path, "--instruments", "psu1=rigol_dp832", config={"INBOUND_AUTH_TOKEN": "s3cret"}
     ) as engine:
         assert run_cli(engine, "status").returncode == 0
@@ -535,7 +535,7 @@ def test_a_program_that_has_the_port_of_a_killed_engine_gets_no_token(tmp_path: 
 
 @promise("engine.one-a-state-directory")
 def test_a_second_engine_in_the_same_state_directory_is_refused_with_the_pid(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "edged.cli.main", "engine", "--mcp-port", "0", "--rpc-port", "0",
@@ -543,12 +543,12 @@ def test_a_second_engine_in_the_same_state_directory_is_refused_with_the_pid(
         cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert ended.returncode == 69
-    assert str(engine.process.pid) in ended.stderr
+    assert str(engine.ports["pid"]) in ended.stderr
 
 
 @promise("engine.sigterm")
 def test_sigterm_ends_within_five_seconds_also_beside_a_hung_instrument(tmp_path: Path) -> None:
-    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+    with engine_process(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
         children = psutil.Process(engine.process.pid).children(recursive=True)
         assert children
         with ThreadPoolExecutor(1) as other:
@@ -569,7 +569,7 @@ def test_sigterm_ends_within_five_seconds_also_beside_a_hung_instrument(tmp_path
 
 
 def test_a_killed_engine_takes_its_simulated_bench_with_it(tmp_path: Path) -> None:
-    with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
+    with engine_process(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
         children = psutil.Process(engine.process.pid).children(recursive=True)
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait(5)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 WIRES = {
@@ -21,7 +21,7 @@ READY_S = 10.0
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     flags = [word for name, kind in WIRES.items() for word in ("--transport", f"{name}={kind}")]
     orders = ",".join(f"{name}=rigol_dp832" for name in WIRES)
     with running_engine(
@@ -32,7 +32,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 @promise("instruments.every-transport")
 def test_each_instrument_is_registered_by_its_transport_and_does_what_it_is_told(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     listed = {row["alias"]: row for row in engine.tool("list_instruments")["result"]}
     assert {name: listed[name]["transport"] for name in WIRES} == WIRES
@@ -52,7 +52,7 @@ def test_each_instrument_is_registered_by_its_transport_and_does_what_it_is_told
 
 
 def test_a_failure_carries_the_last_exchanges_and_the_status_counts_the_lines(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     for name in WIRES:
         # The daemon asks who is there where it must know; it is to be the command's own answer.

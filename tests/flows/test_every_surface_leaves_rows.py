@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +14,8 @@ import pytest
 from edged.cli.main import VERBS
 from edged.operations.table import static_tools
 from edged.surfaces.rpc.reference import METHOD_TABLE
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -75,17 +74,17 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("rows")) as running:
         yield running
 
 
-def newest(engine: EngineProcess) -> int:
+def newest(engine: Engine) -> int:
     rows = engine.rpc("audit.list", limit=1)["rows"]
     return int(rows[-1]["seq"]) if rows else 0
 
 
-def rows_of(engine: EngineProcess, after: int, tool: str) -> list[dict[str, Any]]:
+def rows_of(engine: Engine, after: int, tool: str) -> list[dict[str, Any]]:
     rows = engine.rpc("audit.list", after=after, tool=tool, limit=1000)["rows"]
     return [row for row in rows if not row["parent_id"] and row["on_behalf_of"] == ""]
 
@@ -99,9 +98,7 @@ def without_transport(rows: list[dict[str, Any]]) -> Any:
 
 @promise("audit.same-row-by-every-surface")
 @pytest.mark.parametrize("name", [tool.name for tool in static_tools()])
-async def test_a_tool_leaves_the_same_rows_by_mcp_and_by_rpc(
-    engine: EngineProcess, name: str
-) -> None:
+async def test_a_tool_leaves_the_same_rows_by_mcp_and_by_rpc(engine: Engine, name: str) -> None:
     arguments = CALLS.get(name, {})
     mcp = McpClient(engine.ports["mcp_port"])
     before = newest(engine)
@@ -119,7 +116,7 @@ async def test_a_tool_leaves_the_same_rows_by_mcp_and_by_rpc(
 
 
 @promise("capability.shared")
-async def test_experience_adds_up_over_surfaces(engine: EngineProcess) -> None:
+async def test_experience_adds_up_over_surfaces(engine: Engine) -> None:
     def known() -> dict[str, Any]:
         (entry,) = engine.tool("get_capabilities", instrument_id="dmm1")["result"]
         commands = {command["name"]: command for command in entry["commands"]}
@@ -138,7 +135,7 @@ async def test_experience_adds_up_over_surfaces(engine: EngineProcess) -> None:
 
 @promise("audit.row-of-every-attempt")
 @pytest.mark.parametrize("method", sorted(METHOD_TABLE))
-def test_every_method_of_the_rpc_interface_leaves_a_row(engine: EngineProcess, method: str) -> None:
+def test_every_method_of_the_rpc_interface_leaves_a_row(engine: Engine, method: str) -> None:
     params: dict[str, Any] = {"name": "get_status"} if method == "tools/call" else {}
     tool = TOOL_OF.get(method, method)
     before = newest(engine)
@@ -149,7 +146,7 @@ def test_every_method_of_the_rpc_interface_leaves_a_row(engine: EngineProcess, m
 
 
 @promise("audit.row-of-every-attempt")
-def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> None:
+def test_every_verb_that_asks_an_engine_leaves_a_row(engine: Engine) -> None:
     words = {
         "bench": ["show"],
         "call": ["list_profiles"],
@@ -168,15 +165,7 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: EngineProcess) -> N
     }
     for verb in VERBS.keys() - BY_ITSELF:
         before = newest(engine)
-        done = subprocess.run(
-            [*EDGED, verb, *words.get(verb, ()), "--state-dir", str(engine.state_dir)],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=REPOSITORY,
-            env=dict(os.environ),
-            timeout=30,
-        )
+        done = command_line.edged(verb, *words.get(verb, ()), "--state-dir", str(engine.state_dir))
         assert "Traceback" not in done.stderr, done.stderr
         rows = engine.rpc("audit.list", after=before, limit=100)["rows"]
         own = [row for row in rows if row["tool"] != "audit.list"]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.flows.test_cli_with_engine import edged
 from tests.flows.test_sdk_wrappers import OWN_PATH, RELAYCARD, documented_example
@@ -27,7 +28,7 @@ def bench() -> Iterator[SimBench]:
         yield running
 
 
-def switch_on(engine: EngineProcess, *names: str) -> None:
+def switch_on(engine: Engine, *names: str) -> None:
     for name in names:
         answer = engine.tool(
             "execute_command",
@@ -42,17 +43,17 @@ def is_on(bench: SimBench, name: str) -> bool:
     return bool(bench.state(name)["ch1"]["is_on"])
 
 
-def lines_of(engine: EngineProcess) -> list[dict[str, Any]]:
+def lines_of(engine: Engine) -> list[dict[str, Any]]:
     """The log of all engines of this directory."""
     lines = engine.log.read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 
-def rows(engine: EngineProcess, tool: str) -> list[dict[str, Any]]:
+def rows(engine: Engine, tool: str) -> list[dict[str, Any]]:
     return [row for row in engine.rpc("audit.list", limit=500)["rows"] if row["tool"] == tool]
 
 
-def left_on(engine: EngineProcess) -> dict[str, list[str]]:
+def left_on(engine: Engine) -> dict[str, list[str]]:
     names = {i["id"]: i["alias"] for i in engine.tool("list_instruments")["result"]}
     told = engine.tool("get_status")["result"]["told_on"]
     return {names[one["instrument_id"]]: one["left"] for one in told if one["left"]}
@@ -62,7 +63,7 @@ def left_on(engine: EngineProcess) -> dict[str, list[str]]:
 def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         switch_on(engine, PSU1, PSU2)
         assert left_on(engine) == {}
         assert engine.stop() == 0
@@ -71,7 +72,7 @@ def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
     last = lines_of(engine)[-1]
     assert last["event"] == "engine_stopped"
     assert sorted(last["left_on"]) == ["psu1 (OUTP CH1)", "psu2 (OUTP CH1)"]
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         assert left_on(engine) == {PSU1: ["OUTP CH1"], PSU2: ["OUTP CH1"]}
         (stopped,) = rows(engine, "engine.stopped")
         assert "left on: " in stopped["parameters"]["text"]
@@ -93,7 +94,7 @@ def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
 def test_safe_switches_off_what_may_be_on_beside_a_unit_that_hangs(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(bench, tmp_path, ON_EXIT="safe") as engine:
+    with engine_on(bench, tmp_path, engine_process, ON_EXIT="safe") as engine:
         switch_on(engine, PSU1, PSU2)
         bench.fault(PSU1, "hang")
         assert engine.stop() == 0
@@ -102,7 +103,7 @@ def test_safe_switches_off_what_may_be_on_beside_a_unit_that_hangs(
     assert sorted(one["unconfirmed"] for one in told.values()) == [[], ["OUTP CH1"]]
     assert lines_of(engine)[-1]["left_on"] == ["psu1 (OUTP CH1)"]
     bench.clear()
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         assert left_on(engine) == {PSU1: ["OUTP CH1"]}
         texts = sorted(row["parameters"]["text"] for row in rows(engine, "exit.safe"))
         assert texts[0].startswith("psu1: not confirmed off: OUTP CH1.")
@@ -116,7 +117,7 @@ def test_safe_switches_off_what_may_be_on_beside_a_unit_that_hangs(
 def test_safe_aborts_a_unit_that_took_a_line_which_may_have_switched_anything_on(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(bench, tmp_path, ON_EXIT="safe") as engine:
+    with engine_on(bench, tmp_path, engine_process, ON_EXIT="safe") as engine:
         engine.tool("send_scpi", instrument_id=PSU1, scpi_command="*TRG")
         bench.tell(PSU1, ":OUTP CH1,ON")
         told = engine.tool("get_status")["result"]["told_on"]
@@ -129,7 +130,7 @@ def test_safe_aborts_a_unit_that_took_a_line_which_may_have_switched_anything_on
 
 @promise("exit.safe")
 def test_safe_obeys_ctrl_c_too(bench: SimBench, tmp_path: Path) -> None:
-    with engine_on(bench, tmp_path, ON_EXIT="safe") as engine:
+    with engine_on(bench, tmp_path, engine_process, ON_EXIT="safe") as engine:
         switch_on(engine, PSU1)
         engine.process.send_signal(signal.SIGINT)
         assert engine.process.wait(10) == 0
@@ -159,11 +160,11 @@ def with_relays(directory: Path) -> dict[str, Any]:
 @promise("exit.safe")
 def test_safe_runs_the_abort_of_a_wrapper_whose_device_may_be_on(tmp_path: Path) -> None:
     how = with_relays(tmp_path)
-    with running_engine(tmp_path, sim=False, **how) as engine:
+    with engine_process(tmp_path, sim=False, **how) as engine:
         assert engine.tool("relays__switch", relay=3, to="closed")["result"]["data"] is True
         assert engine.stop() == 0
     assert lines_of(engine)[-1]["left_on"] == []
-    with running_engine(tmp_path, sim=False, **how) as engine:
+    with engine_process(tmp_path, sim=False, **how) as engine:
         (row,) = rows(engine, "exit.safe")
         assert row["parameters"]["text"] == "sdk:relays: confirmed off"
 

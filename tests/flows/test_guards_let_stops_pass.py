@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine
 from tests.bench.guarded_supply import command, dead_men, done, engine_on, is_on, is_running
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
@@ -51,9 +51,7 @@ def bench_file(obstacles: tuple[str, ...]) -> str:
 
 
 @contextmanager
-def standing(
-    directory: Path, obstacles: tuple[str, ...]
-) -> Iterator[tuple[EngineProcess, SimBench]]:
+def standing(directory: Path, obstacles: tuple[str, ...]) -> Iterator[tuple[Engine, SimBench]]:
     """An engine whose guards hold all else back, and a supply that somebody has switched on."""
     (directory / "bench.yaml").write_text(bench_file(obstacles))
     with (
@@ -68,7 +66,7 @@ def standing(
         yield engine, bench
 
 
-def lock(engine: EngineProcess) -> None:
+def lock(engine: Engine) -> None:
     engine.rpc("lockout.set", instrument_id="psu1", reason="hands inside", by="anna")
 
 

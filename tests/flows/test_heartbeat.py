@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 import time
 import urllib.request
 from collections import Counter
@@ -23,8 +21,9 @@ from edged.instruments.pool import Changed
 from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.profiles.model import Probe
 from edged.transports.visa import VisaLibrary
+from tests.bench import command_line
 from tests.bench.driven_clock import DrivenClock, settle
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.mcp_client import McpClient
@@ -193,7 +192,7 @@ async def test_a_unit_that_was_taken_away_and_hangs_since_it_is_back_is_set_asid
 
 
 async def assert_told_alike(
-    client: McpClient, engine: EngineProcess, instrument_id: str, state: str
+    client: McpClient, engine: Engine, instrument_id: str, state: str
 ) -> None:
     """list_instruments, get_status, metrics, doctor and the command line say the same of it."""
     counted = unasked(Counter(i["state"] for i in await listed(client)))
@@ -217,13 +216,13 @@ def unasked(counted: Mapping[str, int]) -> Counter[str]:
     return +found
 
 
-def rows_of(engine: EngineProcess) -> int:
+def rows_of(engine: Engine) -> int:
     """Of the record, but for those of this very question."""
     rows = engine.rpc("audit.list", limit=1_000)["rows"]
     return sum(row["tool"] != "audit.list" for row in rows)
 
 
-def said_to_meter(engine: EngineProcess) -> int:
+def said_to_meter(engine: Engine) -> int:
     log = engine.sim("log", instrument="dmm1")
     return len(log["entries"])
 
@@ -244,13 +243,6 @@ def read(url: str) -> str:
     return text
 
 
-def edged(engine: EngineProcess, verb: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged.cli.main", verb, "--state-dir", str(engine.state_dir)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=REPOSITORY,
-    )
+def edged(engine: Engine, verb: str) -> str:
+    done = command_line.edged(verb, "--state-dir", str(engine.state_dir))
     return done.stdout + done.stderr

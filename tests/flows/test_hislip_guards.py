@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from edged.protocol.hislip import MessageType
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.guarded_supply import engine_on, is_on, is_running
 from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.relay_chain import wait_for
@@ -35,7 +35,7 @@ RAIL = {
 @contextmanager
 def bench_of(
     directory: Path, told: Mapping[str, Any], **config: Any
-) -> Iterator[tuple[EngineProcess, HislipProgram]]:
+) -> Iterator[tuple[Engine, HislipProgram]]:
     """An engine whose owner says that of the bench, and a program at psu1."""
     (directory / "bench.yaml").write_text(json.dumps({"format": 1, **told}))
     with running_engine(directory, config={**SERVING, **config}) as engine:

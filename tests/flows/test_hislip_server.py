@@ -25,7 +25,8 @@ from edged.protocol.hislip import (
     ProblemCode,
 )
 from edged.surfaces.hislip.server import MAX_PROGRAMS
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.hislip_program import HislipEnded, HislipProgram, Line
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
@@ -38,17 +39,17 @@ ESTABLISHED, KEEP_ALIVE_TIMER = "01", "02"
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("hislip"), config=SERVING) as running:
         yield running
 
 
-def port_of(engine: EngineProcess) -> int:
+def port_of(engine: Engine) -> int:
     return int(engine.ports["hislip_port"])
 
 
 @pytest.fixture
-def port(engine: EngineProcess) -> int:
+def port(engine: Engine) -> int:
     return port_of(engine)
 
 
@@ -58,7 +59,7 @@ def psu(port: int) -> Iterator[HislipProgram]:
         yield program
 
 
-def programs(engine: EngineProcess) -> list[Any]:
+def programs(engine: Engine) -> list[Any]:
     found: list[Any] = engine.tool("get_status")["result"]["visa"]["programs"]
     return found
 
@@ -124,7 +125,7 @@ def test_mav_is_set_until_the_answer_is_read_and_eav_while_an_error_waits(
 
 @promise("hislip.rules")
 def test_a_new_question_interrupts_one_that_is_not_read_and_the_program_is_told(
-    engine: EngineProcess, psu: HislipProgram
+    engine: Engine, psu: HislipProgram
 ) -> None:
     psu.sync.socket.sendall(b"")
     first = psu.write("*IDN?")
@@ -158,9 +159,7 @@ def test_in_overlap_mode_each_question_is_answered_in_its_turn(psu: HislipProgra
 
 
 @promise("hislip.rules")
-def test_a_device_clear_gives_up_what_is_under_way(
-    engine: EngineProcess, psu: HislipProgram
-) -> None:
+def test_a_device_clear_gives_up_what_is_under_way(engine: Engine, psu: HislipProgram) -> None:
     engine.sim("fault", instrument="psu1", kind="timeout", seconds=60)
     try:
         psu.write("VOLT?")
@@ -242,7 +241,7 @@ def test_refusals_stand_in_the_queue_of_who_was_refused_alone(port: int) -> None
 @promise("hislip.guards")
 @promise("hislip.stops-pass")
 def test_a_lockout_refuses_and_stops_pass_while_a_question_is_held(
-    engine: EngineProcess, psu: HislipProgram
+    engine: Engine, psu: HislipProgram
 ) -> None:
     engine.sim("fault", instrument="psu1", kind="timeout", seconds=60)
     psu.write("VOLT?")
@@ -262,9 +261,7 @@ def test_a_lockout_refuses_and_stops_pass_while_a_question_is_held(
 
 
 @promise("hislip.stops-pass")
-def test_stop_all_does_not_wait_for_a_programs_question(
-    engine: EngineProcess, psu: HislipProgram
-) -> None:
+def test_stop_all_does_not_wait_for_a_programs_question(engine: Engine, psu: HislipProgram) -> None:
     psu.set(":OUTP CH1,ON")
     # Its answer comes; the line is the question's until then.
     engine.sim("fault", instrument="psu1", kind="late", seconds=1.5, count=1)
@@ -280,9 +277,7 @@ def test_stop_all_does_not_wait_for_a_programs_question(
 
 
 @promise("hislip.record")
-def test_the_record_names_maker_address_and_process(
-    engine: EngineProcess, psu: HislipProgram
-) -> None:
+def test_the_record_names_maker_address_and_process(engine: Engine, psu: HislipProgram) -> None:
     psu.query("VOLT?")
     rows = engine.tool("bench__history", instrument_id="psu1", limit=5)["result"]["rows"]
     (who,) = {row["who"] for row in rows if row["scpi"] == "VOLT?"} or {""}
@@ -295,7 +290,7 @@ def test_the_record_names_maker_address_and_process(
 
 
 @promise("hislip.locks")
-def test_a_lock_is_a_lease_others_are_refused_and_read(engine: EngineProcess, port: int) -> None:
+def test_a_lock_is_a_lease_others_are_refused_and_read(engine: Engine, port: int) -> None:
     with (
         HislipProgram.open(port, "hislip_psu1") as holder,
         HislipProgram.open(port, "hislip_psu1") as other,
@@ -326,9 +321,7 @@ def test_a_lock_is_a_lease_others_are_refused_and_read(engine: EngineProcess, po
 
 
 @promise("hislip.locks")
-def test_who_waits_for_a_lock_gets_it_when_its_holder_goes(
-    engine: EngineProcess, port: int
-) -> None:
+def test_who_waits_for_a_lock_gets_it_when_its_holder_goes(engine: Engine, port: int) -> None:
     with HislipProgram.open(port, "hislip_psu1") as waiting:
         holder = HislipProgram.open(port, "hislip_psu1")
         assert holder.lock() is LockResult.SUCCESS
@@ -344,9 +337,7 @@ def test_who_waits_for_a_lock_gets_it_when_its_holder_goes(
 
 
 @promise("hislip.locks")
-def test_a_shared_lock_lets_those_write_who_know_its_string(
-    engine: EngineProcess, port: int
-) -> None:
+def test_a_shared_lock_lets_those_write_who_know_its_string(engine: Engine, port: int) -> None:
     with (
         HislipProgram.open(port, "hislip_psu1") as one,
         HislipProgram.open(port, "hislip_psu1") as two,
@@ -378,9 +369,7 @@ def test_a_shared_lock_lets_those_write_who_know_its_string(
 
 
 @promise("hislip.locks")
-def test_somebody_elses_lease_is_a_lock_that_is_held(
-    engine: EngineProcess, psu: HislipProgram
-) -> None:
+def test_somebody_elses_lease_is_a_lock_that_is_held(engine: Engine, psu: HislipProgram) -> None:
     lease = engine.tool("bench__reserve", instruments=["psu1"], purpose="calibration")["result"]
     try:
         assert psu.lock_info() == (True, 1)
@@ -394,9 +383,7 @@ def test_somebody_elses_lease_is_a_lock_that_is_held(
 
 
 @promise("hislip.locks")
-def test_a_lock_that_the_owner_breaks_is_told_once_and_over(
-    engine: EngineProcess, port: int
-) -> None:
+def test_a_lock_that_the_owner_breaks_is_told_once_and_over(engine: Engine, port: int) -> None:
     with (
         HislipProgram.open(port, "hislip_psu1") as program,
         HislipProgram.open(port, "hislip_psu1") as other,
@@ -452,7 +439,7 @@ def test_data_before_the_second_connection_end_the_session(port: int) -> None:
 
 
 @promise("hislip.bounds")
-def test_who_opens_no_session_is_few_and_soon_gone(engine: EngineProcess, port: int) -> None:
+def test_who_opens_no_session_is_few_and_soon_gone(engine: Engine, port: int) -> None:
     silent = [Line.to(port) for _ in range(100)]
     halves = []
     try:
@@ -473,9 +460,7 @@ def test_who_opens_no_session_is_few_and_soon_gone(engine: EngineProcess, port: 
 
 
 @promise("hislip.bounds")
-def test_programs_are_so_many_at_most_and_one_more_is_told_so(
-    engine: EngineProcess, port: int
-) -> None:
+def test_programs_are_so_many_at_most_and_one_more_is_told_so(engine: Engine, port: int) -> None:
     wait_for(lambda: programs(engine) == [])
     with contextlib.ExitStack() as opened:
         for _ in range(MAX_PROGRAMS):
@@ -499,7 +484,7 @@ def test_garbage_in_a_session_ends_it_and_no_other(port: int, psu: HislipProgram
 
 @promise("hislip.bounds")
 def test_a_flood_that_nobody_reads_keeps_neither_memory_nor_others_waiting(
-    engine: EngineProcess, port: int, psu: HislipProgram
+    engine: Engine, port: int, psu: HislipProgram
 ) -> None:
     with HislipProgram.open(port, "hislip_dmm1") as flooding:
         flooding.sync.socket.setblocking(False)
@@ -520,7 +505,7 @@ def test_a_flood_that_nobody_reads_keeps_neither_memory_nor_others_waiting(
 
 
 @promise("hislip.bounds")
-def test_one_connection_without_the_other_is_no_session(engine: EngineProcess, port: int) -> None:
+def test_one_connection_without_the_other_is_no_session(engine: Engine, port: int) -> None:
     for end in ("sync", "asynchronous"):
         program = HislipProgram.open(port, "hislip_psu1")
         getattr(program, end).reset()
@@ -531,13 +516,13 @@ def test_one_connection_without_the_other_is_no_session(engine: EngineProcess, p
 
 
 def test_connections_are_kept_alive_so_that_a_vanished_program_is_noticed(
-    engine: EngineProcess, psu: HislipProgram
+    engine: Engine, psu: HislipProgram
 ) -> None:
     peer = f":{psu.sync.socket.getsockname()[1]:04X}"
 
     def timer() -> tuple[str, float]:
         """Which timer of the engine's side runs, and for how many seconds yet."""
-        rows = Path(f"/proc/{engine.process.pid}/net/tcp").read_text().splitlines()
+        rows = Path("/proc/net/tcp").read_text().splitlines()
         (fields,) = [
             fields
             for fields in map(str.split, rows)
@@ -577,7 +562,7 @@ def test_a_port_that_is_taken_is_a_warning_and_is_bound_later(tmp_path: Path) ->
 
 
 def test_an_engine_that_ends_says_goodbye(tmp_path: Path) -> None:
-    with running_engine(tmp_path, config=SERVING) as engine:
+    with engine_process(tmp_path, config=SERVING) as engine:
         program = HislipProgram.open(port_of(engine), "hislip_psu1")
         assert program.query("VOLT?")
         assert engine.stop() == 0

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -20,12 +21,12 @@ SET = {"instrument_id": "psu1", "command_name": "set_voltage"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("history")) as running:
         yield running
 
 
-async def client_of(engine: EngineProcess, name: str, version: str) -> McpClient:
+async def client_of(engine: Engine, name: str, version: str) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     client.client_info = {"name": name, "version": version}
     await client.initialize("2025-06-18")
@@ -45,7 +46,7 @@ async def set_voltage(client: McpClient, voltage: float) -> Any:
 
 @promise("bench.history")
 @promise("callers.named")
-async def test_who_changed_the_voltage_to_what_is_one_call(engine: EngineProcess) -> None:
+async def test_who_changed_the_voltage_to_what_is_one_call(engine: Engine) -> None:
     one = await client_of(engine, "claude-code", "2.1")
     other = await client_of(engine, "notebook", "7\x1b[31m")
     assert not (await set_voltage(one, 2.5)).get("isError")
@@ -68,7 +69,7 @@ async def test_who_changed_the_voltage_to_what_is_one_call(engine: EngineProcess
 
 
 @promise("callers.named")
-async def test_an_instrument_says_who_used_it_last(engine: EngineProcess) -> None:
+async def test_an_instrument_says_who_used_it_last(engine: Engine) -> None:
     client = await client_of(engine, "claude-code", "2.1")
     await set_voltage(client, 1.5)
     found = (await told(client, "list_instruments"))["instruments"]
@@ -77,7 +78,7 @@ async def test_an_instrument_says_who_used_it_last(engine: EngineProcess) -> Non
 
 
 @promise("callers.conflict-names-who")
-async def test_a_sweep_in_the_way_is_told_with_who_started_it(engine: EngineProcess) -> None:
+async def test_a_sweep_in_the_way_is_told_with_who_started_it(engine: Engine) -> None:
     one = await client_of(engine, "claude-code", "2.1")
     other = await client_of(engine, "notebook", "7")
     asked = {
@@ -114,7 +115,7 @@ async def test_a_sweep_in_the_way_is_told_with_who_started_it(engine: EngineProc
 
 
 @promise("bench.history")
-async def test_an_answer_is_short_unless_more_is_asked_for(engine: EngineProcess) -> None:
+async def test_an_answer_is_short_unless_more_is_asked_for(engine: Engine) -> None:
     client = await client_of(engine, "x" * 500, "1")
     for _ in range(60):
         await set_voltage(client, 1.25)
@@ -130,7 +131,7 @@ async def test_an_answer_is_short_unless_more_is_asked_for(engine: EngineProcess
 
 
 @promise("callers.named")
-def test_the_cli_says_which_of_its_verbs_it_was(engine: EngineProcess) -> None:
+def test_the_cli_says_which_of_its_verbs_it_was(engine: Engine) -> None:
     state = engine.state_dir
     subprocess.run(
         [sys.executable, "-m", "edged", "scpi", "psu1", "*IDN?", "--state-dir", str(state)],
@@ -143,10 +144,10 @@ def test_the_cli_says_which_of_its_verbs_it_was(engine: EngineProcess) -> None:
 
 @promise("bench.without-instruments")
 async def test_last_nights_history_is_there_while_the_bench_is_off(tmp_path: Path) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         await set_voltage(await client_of(engine, "claude-code", "2.1"), 2.0)
         engine.stop(10)
-    with running_engine(tmp_path, sim=False) as engine:
+    with engine_process(tmp_path, sim=False) as engine:
         client = await client_of(engine, "claude-code", "2.2")
         listed = (await client.request("tools/list")).messages()[-1]["result"]["tools"]
         assert not [tool for tool in listed if tool["name"].startswith("bench__")]

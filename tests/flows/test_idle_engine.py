@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from edged.profiles.library_cache import warm
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 
 # Tells at SIGUSR1 which modules it has loaded; otherwise `edged`.
 TELLING = """
@@ -48,7 +48,7 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
         shutil.copy(REPOSITORY / "profiles" / f"{key}.yaml", profiles)
     warm(profiles)
     told = tmp_path / "modules"
-    with running_engine(
+    with engine_process(
         tmp_path,
         config={"PROFILE_DIRS": [str(profiles)]},
         environment={"TELL_MODULES": str(told)},

@@ -7,15 +7,15 @@ not be sent is read from the byte log of that instrument.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
 
 SHIPPED = REPOSITORY / "profiles" / "rigol_dp832.yaml"
@@ -41,7 +41,7 @@ def imported(directory: Path, status: str) -> Path:
 @pytest.fixture(scope="module", params=["imported", "reviewed"])
 def bench(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[EngineProcess, bool]]:
+) -> Iterator[tuple[Engine, bool]]:
     directory = tmp_path_factory.mktemp("imported")
     config: dict[str, Any] = {
         "PROFILE_DIRS": [str(imported(directory, request.param))],
@@ -52,7 +52,7 @@ def bench(
         yield engine, request.param == "imported"
 
 
-def refusal(engine: EngineProcess, tool: str, **arguments: Any) -> str:
+def refusal(engine: Engine, tool: str, **arguments: Any) -> str:
     """Why a call is refused before anything is sent; empty where something was."""
     mark = engine.sim("log", since=2**53)["last"]
     answer = engine.tool(tool, **arguments)
@@ -66,7 +66,7 @@ def refusal(engine: EngineProcess, tool: str, **arguments: Any) -> str:
 
 @promise("profile.imported-narrows")
 def test_raw_scpi_is_judged_as_known_by_tool_and_by_sequence(
-    bench: tuple[EngineProcess, bool],
+    bench: tuple[Engine, bool],
 ) -> None:
     engine, is_imported = bench
     for line in (":SYST:WHATEVER 1", ":FETC:UNKNOWN?", "*RCL 1"):
@@ -82,7 +82,7 @@ def test_raw_scpi_is_judged_as_known_by_tool_and_by_sequence(
 
 
 @promise("profile.imported-narrows")
-def test_whatever_may_put_something_out_is_dangerous(bench: tuple[EngineProcess, bool]) -> None:
+def test_whatever_may_put_something_out_is_dangerous(bench: tuple[Engine, bool]) -> None:
     engine, is_imported = bench
     tools = {tool["name"]: tool for tool in engine.rpc("tools/list")["tools"]}
     hints = {
@@ -101,7 +101,7 @@ def test_whatever_may_put_something_out_is_dangerous(bench: tuple[EngineProcess,
 
 
 @promise("profile.imported-shows")
-def test_every_list_and_every_tool_says_so(bench: tuple[EngineProcess, bool]) -> None:
+def test_every_list_and_every_tool_says_so(bench: tuple[Engine, bool]) -> None:
     engine, is_imported = bench
     status = "imported" if is_imported else "reviewed"
     (row,) = engine.tool("list_profiles")["result"]
@@ -112,11 +112,5 @@ def test_every_list_and_every_tool_says_so(bench: tuple[EngineProcess, bool]) ->
         if tool["name"].startswith("rigol_dp832__"):
             assert ("Imported from" in tool["description"]) is is_imported, tool["name"]
     words = ["doctor", "--config", str(engine.state_dir.parent / "edged.yaml")]
-    told = subprocess.run(
-        [sys.executable, "-m", "edged", *words],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    ).stdout
+    told = command_line.edged(*words).stdout
     assert ("imported and not yet compared with a manual: rigol_dp832" in told) is is_imported

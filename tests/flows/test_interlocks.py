@@ -6,14 +6,15 @@ import json
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import running_bench
 from tests.promises import promise
 
@@ -38,10 +39,13 @@ def rules(**more: Any) -> str:
 
 @contextmanager
 def bench(
-    directory: Path, config: dict[str, Any] | None = None, **more: Any
-) -> Iterator[EngineProcess]:
+    directory: Path,
+    config: dict[str, Any] | None = None,
+    start: Callable[..., AbstractContextManager[Any]] = running_engine,
+    **more: Any,
+) -> Iterator[Any]:
     (directory / "bench.yaml").write_text(rules(**more))
-    with running_engine(directory, config=config or {}) as engine:
+    with start(directory, config=config or {}) as engine:
         yield engine
 
 
@@ -53,21 +57,21 @@ def command(name: str, **parameters: Any) -> dict[str, Any]:
     }
 
 
-def call(engine: EngineProcess, name: str, **parameters: Any) -> Any:
+def call(engine: Engine, name: str, **parameters: Any) -> Any:
     return engine.tool("execute_command", **command(name, **parameters))
 
 
-def done(engine: EngineProcess, name: str, **parameters: Any) -> None:
+def done(engine: Engine, name: str, **parameters: Any) -> None:
     answer = call(engine, name, **parameters)
     assert "error" not in answer, answer
 
 
-def state(engine: EngineProcess) -> dict[str, Any]:
+def state(engine: Engine) -> dict[str, Any]:
     (found,) = engine.tool("get_status")["result"]["interlocks"]
     return found  # type: ignore[no-any-return]
 
 
-def is_on(engine: EngineProcess) -> bool:
+def is_on(engine: Engine) -> bool:
     return bool(engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"])
 
 
@@ -80,14 +84,14 @@ def until(holds: Any, within_s: float = WITHIN_S) -> float:
     return time.monotonic() - began
 
 
-def written(engine: EngineProcess) -> list[str]:
+def written(engine: Engine) -> list[str]:
     """What the supply was told, questions apart."""
     entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
     told = [entry["text"].strip() for entry in entries if entry["direction"] == "in"]
     return [line for line in told if "?" not in line]
 
 
-def rows(engine: EngineProcess, tool: str) -> list[dict[str, Any]]:
+def rows(engine: Engine, tool: str) -> list[dict[str, Any]]:
     return [row for row in engine.rpc("audit.list", limit=500)["rows"] if row["tool"] == tool]
 
 
@@ -104,7 +108,7 @@ SWEEP = {
 def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent(
     tmp_path: Path,
 ) -> None:
-    with bench(tmp_path, must="value > 3") as engine:
+    with bench(tmp_path, must="value > 3", poll_s=10, max_age_s=30) as engine:
         before = written(engine)
         dynamic = next(
             tool["name"]
@@ -278,7 +282,7 @@ def test_a_trip_locks_out_until_the_owner_lifts_it(tmp_path: Path) -> None:
 
 @promise("interlock.cool-down")
 def test_after_a_trip_it_cools_down_also_over_a_restart(tmp_path: Path) -> None:
-    with bench(tmp_path, cool_down_s=600) as engine:
+    with bench(tmp_path, start=engine_process, cool_down_s=600) as engine:
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
         call(engine, "set_voltage", voltage=5)
@@ -291,7 +295,7 @@ def test_after_a_trip_it_cools_down_also_over_a_restart(tmp_path: Path) -> None:
     with closing(sqlite3.connect(engine.state_dir / "edged.db")) as connection:
         connection.execute("UPDATE interlock_trip SET tripped_ms = tripped_ms - 86400000")
         connection.commit()
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         answer = call(engine, "output_on")
         assert answer["error"]["code"] == "interlock"
         assert "cools down" in answer["error"]["message"]
@@ -304,14 +308,14 @@ def test_after_kill_9_what_was_on_is_watched_again_at_once(tmp_path: Path) -> No
         names = ("psu1", "dmm1")
         config = {"INSTRUMENTS": [{"address": sim.address(n), "name": n} for n in names]}
         (tmp_path / "bench.yaml").write_text(rules())
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             done(engine, "set_voltage", voltage=2)
             done(engine, "output_on")
             until(lambda: state(engine)["state"] == "watching")
             engine.process.send_signal(signal.SIGKILL)
             engine.process.wait()
         sim.fault("dmm1", "freeze")
-        with running_engine(tmp_path, sim=False, config=config) as engine:
+        with engine_process(tmp_path, sim=False, config=config) as engine:
             until(lambda: state(engine)["reason"] is not None)
             until(lambda: not sim.state("psu1")["ch1"]["is_on"])
 

@@ -6,15 +6,16 @@ import json
 import signal
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.guarded_supply import done, engine_on
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
@@ -44,17 +45,18 @@ def bench_of(
     *rules: dict[str, Any],
     instruments: str = "psu1,dmm1",
     told: dict[str, Any] | None = None,
-) -> Iterator[tuple[EngineProcess, SimBench]]:
+    start: Callable[..., AbstractContextManager[Any]] = running_engine,
+) -> Iterator[tuple[Any, SimBench]]:
     text = told or {"format": 1, "interlocks": list(rules)}
     (directory / "bench.yaml").write_text(json.dumps(text))
     with (
         running_bench("--instruments", instruments) as sim,
-        engine_on(directory, sim, None) as engine,
+        engine_on(directory, sim, None, start) as engine,
     ):
         yield engine, sim
 
 
-def call(engine: EngineProcess, name: str, unit: str = "psu1", **parameters: Any) -> Any:
+def call(engine: Engine, name: str, unit: str = "psu1", **parameters: Any) -> Any:
     return engine.tool(
         "execute_command",
         instrument_id=unit,
@@ -63,16 +65,16 @@ def call(engine: EngineProcess, name: str, unit: str = "psu1", **parameters: Any
     )
 
 
-def switch_on(engine: EngineProcess, unit: str = "psu1") -> None:
+def switch_on(engine: Engine, unit: str = "psu1") -> None:
     done(call(engine, "set_voltage", unit, voltage=1))
     done(call(engine, "output_on", unit))
 
 
-def interlocks(engine: EngineProcess) -> dict[str, dict[str, Any]]:
+def interlocks(engine: Engine) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in engine.tool("get_status")["result"]["interlocks"]}
 
 
-def watches(engine: EngineProcess, name: str = "rail") -> None:
+def watches(engine: Engine, name: str = "rail") -> None:
     wait_for(lambda: interlocks(engine)[name]["state"] == "watching")
 
 
@@ -86,15 +88,15 @@ def off_after_s(sim: SimBench, unit: str = "psu1") -> float:
     return time.monotonic() - began
 
 
-def sequences(engine: EngineProcess) -> list[dict[str, Any]]:
+def sequences(engine: Engine) -> list[dict[str, Any]]:
     return list(engine.tool("get_status")["result"]["sequences"])
 
 
-def lockouts(engine: EngineProcess) -> list[dict[str, Any]]:
+def lockouts(engine: Engine) -> list[dict[str, Any]]:
     return list(engine.tool("get_status")["result"]["lockouts"])
 
 
-def tripped_by_metrics(engine: EngineProcess) -> float:
+def tripped_by_metrics(engine: Engine) -> float:
     page = f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics"
     with urllib.request.urlopen(page, timeout=10) as answer:
         lines = answer.read().decode().splitlines()
@@ -237,7 +239,7 @@ def test_of_two_that_guard_one_unit_each_holds(tmp_path: Path) -> None:
 
 @promise("interlock.trip")
 def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: Path) -> None:
-    with bench_of(tmp_path, rule()) as (engine, sim):
+    with bench_of(tmp_path, rule(), start=engine_process) as (engine, sim):
         switch_on(engine)
         watches(engine)
         sim.tell("psu1", ":SOUR1:VOLT 5")
@@ -249,14 +251,14 @@ def test_a_trip_is_told_until_a_guarded_write_has_met_a_good_reading(tmp_path: P
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         sim.tell("psu1", ":SOUR1:VOLT 1")
-        with engine_on(tmp_path, sim, None) as again:
+        with engine_on(tmp_path, sim, None, engine_process) as again:
             assert "must be" in interlocks(again)["rail"]["reason"]
             wait_for(lambda: not call(again, "set_voltage", voltage=1)["is_error"])
             assert interlocks(again)["rail"]["reason"] is None
             assert tripped_by_metrics(again) == 0
             again.process.send_signal(signal.SIGKILL)
             again.process.wait()
-        with engine_on(tmp_path, sim, None) as last:
+        with engine_on(tmp_path, sim, None, engine_process) as last:
             assert interlocks(last)["rail"]["reason"] is None
 
 
@@ -312,7 +314,7 @@ def test_an_output_that_was_read_to_be_on_is_watched(tmp_path: Path) -> None:
 def test_a_trip_that_was_not_obeyed_is_no_less_one_after_a_restart_with_a_good_reading(
     tmp_path: Path, ending: str
 ) -> None:
-    with bench_of(tmp_path, rule()) as (engine, sim):
+    with bench_of(tmp_path, rule(), start=engine_process) as (engine, sim):
         switch_on(engine)
         watches(engine)
         sim.fault("psu1", "freeze")
@@ -325,7 +327,7 @@ def test_a_trip_that_was_not_obeyed_is_no_less_one_after_a_restart_with_a_good_r
             engine.process.wait()
         assert is_on(sim)
         sim.clear()
-        with engine_on(tmp_path, sim, None) as again:
+        with engine_on(tmp_path, sim, None, engine_process) as again:
             assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
             assert "gave no reading" in interlocks(again)["rail"]["reason"]
             wait_for(lambda: not call(again, "output_on")["is_error"])
@@ -333,14 +335,14 @@ def test_a_trip_that_was_not_obeyed_is_no_less_one_after_a_restart_with_a_good_r
             again.process.kill()
             again.process.wait()
         # Somebody has seen a good reading since.
-        with engine_on(tmp_path, sim, None) as last:
+        with engine_on(tmp_path, sim, None, engine_process) as last:
             watches(last)
             assert is_on(sim)
 
 
 @promise("interlock.survives")
 def test_what_a_person_switches_on_after_a_trip_no_restart_switches_off(tmp_path: Path) -> None:
-    with bench_of(tmp_path, rule(guards=["psu1.output_on"])) as (engine, sim):
+    with bench_of(tmp_path, rule(guards=["psu1.output_on"]), start=engine_process) as (engine, sim):
         switch_on(engine)
         watches(engine)
         sim.tell("psu1", ":SOUR1:VOLT 5")
@@ -354,7 +356,7 @@ def test_what_a_person_switches_on_after_a_trip_no_restart_switches_off(tmp_path
         done(call(engine, "set_voltage", voltage=1))
         engine.process.kill()
         engine.process.wait()
-        with engine_on(tmp_path, sim, None) as again:
+        with engine_on(tmp_path, sim, None, engine_process) as again:
             watches(again)
             wait_for(lambda: interlocks(again)["rail"]["last"] is not None)
             assert is_on(sim)
@@ -365,7 +367,7 @@ def test_what_a_person_switches_on_after_a_trip_no_restart_switches_off(tmp_path
 def test_after_kill_9_between_a_trip_and_its_abort_it_is_made_off_and_stays_locked_out(
     tmp_path: Path,
 ) -> None:
-    with bench_of(tmp_path, rule(trip="lockout")) as (engine, sim):
+    with bench_of(tmp_path, rule(trip="lockout"), start=engine_process) as (engine, sim):
         switch_on(engine)
         watches(engine)
         sim.fault("psu1", "freeze")
@@ -375,7 +377,7 @@ def test_after_kill_9_between_a_trip_and_its_abort_it_is_made_off_and_stays_lock
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         sim.clear("psu1")
-        with engine_on(tmp_path, sim, None) as again:
+        with engine_on(tmp_path, sim, None, engine_process) as again:
             assert off_after_s(sim) <= POLL_S + MAX_AGE_S + 1
             assert [one["by"] for one in lockouts(again)] == ["the interlock rail"]
             assert call(again, "output_on")["error"]["code"] == "locked_out"

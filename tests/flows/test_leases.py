@@ -7,14 +7,15 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -34,13 +35,13 @@ WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("leases")) as running:
         yield running
 
 
 @pytest.fixture
-async def alice(engine: EngineProcess) -> AsyncIterator[McpClient]:
+async def alice(engine: Engine) -> AsyncIterator[McpClient]:
     client = await client_of(engine, "claude-code")
     yield client
     for lease in engine.rpc("leases.list")["leases"]:
@@ -49,11 +50,11 @@ async def alice(engine: EngineProcess) -> AsyncIterator[McpClient]:
 
 
 @pytest.fixture
-async def bob(engine: EngineProcess) -> McpClient:
+async def bob(engine: Engine) -> McpClient:
     return await client_of(engine, "notebook")
 
 
-async def client_of(engine: EngineProcess, name: str) -> McpClient:
+async def client_of(engine: Engine, name: str) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     client.client_info = {"name": name, "version": "7"}
     await client.initialize("2025-06-18")
@@ -82,20 +83,17 @@ async def reserved(client: McpClient, *units: str, **more: Any) -> dict[str, Any
 
 
 def edged(
-    engine: EngineProcess, *words: str, status: int = 0, lease: str = ""
+    engine: Engine, *words: str, status: int = 0, lease: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
-        capture_output=True, text=True, timeout=30, check=False,
-        env={**os.environ, **({"EDGED_LEASE": lease} if lease else {})},
-    )  # fmt: skip
+    environ = {"EDGED_LEASE": lease} if lease else {}
+    done = command_line.edged(*words, "--state-dir", str(engine.state_dir), environ=environ)
     assert done.returncode == status, done.stderr + done.stdout
     return done
 
 
 @promise("lease.every-road")
 async def test_what_somebody_has_reserved_others_do_not_write_to_on_any_road(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     lease = await reserved(alice)
     assert lease["instruments"] == [
@@ -133,7 +131,7 @@ async def test_what_somebody_has_reserved_others_do_not_write_to_on_any_road(
 
 @promise("lease.stops-pass")
 async def test_reads_stops_safe_commands_and_lockouts_pass(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     await reserved(alice)
     sweep_id = (await told(alice, "start_sweep", **SWEEP))["sweep_id"]
@@ -160,7 +158,7 @@ async def test_reads_stops_safe_commands_and_lockouts_pass(
 
 @promise("lease.id-is-the-key")
 async def test_whoever_presents_the_id_is_the_holder_and_another_id_is_refused(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     lease_id = (await reserved(alice))["lease_id"]
     other_id = (await reserved(bob, "dmm1"))["lease_id"]
@@ -186,7 +184,7 @@ async def test_whoever_presents_the_id_is_the_holder_and_another_id_is_refused(
 
 @promise("lease.secret")
 async def test_the_id_stands_in_no_refusal_list_history_or_record(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     lease_id = (await reserved(alice))["lease_id"]
     await told(bob, "execute_command", **SET, lease=lease_id)
@@ -203,7 +201,7 @@ async def test_the_id_stands_in_no_refusal_list_history_or_record(
 
 @promise("lease.shown")
 async def test_who_has_it_what_for_and_until_when_is_shown_where_people_look(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     lease = await reserved(alice, "psu1", ttl_s=1000)
     holder = {
@@ -241,7 +239,7 @@ async def test_a_unit_on_which_anothers_run_is_under_way_is_not_given(
 
 @promise("lease.owner-breaks")
 async def test_only_the_owner_breaks_one_and_it_is_a_row(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     await reserved(alice)
     names = [tool["name"] for tool in engine.rpc("tools/list")["tools"]]
@@ -257,7 +255,7 @@ async def test_only_the_owner_breaks_one_and_it_is_a_row(
 
 @promise("lease.fence")
 async def test_a_write_that_waited_under_a_lease_that_ended_is_not_sent(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     await reserved(alice)
     await told(alice, "execute_command", **SET)
@@ -283,11 +281,11 @@ async def test_a_write_that_waited_under_a_lease_that_ended_is_not_sent(
 
 @promise("lease.survives")
 async def test_it_outlives_kill_9_and_is_reached_by_its_id(tmp_path: Path) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         lease = await reserved(await client_of(engine, "claude-code"), ttl_s=600)
         os.kill(engine.process.pid, signal.SIGKILL)
         engine.process.wait()
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         bob = await client_of(engine, "notebook")
         assert "reserved by claude-code 7" in await refused(bob, "execute_command", **SET)
         await told(bob, "execute_command", **SET, lease=lease["lease_id"])
@@ -340,7 +338,7 @@ async def test_what_becomes_of_a_run_whose_lease_ends_is_the_owners_word(
 
 @promise("lease.all-or-none")
 async def test_all_means_what_is_registered_now_and_all_or_none_are_given(
-    engine: EngineProcess, alice: McpClient, bob: McpClient
+    engine: Engine, alice: McpClient, bob: McpClient
 ) -> None:
     await reserved(bob, "dmm1")
     said = await refused(alice, "bench__reserve", instruments="all")
@@ -360,7 +358,7 @@ async def test_all_means_what_is_registered_now_and_all_or_none_are_given(
 
 
 async def test_a_lease_is_released_in_a_shell_by_its_instrument_too_but_only_ones_own(
-    engine: EngineProcess, alice: McpClient
+    engine: Engine, alice: McpClient
 ) -> None:
     lease = await reserved(alice, "dmm1")
     edged(engine, "lease", "reserve", "psu1")

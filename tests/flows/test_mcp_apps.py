@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from edged.protocol.apps import BENCH_APP, EXTENSION, MIME_TYPE, RUN_APP
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.mcp_client import McpClient, modern
 from tests.promises import promise
 
@@ -29,12 +30,12 @@ SESSIONS = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("apps")) as running:
         yield running
 
 
-async def asked(engine: EngineProcess, version: str, method: str, **params: Any) -> Any:
+async def asked(engine: Engine, version: str, method: str, **params: Any) -> Any:
     """The result of a request in a revision, with or without a session."""
     client = McpClient(engine.ports["mcp_port"])
     call = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
@@ -50,7 +51,7 @@ async def asked(engine: EngineProcess, version: str, method: str, **params: Any)
 @promise("app.offered")
 @pytest.mark.parametrize("version", [*SESSIONS, "2026-07-28"])
 async def test_tools_name_their_panel_in_every_revision_that_has_room_for_it(
-    engine: EngineProcess, version: str
+    engine: Engine, version: str
 ) -> None:
     method = "initialize" if version in SESSIONS else "server/discover"
     extensions = (await asked(engine, version, method))["capabilities"].get("extensions")
@@ -70,7 +71,7 @@ async def test_tools_name_their_panel_in_every_revision_that_has_room_for_it(
 @pytest.mark.parametrize("uri", [BENCH_APP, RUN_APP])
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 async def test_a_panel_is_one_small_file_that_reaches_no_network(
-    engine: EngineProcess, uri: str, version: str
+    engine: Engine, uri: str, version: str
 ) -> None:
     (content,) = (await asked(engine, version, "resources/read", uri=uri))["contents"]
     assert content["mimeType"] == "text/html;profile=mcp-app"
@@ -85,7 +86,7 @@ async def test_a_panel_is_one_small_file_that_reaches_no_network(
 
 
 @promise("app.one-file")
-async def test_a_panel_that_is_not_there_is_said_to_be_none(engine: EngineProcess) -> None:
+async def test_a_panel_that_is_not_there_is_said_to_be_none(engine: Engine) -> None:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-11-25")
     for uri in ("ui://edged/other", "ui://edged/", "ui://edged/../bench", "ui://other/bench"):

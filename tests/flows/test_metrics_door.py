@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edged.relay.announcement import fitted, read_said
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 
@@ -23,7 +23,7 @@ def ask(url: str, *, method: str = "GET", **headers: str) -> tuple[int, bytes]:
         return refused.code, refused.read()
 
 
-def metrics(engine: EngineProcess) -> str:
+def metrics(engine: Engine) -> str:
     return f"http://127.0.0.1:{engine.ports['mcp_port']}/metrics"
 
 

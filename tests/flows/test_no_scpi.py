@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from edged.cli.main import main
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
 
 UNITS = ("bath", "thermostat", "serial_bath", "serial_thermostat")
@@ -37,7 +38,7 @@ WITHIN_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("no-scpi")
     with running_engine(directory, *FLAGS, config={"HEARTBEAT_SEC": 1}) as running:
         until(lambda: len(listed(running)) == len(UNITS))
@@ -51,28 +52,28 @@ def until(is_so: Any) -> None:
         time.sleep(0.05)  # noqa: TID251 - another process tells nobody here
 
 
-def listed(engine: EngineProcess) -> dict[str, Any]:
+def listed(engine: Engine) -> dict[str, Any]:
     return {one["alias"]: one for one in engine.tool("list_instruments")["result"]}
 
 
-def answer(engine: EngineProcess, unit: str, command: str, **parameters: object) -> Any:
+def answer(engine: Engine, unit: str, command: str, **parameters: object) -> Any:
     arguments = {"instrument_id": unit, "command_name": command, "parameters": parameters}
     return engine.tool("execute_command", **arguments)
 
 
-def run(engine: EngineProcess, unit: str, command: str, **parameters: object) -> Any:
+def run(engine: Engine, unit: str, command: str, **parameters: object) -> Any:
     told = answer(engine, unit, command, **parameters)
     assert not told["is_error"], told
     return told["result"]["data"]
 
 
-def received(engine: EngineProcess, unit: str = "") -> str:
+def received(engine: Engine, unit: str = "") -> str:
     page = engine.sim("log", instrument=unit, limit=10_000)
     return "".join(entry["text"] for entry in page["entries"] if entry["direction"] == "in")
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_it_is_known_by_its_own_question_and_verified(engine: EngineProcess, unit: str) -> None:
+def test_it_is_known_by_its_own_question_and_verified(engine: Engine, unit: str) -> None:
     known = listed(engine)[unit]
     assert known["is_connected"]
     assert known["profile_name"] in STOPS
@@ -86,7 +87,7 @@ def test_it_is_known_by_its_own_question_and_verified(engine: EngineProcess, uni
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_raw_question_without_a_mark_is_asked(engine: EngineProcess, unit: str) -> None:
+def test_a_raw_question_without_a_mark_is_asked(engine: Engine, unit: str) -> None:
     run(engine, unit, "set_setpoint", temperature=21)
     told = engine.tool("send_scpi", instrument_id=unit, scpi_command="IN_SP_00")
     assert float(told["result"]["response"]) == 21
@@ -94,7 +95,7 @@ def test_a_raw_question_without_a_mark_is_asked(engine: EngineProcess, unit: str
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_it_is_swept_and_stopped_like_any_other(engine: EngineProcess, unit: str) -> None:
+def test_it_is_swept_and_stopped_like_any_other(engine: Engine, unit: str) -> None:
     run(engine, unit, "set_setpoint", temperature=20)
     run(engine, unit, "start")
     begun = engine.tool(
@@ -129,7 +130,7 @@ def test_it_is_swept_and_stopped_like_any_other(engine: EngineProcess, unit: str
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_sequence_polls_and_asks_what_has_no_mark(engine: EngineProcess, unit: str) -> None:
+def test_a_sequence_polls_and_asks_what_has_no_mark(engine: Engine, unit: str) -> None:
     told = engine.tool(
         "execute_sequence",
         instrument_id=unit,
@@ -143,7 +144,7 @@ def test_a_sequence_polls_and_asks_what_has_no_mark(engine: EngineProcess, unit:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_silent_one_is_noticed_without_anybody_asking(engine: EngineProcess, unit: str) -> None:
+def test_a_silent_one_is_noticed_without_anybody_asking(engine: Engine, unit: str) -> None:
     before = len(received(engine, unit))
     until(lambda: len(received(engine, unit)) > before), "a heartbeat"
     engine.sim("fault", instrument=unit, kind="hang")
@@ -153,7 +154,7 @@ def test_a_silent_one_is_noticed_without_anybody_asking(engine: EngineProcess, u
 
 
 @promise("profile.never-asked-idn")
-def test_idn_is_never_sent_whatever_happens(engine: EngineProcess, tmp_path: Path) -> None:
+def test_idn_is_never_sent_whatever_happens(engine: Engine, tmp_path: Path) -> None:
     for unit in UNITS:
         engine.tool("send_scpi", instrument_id=unit, scpi_command="*idn ?")
         for kind in ("timeout", "garbage", "reset", "double"):
@@ -205,7 +206,7 @@ def test_trying_its_profile_never_asks_for_a_name_either(model: str, tmp_path: P
     assert "IDN" not in sent.upper()
 
 
-def test_what_answers_in_its_place_is_not_taken_for_it(engine: EngineProcess) -> None:
+def test_what_answers_in_its_place_is_not_taken_for_it(engine: Engine) -> None:
     engine.sim("add", name="stranger", model="lauda_integral", profile="julabo_fp50")
 
     def aside() -> Any:

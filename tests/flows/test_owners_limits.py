@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 BENCH = """\
@@ -33,7 +33,7 @@ GX000001: {alias: gx1, raw_scpi: queries}
 
 @dataclass(slots=True)
 class Road:
-    engine: EngineProcess
+    engine: Engine
 
     def refused(self, tool: str, **arguments: Any) -> str:
         """Call a tool that must be refused, with nothing sent to the supply; returns why."""

@@ -17,7 +17,7 @@ import pytest
 from edged.cli.main import main
 from edged.discovery import wire_talk
 from edged.transports import reach
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
@@ -322,13 +322,13 @@ def test_a_serial_port_that_takes_not_every_frame_is_searched_to_its_end(
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("probe"), "--instruments", "psu1") as running:
         yield running
 
 
 def test_what_a_running_engine_has_is_not_probed_and_is_drafted_by_way_of_it(
-    engine: EngineProcess, place: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = ["--state-dir", str(engine.state_dir)]
     assert main(["probe", "psu1", *here]) == 1

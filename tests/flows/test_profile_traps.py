@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 
 INSTRUMENTS = (
     "keithley_dmm6500",
@@ -27,27 +27,27 @@ INSTRUMENTS = (
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("traps")
     names = ",".join(f"{name}={name}" for name in INSTRUMENTS)
     with running_engine(directory, "--instruments", names) as running:
         yield running
 
 
-def answer(engine: EngineProcess, name: str, command: str, **parameters: object) -> Any:
+def answer(engine: Engine, name: str, command: str, **parameters: object) -> Any:
     return engine.tool(
         "execute_command", instrument_id=name, command_name=command, parameters=parameters
     )
 
 
-def run(engine: EngineProcess, name: str, command: str, **parameters: object) -> Any:
+def run(engine: Engine, name: str, command: str, **parameters: object) -> Any:
     told = answer(engine, name, command, **parameters)
     assert not told["is_error"], told
     assert told["result"]["success"], told
     return told["result"]["data"]
 
 
-def samples(engine: EngineProcess, captured: Any) -> list[float]:
+def samples(engine: Engine, captured: Any) -> list[float]:
     told = engine.tool(
         "fetch_waveform",
         stream_id=captured["stream_id"],
@@ -58,19 +58,19 @@ def samples(engine: EngineProcess, captured: Any) -> list[float]:
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 
 
-def received(engine: EngineProcess, name: str) -> list[dict[str, Any]]:
+def received(engine: Engine, name: str) -> list[dict[str, Any]]:
     page = engine.sim("log", instrument=name)
     return [entry for entry in page["entries"] if entry["direction"] == "in"]
 
 
-def give_a_square(engine: EngineProcess) -> None:
+def give_a_square(engine: Engine) -> None:
     """2 V to 4 V on what the channels 2 of the scopes see."""
     run(engine, "rigol_dg1022z", "set_square", amplitude=2, offset=3, frequency=1000)
     run(engine, "rigol_dg1022z", "output_on", channel=1)
 
 
 def test_a_siglent_waveform_is_scaled_by_four_questions_and_leaves_no_line_feed(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     give_a_square(engine)
     run(engine, "siglent_sds1104xe", "set_vertical", channel=2, probe="1", scale=2)
@@ -87,7 +87,7 @@ def test_a_siglent_waveform_is_scaled_by_four_questions_and_leaves_no_line_feed(
 
 @pytest.mark.parametrize("command", ["capture_waveform", "capture_fine_waveform"])
 def test_a_tektronix_waveform_minds_position_in_codes_and_zero_in_volts(
-    engine: EngineProcess, command: str
+    engine: Engine, command: str
 ) -> None:
     give_a_square(engine)
     run(engine, "tektronix_tbs1000c", "set_vertical_scale", channel=2, scale=1)
@@ -98,7 +98,7 @@ def test_a_tektronix_waveform_minds_position_in_codes_and_zero_in_volts(
     assert (min(volts), max(volts)) == (pytest.approx(2, abs=0.2), pytest.approx(4, abs=0.2))
 
 
-def test_what_tektronix_refuses_is_told_in_its_own_words(engine: EngineProcess) -> None:
+def test_what_tektronix_refuses_is_told_in_its_own_words(engine: Engine) -> None:
     refused = engine.tool(
         "send_scpi", instrument_id="tektronix_tbs1000c", scpi_command="CH1:SCAle 1000"
     )
@@ -106,7 +106,7 @@ def test_what_tektronix_refuses_is_told_in_its_own_words(engine: EngineProcess) 
     assert run(engine, "tektronix_tbs1000c", "is_running") is True
 
 
-def test_a_direct_voltage_is_known_by_the_whole_waveform_alone(engine: EngineProcess) -> None:
+def test_a_direct_voltage_is_known_by_the_whole_waveform_alone(engine: Engine) -> None:
     run(engine, "rigol_dg1022z", "set_dc", channel=2, level=2.5)
     assert run(engine, "rigol_dg1022z", "get_offset", channel=2) == 0
     assert run(engine, "rigol_dg1022z", "get_waveform", channel=2)["offset"] == 2.5
@@ -114,7 +114,7 @@ def test_a_direct_voltage_is_known_by_the_whole_waveform_alone(engine: EnginePro
 
 
 def test_what_siglent_ignores_in_silence_is_found_in_its_one_long_answer(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     set_to = run(engine, "siglent_sdg2042x", "set_frequency", channel=1, frequency=2500)
     assert set_to["readback"] == 2500
@@ -123,7 +123,7 @@ def test_what_siglent_ignores_in_silence_is_found_in_its_one_long_answer(
     assert "verify_failed" in str(ignored)
 
 
-def test_a_correction_is_waited_for_by_its_register(engine: EngineProcess) -> None:
+def test_a_correction_is_waited_for_by_its_register(engine: Engine) -> None:
     run(engine, "keysight_e4980a", "correct_open")
     told = engine.sim("state")["instruments"]["keysight_e4980a"]["state"]
     assert told["is_correcting"] is False
@@ -133,7 +133,7 @@ def test_a_correction_is_waited_for_by_its_register(engine: EngineProcess) -> No
 
 
 def test_the_lock_in_is_told_its_interface_first_and_errors_come_from_its_register(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     heard = "".join(entry["text"] for entry in received(engine, "srs_sr830"))
     assert heard.startswith("*IDN?\nOUTX 1\n")
@@ -146,7 +146,7 @@ def test_the_lock_in_is_told_its_interface_first_and_errors_come_from_its_regist
     assert run(engine, "srs_sr830", "get_time_constant") == "30 ms"
 
 
-def test_a_set_point_given_at_once_ends_the_controllers_own_ramp(engine: EngineProcess) -> None:
+def test_a_set_point_given_at_once_ends_the_controllers_own_ramp(engine: Engine) -> None:
     run(engine, "lakeshore_335", "ramp_setpoint", output=2, temperature=300, rate=1)
     assert run(engine, "lakeshore_335", "is_ramping", output=2) is True
     assert run(engine, "lakeshore_335", "set_setpoint", output=2, temperature=90)["readback"] == 90
@@ -156,7 +156,7 @@ def test_a_set_point_given_at_once_ends_the_controllers_own_ramp(engine: EngineP
 
 
 def test_an_integration_time_is_not_offered_where_it_would_never_be_answered(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     before = len(received(engine, "keithley_dmm6500"))
     refused = answer(engine, "keithley_dmm6500", "set_nplc", function="ac_voltage", nplc=1)
@@ -165,7 +165,7 @@ def test_an_integration_time_is_not_offered_where_it_would_never_be_answered(
 
 
 def test_the_memory_of_a_scope_that_acquires_is_not_asked_for_in_vain(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     run(engine, "rigol_ds1054z", "run")
     told = answer(engine, "rigol_ds1054z", "capture_memory", channel=1)
@@ -184,7 +184,7 @@ def test_the_memory_of_a_scope_that_acquires_is_not_asked_for_in_vain(
     ],
 )
 def test_an_analyser_captures_what_passes_a_filter_by_one_sequence(
-    engine: EngineProcess, name: str, sequence: str, level: float, points: int
+    engine: Engine, name: str, sequence: str, level: float, points: int
 ) -> None:
     told = engine.tool(
         "execute_sequence",

@@ -22,7 +22,7 @@ from pyvisa.resources import MessageBasedResource
 
 from edged.profiles.raw import LineClass, class_of, identify
 from edged.protocol.hislip import MessageType
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.relay_chain import wait_for
 from tests.bench.shipped import shipped_library
@@ -61,7 +61,7 @@ Send = Callable[[str, bytes], None]
 
 @dataclass(slots=True)
 class Bench:
-    engine: EngineProcess
+    engine: Engine
     programs: dict[str, MessageBasedResource]
     hislips: dict[str, HislipProgram]
 
@@ -284,9 +284,7 @@ PIECES = st.lists(
 
 @promise("raw.unknown-is-refused-where-guarded")
 @given(st.one_of(PIECES, st.binary(min_size=1, max_size=60)), st.integers(0, 3))
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_bytes_a_program_sends_only_what_is_known_arrives(
     bench: Bench, data: bytes, road: int
 ) -> None:

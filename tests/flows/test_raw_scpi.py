@@ -11,14 +11,14 @@ import pytest
 from edged.operations.table import static_tools
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.tool_list import SENTENCES
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 OVER = ":SOUR1:VOLT 33"
 """The profile of this supply allows 32 V."""
 
 
-def arrived(engine: EngineProcess, line: str) -> tuple[dict[str, Any], bool]:
+def arrived(engine: Engine, line: str) -> tuple[dict[str, Any], bool]:
     """The answer to a raw line, and whether the instrument was sent it."""
     mark = engine.sim("log", since=2**53)["last"]
     answer = engine.tool("send_scpi", instrument_id="psu1", scpi_command=line)
@@ -27,7 +27,7 @@ def arrived(engine: EngineProcess, line: str) -> tuple[dict[str, Any], bool]:
     return answer, any(line in text for text in sent)
 
 
-def with_supply(engine: EngineProcess) -> None:
+def with_supply(engine: Engine) -> None:
     deadline = time.monotonic() + 20
     while not engine.tool("get_status")["result"]["instrument_count"]:
         assert time.monotonic() < deadline

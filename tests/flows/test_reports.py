@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from edged.plot.browser import NAMES
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine
+from tests.bench.engine_process import engine_process
 from tests.promises import promise
 
 BENCH = """\
@@ -61,11 +62,11 @@ def browsers(directory: Path, body: str) -> str:
 
 def bench_with(directory: Path, path: str) -> Any:
     (directory / "bench.yaml").write_text(BENCH)
-    return running_engine(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})
+    return engine_process(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """A bench on whose computer a browser prints."""
     directory = tmp_path_factory.mktemp("reports")
     with bench_with(directory, browsers(directory / "bin", PRINTS)) as running:
@@ -73,11 +74,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 
 @pytest.fixture(scope="module")
-def sweep(engine: EngineProcess) -> str:
+def sweep(engine: Engine) -> str:
     return swept(engine)
 
 
-def swept(engine: EngineProcess) -> str:
+def swept(engine: Engine) -> str:
     """A sweep that has ended."""
     for name in ("psu1", "dmm1"):
         until(lambda name=name: engine.tool("list_instruments", filter=name)["result"])
@@ -94,7 +95,7 @@ def until(is_so: Callable[[], object], within_s: float = 30) -> None:
 
 
 def edged(
-    engine: EngineProcess, *words: str, status: int = 0, cwd: Path | None = None
+    engine: Engine, *words: str, status: int = 0, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     done = subprocess.run(
         [sys.executable, "-m", "edged", "runs", *words, "--state-dir", str(engine.state_dir)],
@@ -118,7 +119,7 @@ def text_of(page: bytes) -> str:
 @promise("report.whole")
 @promise("report.calibration")
 def test_a_sweep_is_told_with_units_limits_and_hashes_as_they_stand_in_the_record(
-    engine: EngineProcess, sweep: str, tmp_path: Path
+    engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
     edged(engine, "report", sweep, "--html", "-o", str(page))
@@ -150,9 +151,7 @@ def test_a_sweep_is_told_with_units_limits_and_hashes_as_they_stand_in_the_recor
 
 
 @promise("report.calibration")
-def test_what_was_due_then_stands_in_the_recording_itself(
-    engine: EngineProcess, sweep: str
-) -> None:
+def test_what_was_due_then_stands_in_the_recording_itself(engine: Engine, sweep: str) -> None:
     units = engine.rpc("runs.show", run_id=sweep)["meta"]["instruments"]
     dues = {unit["alias"]: unit["calibration_due"] for unit in units}
     assert dues == {"psu1": "2026-01-31", "dmm1": "2031-01-31"}
@@ -160,7 +159,7 @@ def test_what_was_due_then_stands_in_the_recording_itself(
 
 @promise("cli.exit-statuses")
 def test_the_command_line_writes_a_file_and_never_over_one_unasked(
-    engine: EngineProcess, sweep: str, tmp_path: Path
+    engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     edged(engine, "report", sweep, cwd=tmp_path)
     page = tmp_path / f"{sweep}.html"
@@ -179,7 +178,7 @@ def test_the_command_line_writes_a_file_and_never_over_one_unasked(
 
 
 def test_an_unknown_run_is_an_error_that_names_the_one_that_was_meant(
-    engine: EngineProcess, sweep: str, tmp_path: Path
+    engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     refused = edged(engine, "report", sweep[:-1] + "_", cwd=tmp_path, status=1)
     assert f"Did you mean {sweep}?".encode() in refused.stderr
@@ -191,7 +190,7 @@ def test_an_unknown_run_is_an_error_that_names_the_one_that_was_meant(
 
 @promise("report.pdf")
 def test_a_pdf_is_the_page_as_a_browser_prints_it(
-    engine: EngineProcess, sweep: str, tmp_path: Path
+    engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     edged(engine, "report", sweep, "--pdf", cwd=tmp_path)
     printed = (tmp_path / f"{sweep}.pdf").read_bytes()
@@ -255,4 +254,4 @@ def test_after_a_kill_what_is_not_known_is_said(tmp_path: Path) -> None:
 
 def bench_with_again(directory: Path) -> Any:
     path = str(directory / "bin")
-    return running_engine(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})
+    return engine_process(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import Connection, McpClient, modern
 from tests.promises import promise
 
@@ -20,13 +20,13 @@ WITHIN_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("resources")) as running:
         yield running
 
 
 @pytest.fixture
-async def client(engine: EngineProcess) -> McpClient:
+async def client(engine: Engine) -> McpClient:
     client = McpClient(engine.ports["mcp_port"], engine.ports["mcp_path"])
     await client.initialize("2025-11-25")
     async with asyncio.timeout(WITHIN_S):
@@ -48,7 +48,7 @@ async def read(client: McpClient, uri: str) -> dict[str, Any]:
     return dict(content)
 
 
-async def rows_of(engine: EngineProcess, uri: str) -> list[dict[str, Any]]:
+async def rows_of(engine: Engine, uri: str) -> list[dict[str, Any]]:
     """The rows of the audit about a resource, once there are any."""
     async with asyncio.timeout(WITHIN_S):
         while True:
@@ -65,7 +65,7 @@ async def result_of(client: McpClient, tool: str, **arguments: Any) -> Any:
 
 @promise("mcp.resources")
 async def test_what_stands_on_the_bench_is_listed_and_read_as_the_tools_tell_it(
-    client: McpClient, engine: EngineProcess
+    client: McpClient, engine: Engine
 ) -> None:
     entries = await listed(client)
     instruments = await result_of(client, "list_instruments")
@@ -110,7 +110,7 @@ async def test_a_captured_waveform_is_a_blob_of_what_fetch_waveform_gives(
 
 @promise("mcp.resource-news")
 async def test_a_sweep_is_listed_followed_and_then_read_as_a_recording(
-    client: McpClient, engine: EngineProcess
+    client: McpClient, engine: Engine
 ) -> None:
     async with await client.open_stream() as stream:
         started = await result_of(
@@ -149,9 +149,7 @@ async def test_a_sweep_is_listed_followed_and_then_read_as_a_recording(
     assert json.loads((await read(client, uri))["text"])["status"] == "stopped"
 
 
-async def test_a_stream_is_heard_on_a_listen_stream(
-    client: McpClient, engine: EngineProcess
-) -> None:
+async def test_a_stream_is_heard_on_a_listen_stream(client: McpClient, engine: Engine) -> None:
     started = engine.tool(
         "start_stream",
         instrument_id="psu1",

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
 
 FAMILY = re.compile(r"^# HELP (edged_\w+) ", re.MULTILINE)
@@ -16,12 +17,12 @@ IN_PAGE = re.compile(r"`(edged_\w+)`")
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("rpc")) as running:
         yield running
 
 
-def get(engine: EngineProcess, path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
+def get(engine: Engine, path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
     url = engine.rpc_url.replace("/rpc", path)
     own = engine.rpc_url.removesuffix("/rpc")
     request = urllib.request.Request(url, method=method, headers={"Origin": own})
@@ -35,7 +36,7 @@ def get(engine: EngineProcess, path: str, method: str = "GET") -> tuple[str, dic
 
 @promise("rpc.metrics")
 def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.tool("list_instruments")
     page, headers = get(engine, "/metrics")
@@ -49,7 +50,7 @@ def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
 
 
 @pytest.mark.parametrize("path", ["/rpc", "/metrics", "/healthz", "/events"])
-def test_no_page_of_another_origin_is_let_in_by_a_header(engine: EngineProcess, path: str) -> None:
+def test_no_page_of_another_origin_is_let_in_by_a_header(engine: Engine, path: str) -> None:
     for method in ("OPTIONS", "GET"):
         _, headers = get(engine, path, method)
         assert not [name for name in headers if name.lower().startswith("access-control")]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.sdk_session import CLIENTS, SdkSession, sdk_session
 from tests.promises import promise
 
@@ -21,7 +21,7 @@ STREAM = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(
         tmp_path_factory.mktemp("sdk"), "--instruments", "psu1=rigol_dp832"
     ) as running:
@@ -32,7 +32,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 @promise("revisions.all-at-one-endpoint")
 @pytest.mark.parametrize("name", CLIENTS)
 def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
-    engine: EngineProcess, name: str
+    engine: Engine, name: str
 ) -> None:
     with sdk_session(name, engine.mcp_url) as client:
         expected = "2026-07-28" if name in ("python-sdk-2", "fastmcp") else "2025-11-25"
@@ -56,7 +56,7 @@ def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
         _ends_its_streams(engine)
 
 
-def _ends_its_streams(engine: EngineProcess) -> None:
+def _ends_its_streams(engine: Engine) -> None:
     deadline = time.monotonic() + 20
     while engine.tool("get_status")["result"]["streams"]:
         assert time.monotonic() < deadline, "the stream runs on"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine
+from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.promises import promise
 
 OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
@@ -47,7 +48,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         "SDK_SETTINGS": {"relays": {"port": "/dev/relays"}},
         "SDK_MEMORY_MB": 200,
     }
-    with running_engine(
+    with engine_process(
         directory,
         sim=False,
         config=config,
@@ -57,30 +58,30 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-def told(engine: EngineProcess, wrapper: str) -> dict[str, Any]:
+def told(engine: Engine, wrapper: str) -> dict[str, Any]:
     status = engine.tool("get_status")["result"]["sdk"]["wrappers"]
     found: dict[str, Any] = next(one for one in status if one["wrapper"] == wrapper)
     return found
 
 
-def failure(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+def failure(engine: Engine, tool: str, **arguments: Any) -> dict[str, Any]:
     answer = engine.tool(tool, **arguments)
     assert answer["is_error"] is True, answer
     error: dict[str, Any] = answer["error"]
     return error
 
 
-def works(engine: EngineProcess) -> bool:
+def works(engine: Engine) -> bool:
     return bool(engine.tool("rough__add", a=2, b=3)["result"]["data"] == 5)
 
 
-def rows(engine: EngineProcess, tool: str) -> list[dict[str, Any]]:
+def rows(engine: Engine, tool: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = engine.rpc("audit.list", tool=tool, limit=10)["rows"]
     return found
 
 
 @promise("sdk.tools")
-def test_each_specification_is_a_tool_with_schema_and_hints(engine: EngineProcess) -> None:
+def test_each_specification_is_a_tool_with_schema_and_hints(engine: Engine) -> None:
     tools = {tool["name"]: tool for tool in engine.rpc("tools/list")["tools"]}
     schema = tools["rough__add"]["input_schema"]
     assert schema["properties"]["a"]["maximum"] == 10
@@ -93,7 +94,7 @@ def test_each_specification_is_a_tool_with_schema_and_hints(engine: EngineProces
 
 
 @promise("sdk.path")
-def test_a_call_is_checked_recorded_and_counted_like_a_command(engine: EngineProcess) -> None:
+def test_a_call_is_checked_recorded_and_counted_like_a_command(engine: Engine) -> None:
     refused = failure(engine, "rough__add", a=11)
     assert "maximum 10" in refused["message"]
     assert engine.tool("rough__write", mode="fast")["result"]["data"] == "F"
@@ -109,7 +110,7 @@ def test_a_call_is_checked_recorded_and_counted_like_a_command(engine: EnginePro
 
 
 @promise("sdk.garbage")
-def test_what_a_library_prints_goes_to_the_log_and_harms_no_answer(engine: EngineProcess) -> None:
+def test_what_a_library_prints_goes_to_the_log_and_harms_no_answer(engine: Engine) -> None:
     assert works(engine)
     assert engine.tool("rough__flood")["result"]["data"] == "done"
     assert works(engine)
@@ -130,7 +131,7 @@ def test_what_a_library_prints_goes_to_the_log_and_harms_no_answer(engine: Engin
     ],
 )
 def test_a_lost_worker_is_told_clearly_and_comes_back(
-    engine: EngineProcess, tool: str, code: str, text: str
+    engine: Engine, tool: str, code: str, text: str
 ) -> None:
     error = failure(engine, tool)
     assert error["code"] == code
@@ -141,7 +142,7 @@ def test_a_lost_worker_is_told_clearly_and_comes_back(
 
 @promise("sdk.no-blocking")
 def test_the_engine_answers_everybody_while_a_wrapper_hangs_and_a_safe_tool_gets_through(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     answers: list[dict[str, Any]] = []
     caller = threading.Thread(target=lambda: answers.append(engine.tool("rough__hang_long")))
@@ -159,7 +160,7 @@ def test_the_engine_answers_everybody_while_a_wrapper_hangs_and_a_safe_tool_gets
 
 
 def test_exceptions_and_results_that_cannot_be_are_told_with_a_sentence(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     raised = failure(engine, "rough__fail")
     assert raised["message"] == "rough.fail failed: RuntimeError: the fuse is blown [31m"
@@ -171,7 +172,7 @@ def test_exceptions_and_results_that_cannot_be_are_told_with_a_sentence(
 
 
 @promise("sdk.broken")
-def test_a_broken_wrapper_is_left_out_and_its_line_is_told(engine: EngineProcess) -> None:
+def test_a_broken_wrapper_is_left_out_and_its_line_is_told(engine: Engine) -> None:
     names = {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
     assert not any(name.startswith(("broken__", "misspelt__")) for name in names)
     assert "broken.py:3: " in told(engine, "broken")["problem"]
@@ -183,7 +184,7 @@ def test_a_broken_wrapper_is_left_out_and_its_line_is_told(engine: EngineProcess
 
 @promise("sdk.library-missing")
 def test_without_the_vendors_library_a_tool_is_listed_and_says_what_to_install(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     assert "vendorless__measure" in {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
     error = failure(engine, "vendorless__measure")
@@ -194,7 +195,7 @@ def test_without_the_vendors_library_a_tool_is_listed_and_says_what_to_install(
 
 @promise("sdk.lockout")
 def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.rpc("lockout.set", instrument_id="sdk:rough", reason="hands inside", by="Ada")
     try:
@@ -208,7 +209,7 @@ def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
 
 
 @promise("sdk.stop-all")
-def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: EngineProcess) -> None:
+def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: Engine) -> None:
     engine.tool("rough__arm")
     engine.tool("relays__switch", relay=3, to="closed")
     stopped = engine.tool("bench__stop_all")["result"]
@@ -222,7 +223,7 @@ def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: EngineProcess) 
 
 
 @promise("sdk.documented")
-def test_the_documented_example_works_as_it_stands(engine: EngineProcess) -> None:
+def test_the_documented_example_works_as_it_stands(engine: Engine) -> None:
     assert engine.tool("relays__switch", relay=3, to="closed")["result"]["data"] is True
     assert engine.tool("relays__read")["result"]["data"] == [3]
     assert "maximum 8" in failure(engine, "relays__switch", relay=9, to="open")["message"]
@@ -230,6 +231,6 @@ def test_the_documented_example_works_as_it_stands(engine: EngineProcess) -> Non
     assert engine.tool("relays__read")["result"]["data"] == []
 
 
-def test_the_object_of_a_wrapper_is_made_once(engine: EngineProcess) -> None:
+def test_the_object_of_a_wrapper_is_made_once(engine: Engine) -> None:
     first = engine.tool("rough__count")["result"]["data"]
     assert engine.tool("rough__count")["result"]["data"] == first + 1

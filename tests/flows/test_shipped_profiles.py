@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from edged.profiles.model import Profile
-from tests.bench.engine_process import running_engine
+from tests.bench.engine import running_engine
 from tests.bench.profile_matrix import (
     EXCUSED,
     SIMULATED,

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_dwf import compile_fake_dwf
 from tests.bench.fake_korad import FakeKorad
 from tests.bench.mcp_client import McpClient
@@ -31,7 +32,7 @@ def korad() -> Iterator[FakeKorad]:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory, korad: FakeKorad) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory, korad: FakeKorad) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("shipped")
     config = {
         "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")],
@@ -45,22 +46,20 @@ def engine(tmp_path_factory: pytest.TempPathFactory, korad: FakeKorad) -> Iterat
         yield running
 
 
-def call(engine: EngineProcess, tool: str, **arguments: Any) -> Any:
+def call(engine: Engine, tool: str, **arguments: Any) -> Any:
     answer = engine.tool(tool, **arguments)
     assert answer["is_error"] is False, answer
     return answer["result"]["data"]
 
 
-def refusal(engine: EngineProcess, tool: str, **arguments: Any) -> str:
+def refusal(engine: Engine, tool: str, **arguments: Any) -> str:
     answer = engine.tool(tool, **arguments)
     assert answer["is_error"] is True, answer
     return str(answer["error"]["message"])
 
 
 @promise("sdk.korad")
-def test_a_korad_is_set_verified_measured_and_made_safe(
-    engine: EngineProcess, korad: FakeKorad
-) -> None:
+def test_a_korad_is_set_verified_measured_and_made_safe(engine: Engine, korad: FakeKorad) -> None:
     assert call(engine, f"{KORAD}__identify")["identity"] == "KORADKA3005PV2.0"
     assert call(engine, f"{KORAD}__set_voltage", volts=5) == 5.0
     assert call(engine, f"{KORAD}__set_current", amps=0.25) == 0.25, "a stale byte follows"
@@ -77,7 +76,7 @@ def test_a_korad_is_set_verified_measured_and_made_safe(
     assert stopped["is_confirmed"]
 
 
-def test_no_way_round_the_owners_limit_of_a_korad(engine: EngineProcess, korad: FakeKorad) -> None:
+def test_no_way_round_the_owners_limit_of_a_korad(engine: Engine, korad: FakeKorad) -> None:
     before = len(korad.log)
     assert "maximum 12" in refusal(engine, f"{KORAD}__set_voltage", volts=12.5)
     assert korad.log[before:] == []
@@ -87,9 +86,7 @@ def test_no_way_round_the_owners_limit_of_a_korad(engine: EngineProcess, korad: 
     assert korad.is_on is False
 
 
-def test_a_korad_that_does_not_do_as_told_is_an_error(
-    engine: EngineProcess, korad: FakeKorad
-) -> None:
+def test_a_korad_that_does_not_do_as_told_is_an_error(engine: Engine, korad: FakeKorad) -> None:
     korad.is_deaf_to_off, korad.is_on = 3, True
     assert "says that its output is on" in refusal(engine, f"{KORAD}__output_off")
     assert call(engine, f"{KORAD}__output_off") == {"is_on": False}
@@ -97,7 +94,7 @@ def test_a_korad_that_does_not_do_as_told_is_an_error(
 
 @promise("sdk.digilent")
 def test_an_analog_discovery_generates_records_supplies_and_is_made_safe(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     devices = call(engine, f"{DIGILENT}__list_devices")
     assert devices["library_version"] == "3.20.1"
@@ -121,7 +118,7 @@ def test_an_analog_discovery_generates_records_supplies_and_is_made_safe(
     assert call(engine, f"{DIGILENT}__read_voltage") == 0.0
 
 
-def test_an_analog_discovery_refuses_what_it_cannot(engine: EngineProcess) -> None:
+def test_an_analog_discovery_refuses_what_it_cannot(engine: Engine) -> None:
     too_much = refusal(engine, f"{DIGILENT}__generate", shape="sine", amplitude=4, offset=2)
     assert "amplitude + offset <= 5" in too_much
     assert "at most 8192 samples" in refusal(engine, f"{DIGILENT}__acquire", samples=10_000)
@@ -165,7 +162,7 @@ def test_an_owner_who_names_a_wrapper_or_has_one_of_his_own_has_its_tools_listed
         assert DIGILENT not in listed
 
 
-def found(engine: EngineProcess, wrapper: str) -> list[str]:
+def found(engine: Engine, wrapper: str) -> list[str]:
     """What bench__find_tools finds of a wrapper, asked for by its own words."""
     answer = engine.tool("bench__find_tools", query=wrapper.replace("_", " "), limit=50)
     names = [tool["name"] for tool in answer["result"]["tools"]]

@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 WITHIN_S = 15.0
@@ -24,7 +24,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 @contextmanager
-def smu(directory: Path, must: str, guards: str = "smu1.output_on") -> Iterator[EngineProcess]:
+def smu(directory: Path, must: str, guards: str = "smu1.output_on") -> Iterator[Engine]:
     """A source meter with automatic output, guarded by a meter with nothing connected to it."""
     rule = {
         "name": "rail",
@@ -42,16 +42,16 @@ def smu(directory: Path, must: str, guards: str = "smu1.output_on") -> Iterator[
         yield engine
 
 
-def is_on(engine: EngineProcess) -> bool:
+def is_on(engine: Engine) -> bool:
     return bool(engine.sim("state")["instruments"]["smu1"]["state"]["is_on"])
 
 
-def received(engine: EngineProcess, name: str) -> str:
+def received(engine: Engine, name: str) -> str:
     entries = engine.sim("log", instrument=name, limit=10_000)["entries"]
     return "".join(entry["text"] for entry in entries if entry["direction"] == "in").upper()
 
 
-def interlock(engine: EngineProcess) -> dict[str, Any]:
+def interlock(engine: Engine) -> dict[str, Any]:
     (found,) = engine.tool("get_status")["result"]["interlocks"]
     return found  # type: ignore[no-any-return]
 
@@ -116,11 +116,10 @@ def test_what_a_query_has_switched_on_is_marked_when_the_engine_ends(tmp_path: P
     with smu(tmp_path, "value < 3") as engine:
         assert "error" not in engine.tool("execute_command", **READ)
         assert is_on(engine)
-        engine.stop()
-        database = next(engine.state_dir.glob("*.db"))
-        with closing(sqlite3.connect(database)) as connection:
-            rows = connection.execute("SELECT output FROM told_on").fetchall()
-        assert rows == [("OUTP",)]
+    database = next(engine.state_dir.glob("*.db"))
+    with closing(sqlite3.connect(database)) as connection:
+        rows = connection.execute("SELECT output FROM told_on").fetchall()
+    assert rows == [("OUTP",)]
 
 
 BENCH = """\

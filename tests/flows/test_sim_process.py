@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.sim_bench import COMMAND, REPOSITORY, SimBench, SimError, running_bench
+from tests.bench.sim_bench import (
+    COMMAND,
+    REPOSITORY,
+    SimBench,
+    SimError,
+    bench_process,
+    running_bench,
+)
 
 PATIENCE_S = 5.0
 IDN = "RIGOL TECHNOLOGIES,DP832A,DP8B26AM00234,00.01.19"
@@ -83,20 +90,24 @@ def test_a_meter_sees_over_its_socket_what_the_supply_does(bench: SimBench) -> N
     assert bench.call("state")["nodes"]["load1"]["volts"] == pytest.approx(4.975, abs=0.01)
 
 
-def test_it_ends_when_its_standard_input_closes(bench: SimBench) -> None:
-    bench.process.stdin.close()
-    assert bench.process.wait(PATIENCE_S) == 0
+def test_it_ends_when_its_standard_input_closes() -> None:
+    with bench_process() as bench:
+        assert bench.process.stdin is not None
+        bench.process.stdin.close()
+        assert bench.process.wait(PATIENCE_S) == 0
 
 
-def test_it_ends_on_a_term_signal_also_beside_a_hung_query(bench: SimBench, psu: Line) -> None:
-    psu.send("DIAG:DELAY? 3000")
-    assert bench.stop() == 0
-    assert psu.ends()
+def test_it_ends_on_a_term_signal_also_beside_a_hung_query() -> None:
+    with bench_process() as bench, Line(bench.port("psu1")) as psu:
+        psu.send("DIAG:DELAY? 3000")
+        assert bench.stop() == 0
+        assert psu.ends()
 
 
-def test_an_interrupt_is_left_to_the_parent_that_holds_its_input(bench: SimBench) -> None:
-    bench.process.send_signal(signal.SIGINT)
-    assert bench.ask("psu1", "*IDN?") == IDN
+def test_an_interrupt_is_left_to_the_parent_that_holds_its_input() -> None:
+    with bench_process() as bench:
+        bench.process.send_signal(signal.SIGINT)
+        assert bench.ask("psu1", "*IDN?") == IDN
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.promises import promise
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(
         tmp_path_factory.mktemp("state"), "--instruments", "psu1",
         config={"RESCAN_INTERVAL_SEC": 3600},
@@ -20,11 +20,11 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-def names(engine: EngineProcess) -> set[str]:
+def names(engine: Engine) -> set[str]:
     return {i["alias"] for i in engine.tool("list_instruments")["result"]}
 
 
-def tools(engine: EngineProcess) -> set[str]:
+def tools(engine: Engine) -> set[str]:
     return {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
 
 
@@ -37,7 +37,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 @promise("discovery.simulated-bench")
 def test_an_added_instrument_is_found_by_scan_instruments_and_goes_when_it_is_removed(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("add", name="dmm7", model="keysight_34461a")
     found = engine.tool("scan_instruments")["result"]
@@ -63,7 +63,7 @@ def test_the_rescan_finds_what_was_added_and_lets_go_of_what_was_removed(tmp_pat
 
 
 def test_a_second_instance_on_the_bench_renames_the_first_one_s_tools(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     assert "rigol_dp832__set_voltage" in tools(engine)
     engine.sim("add", name="psu2", model="rigol_dp832")
@@ -75,7 +75,7 @@ def test_a_second_instance_on_the_bench_renames_the_first_one_s_tools(
 
 
 def test_the_discovery_method_tells_of_the_buses_and_of_what_was_set_aside(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("add", name="mute", model="generic_scpi")
     engine.sim("fault", instrument="mute", kind="hang")
@@ -94,7 +94,7 @@ def test_the_discovery_method_tells_of_the_buses_and_of_what_was_set_aside(
 
 
 def test_a_removed_instrument_is_not_driven_and_the_error_says_what_to_do(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("add", name="gone", model="generic_scpi")
     (entry,) = engine.tool("scan_instruments")["result"]
@@ -108,7 +108,7 @@ def test_a_removed_instrument_is_not_driven_and_the_error_says_what_to_do(
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a simulated serial port is a pty")
 def test_a_simulated_serial_instrument_comes_and_goes_like_any_other(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     engine.sim("add", name="ser", model="keysight_34461a", transport="serial")
     (found,) = engine.tool("scan_instruments")["result"]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from edged.profiles.model import ForStep, RowStep, Step
-from tests.bench.engine_process import running_engine
+from tests.bench.engine import running_engine
 from tests.bench.profile_matrix import SIMULATED, MatrixBench, instruments_flag, switches
 from tests.bench.shipped import shipped_library
 from tests.promises import promise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import running_bench
 from tests.flows.test_sweeps import engine_on, wait_for
 from tests.promises import promise
@@ -27,7 +27,7 @@ def test_after_kill_an_output_that_cannot_be_asked_any_more_is_not_confirmed(
     tmp_path: Path,
 ) -> None:
     with running_bench("--instruments", "psu1=rigol_dp832,dmm1=keysight_34461a") as bench:
-        with engine_on(bench, tmp_path) as engine:
+        with engine_on(bench, tmp_path, engine_process) as engine:
             switch_on_and_kill(engine)
         with engine_on(bench, tmp_path) as engine:
             bench.fault("psu1", "hang")
@@ -45,7 +45,7 @@ def test_after_kill_an_output_that_cannot_be_asked_any_more_is_not_confirmed(
 @promise("stop-all.outlives")
 def test_one_that_is_gone_stays_in_doubt_until_somebody_has_looked(tmp_path: Path) -> None:
     with running_bench("--instruments", "psu1=rigol_dp832,dmm1=keysight_34461a") as bench:
-        with engine_on(bench, tmp_path) as engine:
+        with engine_on(bench, tmp_path, engine_process) as engine:
             [psu] = [i for i in engine.tool("list_instruments")["result"] if i["alias"] == "psu1"]
             switch_on_and_kill(engine)
         bench.remove("psu1")

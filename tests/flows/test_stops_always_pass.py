@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -35,14 +35,14 @@ WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     place = tmp_path_factory.mktemp("stops")
     (place / "bench.yaml").write_text(BENCH)
     with running_engine(place) as running:
         yield running
 
 
-async def client_of(engine: EngineProcess) -> McpClient:
+async def client_of(engine: Engine) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-11-25")
     return client
@@ -56,7 +56,7 @@ async def told(client: McpClient, tool: str, /, **arguments: Any) -> dict[str, A
 
 
 @contextlib.asynccontextmanager
-async def standing(engine: EngineProcess, obstacles: tuple[str, ...]) -> AsyncIterator[McpClient]:
+async def standing(engine: Engine, obstacles: tuple[str, ...]) -> AsyncIterator[McpClient]:
     """These obstacles, put up by one client; another one is given."""
     holder, other = await client_of(engine), await client_of(engine)
     waiting: asyncio.Task[Any] | None = None
@@ -91,7 +91,7 @@ async def standing(engine: EngineProcess, obstacles: tuple[str, ...]) -> AsyncIt
             engine.rpc("lockout.clear", instrument_id="psu1")
 
 
-async def lock(engine: EngineProcess) -> dict[str, Any]:
+async def lock(engine: Engine) -> dict[str, Any]:
     locked: dict[str, Any] = await asyncio.to_thread(
         engine.rpc, "lockout.set", instrument_id="psu1", reason="hands inside", by="anna"
     )
@@ -102,7 +102,7 @@ async def lock(engine: EngineProcess) -> dict[str, Any]:
 @promise("approval.ends")
 @pytest.mark.parametrize("obstacles", COMBINATIONS, ids="+".join)
 async def test_whatever_stands_in_the_way_stops_pass(
-    engine: EngineProcess, obstacles: tuple[str, ...]
+    engine: Engine, obstacles: tuple[str, ...]
 ) -> None:
     async with standing(engine, obstacles) as other:
         assert (await told(other, "execute_command", **OFF))["success"] is True

@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.parquet_reader import read_parquet
 
@@ -37,7 +38,7 @@ STOPPED = {"status": "terminated", "reason": "stopped by test 1 at 127.0.0.1"}
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("streams")) as running:
         for name in (METER, SUPPLY, SCOPE):
             there(running, name)
@@ -51,12 +52,12 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("engine").sim("clear")
 
 
-def there(engine: EngineProcess, name: str) -> None:
+def there(engine: Engine, name: str) -> None:
     """Wait until an instrument has answered: a busy machine is slower than an engine's start."""
     wait_for(lambda: engine.tool("list_instruments", filter=name)["result"], within_s=15)
 
 
-def client_of(engine: EngineProcess) -> McpClient:
+def client_of(engine: Engine) -> McpClient:
     return McpClient(engine.ports["mcp_port"], engine.ports["mcp_path"])
 
 
@@ -88,19 +89,19 @@ async def first_stream(connection: Connection) -> tuple[str, dict[str, Any]]:
     return params["_meta"]["stream_id"], params
 
 
-def asked_since(engine: EngineProcess, mark: int, instrument: str = SUPPLY) -> list[str]:
+def asked_since(engine: Engine, mark: int, instrument: str = SUPPLY) -> list[str]:
     entries = engine.sim("log", since=mark, instrument=instrument)["entries"]
     return [entry["text"] for entry in entries if entry["direction"] == "in"]
 
 
-def mark_of(engine: EngineProcess) -> int:
+def mark_of(engine: Engine) -> int:
     mark: int = engine.sim("log", since=1 << 40)["next"]
     return mark
 
 
 @pytest.mark.parametrize("token", [0, 7, "watch", ""])
 async def test_every_point_is_a_progress_event_and_the_result_comes_last(
-    engine: EngineProcess, token: Any
+    engine: Engine, token: Any
 ) -> None:
     client = client_of(engine)
     async with await client.open_post(start_message(client, token=token)) as connection:
@@ -124,7 +125,7 @@ async def test_every_point_is_a_progress_event_and_the_result_comes_last(
 
 
 async def test_without_a_token_or_without_events_the_result_still_comes(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client = client_of(engine)
     plain = await client.post(start_message(client), {"Accept": "application/json"})
@@ -138,7 +139,7 @@ async def test_without_a_token_or_without_events_the_result_still_comes(
 @pytest.mark.promise("stream.client-gone")
 @pytest.mark.parametrize("how", ["reset", "closed"])
 async def test_a_client_that_is_killed_in_mid_stream_leaves_a_silent_instrument(
-    engine: EngineProcess, how: str
+    engine: Engine, how: str
 ) -> None:
     client = client_of(engine)
     connection = await client.open_post(
@@ -166,7 +167,7 @@ async def test_a_client_that_is_killed_in_mid_stream_leaves_a_silent_instrument(
 
 
 async def test_another_session_stops_a_stream_and_its_starter_gets_the_partial_result(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     client, other = client_of(engine), client_of(engine)
     await other.initialize()
@@ -190,7 +191,7 @@ async def test_another_session_stops_a_stream_and_its_starter_gets_the_partial_r
     assert again == STOPPED
 
 
-async def test_a_cancelled_request_cancels_its_stream(engine: EngineProcess) -> None:
+async def test_a_cancelled_request_cancels_its_stream(engine: Engine) -> None:
     client = client_of(engine)
     await client.initialize()
     message = start_message(client, token="c", interval_ms=100, duration_ms=60_000)
@@ -205,7 +206,7 @@ async def test_a_cancelled_request_cancels_its_stream(engine: EngineProcess) -> 
     assert engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "cancelled"
 
 
-def test_a_detached_stream_outlives_its_client(engine: EngineProcess) -> None:
+def test_a_detached_stream_outlives_its_client(engine: Engine) -> None:
     began = time.monotonic()
     answer = engine.tool(
         "start_stream",
@@ -235,7 +236,7 @@ def test_a_detached_stream_outlives_its_client(engine: EngineProcess) -> None:
 
 
 def test_an_instrument_that_falls_silent_fails_its_stream_with_what_was_measured(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     started = engine.tool(
         "start_stream",
@@ -293,7 +294,7 @@ def test_an_instrument_that_falls_silent_fails_its_stream_with_what_was_measured
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_a_byte_is_sent(
-    engine: EngineProcess, tool: str, arguments: dict[str, Any], code: str
+    engine: Engine, tool: str, arguments: dict[str, Any], code: str
 ) -> None:
     mark = mark_of(engine)
     answer = engine.tool(tool, instrument_id=SUPPLY, **arguments)
@@ -301,7 +302,7 @@ def test_what_cannot_be_measured_is_refused_before_a_byte_is_sent(
     assert asked_since(engine, mark) == []
 
 
-def test_a_million_points_come_whole_in_one_conversation(engine: EngineProcess) -> None:
+def test_a_million_points_come_whole_in_one_conversation(engine: Engine) -> None:
     for command, parameters in (
         ("run", {}),
         ("set_memory_depth", {"depth": "12000000"}),
@@ -335,7 +336,7 @@ def test_a_million_points_come_whole_in_one_conversation(engine: EngineProcess) 
 
 
 def test_a_stream_of_waveforms_carries_metadata_and_records_the_samples(
-    engine: EngineProcess, tmp_path: Path
+    engine: Engine, tmp_path: Path
 ) -> None:
     result = engine.tool(
         "start_stream",
@@ -364,7 +365,7 @@ def test_a_stream_of_waveforms_carries_metadata_and_records_the_samples(
     assert begins == [fetched["x_first"]] * result["count"]
 
 
-def test_a_picture_of_the_screen_comes_with_its_type(engine: EngineProcess) -> None:
+def test_a_picture_of_the_screen_comes_with_its_type(engine: Engine) -> None:
     shot = engine.tool("execute_command", instrument_id=SCOPE, command_name="screenshot")["result"]
     picture = base64.b64decode(shot["data"]["image"])
     assert (shot["data"]["mime"], picture[:4]) == ("image/png", b"\x89PNG")
@@ -376,7 +377,7 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def cli(engine: EngineProcess, *words: Any) -> subprocess.CompletedProcess[bytes]:
+def cli(engine: Engine, *words: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [
             sys.executable,
@@ -393,9 +394,7 @@ def cli(engine: EngineProcess, *words: Any) -> subprocess.CompletedProcess[bytes
     )
 
 
-def test_the_command_line_streams_lists_shows_and_exports(
-    engine: EngineProcess, tmp_path: Path
-) -> None:
+def test_the_command_line_streams_lists_shows_and_exports(engine: Engine, tmp_path: Path) -> None:
     words = ("stream", "start", SUPPLY, "measure_voltage", "channel=1", "--interval", 50)
     done = cli(engine, *words, "--duration", 300, "--json")
     assert done.returncode == 0, done.stderr
@@ -432,7 +431,7 @@ def test_the_command_line_streams_lists_shows_and_exports(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process there is not asked to end")
-def test_a_command_line_that_is_ended_ends_its_stream(engine: EngineProcess) -> None:
+def test_a_command_line_that_is_ended_ends_its_stream(engine: Engine) -> None:
     words = ["stream", "start", SUPPLY, "measure_voltage", "--interval", "50"]
     more = ["--duration", "60000", "--state-dir", str(engine.state_dir)]
     with subprocess.Popen(
@@ -451,7 +450,7 @@ def test_a_command_line_that_is_ended_ends_its_stream(engine: EngineProcess) -> 
     assert engine.tool("get_status")["result"]["streams"] == []
 
 
-def test_the_settings_of_the_instrument_are_written_down(engine: EngineProcess) -> None:
+def test_the_settings_of_the_instrument_are_written_down(engine: Engine) -> None:
     result = engine.tool(
         "start_stream",
         instrument_id=SUPPLY,
@@ -474,7 +473,7 @@ def test_the_settings_of_the_instrument_are_written_down(engine: EngineProcess) 
 @pytest.mark.promise("runs.kill")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         there(engine, SUPPLY)
         started = engine.tool(
             "start_stream",
@@ -492,7 +491,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     (data,) = tmp_path.glob("data/runs/*/mcp-*/data.csv")
     rows = data.read_text().splitlines()[1:]
     assert len(rows) >= count - 60
-    with running_engine(tmp_path) as again:
+    with engine_process(tmp_path) as again:
         deadline = time.monotonic() + 5
         status = "running"
         while status == "running" and time.monotonic() < deadline:
@@ -505,7 +504,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
 async def test_a_daemon_that_stops_ends_its_streams_and_still_answers_them(
     tmp_path: Path,
 ) -> None:
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         there(engine, SUPPLY)
         client = client_of(engine)
         async with await client.open_post(
@@ -521,7 +520,7 @@ async def test_a_daemon_that_stops_ends_its_streams_and_still_answers_them(
         assert await asyncio.to_thread(engine.process.wait, 5) == 0
 
 
-def test_the_table_of_a_sequence_is_recorded(engine: EngineProcess) -> None:
+def test_the_table_of_a_sequence_is_recorded(engine: Engine) -> None:
     done = engine.tool(
         "execute_sequence",
         instrument_id=METER,
@@ -539,7 +538,7 @@ def test_the_table_of_a_sequence_is_recorded(engine: EngineProcess) -> None:
     assert (shown["meta"]["kind"], shown["meta"]["status"]) == ("sequence", "completed")
 
 
-def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: EngineProcess) -> None:
+def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: Engine) -> None:
     params = {
         "instrument_id": SUPPLY,
         "command_name": "measure_voltage",

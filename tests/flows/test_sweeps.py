@@ -8,13 +8,15 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
@@ -54,30 +56,33 @@ def healthy_bench(bench: SimBench, request: pytest.FixtureRequest) -> None:
             bench.tell(name, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
 
 
-def answers(engine: EngineProcess, name: str) -> bool:
+def answers(engine: Engine, name: str) -> bool:
     told = engine.tool("send_scpi", instrument_id=name, scpi_command="*IDN?")
     return bool(told["result"] and told["result"]["response"])
 
 
 @contextlib.contextmanager
-def engine_on(bench: SimBench, directory: Path, **config: Any) -> Iterator[EngineProcess]:
+def engine_on(
+    bench: SimBench,
+    directory: Path,
+    start: Callable[..., AbstractContextManager[Any]] = running_engine,
+    **config: Any,
+) -> Iterator[Any]:
     instruments = [{"address": bench.address(n), "name": n} for n in bench.instruments]
-    with running_engine(
-        directory, sim=False, config={"INSTRUMENTS": instruments, **config}
-    ) as engine:
+    with start(directory, sim=False, config={"INSTRUMENTS": instruments, **config}) as engine:
         wait_for(lambda: connected(engine) == len(instruments))
         yield engine
 
 
 @pytest.fixture(scope="module")
-def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     # This comes before healthy_bench where a test without it has left a line hung.
     bench.clear()
     with engine_on(bench, tmp_path_factory.mktemp("sweeps")) as running:
         yield running
 
 
-def connected(engine: EngineProcess) -> int:
+def connected(engine: Engine) -> int:
     listed = engine.tool("list_instruments")["result"]
     return sum(1 for entry in listed if entry["is_connected"])
 
@@ -89,7 +94,7 @@ def wait_for(condition: Any, within_s: float = 20.0) -> None:
         time.sleep(0.01)  # noqa: TID251 - another process has no event to wait for
 
 
-def start(engine: EngineProcess, target: float = 3.0, rate: float = 1.0, **more: Any) -> str:
+def start(engine: Engine, target: float = 3.0, rate: float = 1.0, **more: Any) -> str:
     answer = engine.tool(
         "start_sweep",
         instrument_id=SUPPLY,
@@ -103,7 +108,7 @@ def start(engine: EngineProcess, target: float = 3.0, rate: float = 1.0, **more:
     return sweep_id
 
 
-def status(engine: EngineProcess, sweep_id: str, **more: Any) -> dict[str, Any]:
+def status(engine: Engine, sweep_id: str, **more: Any) -> dict[str, Any]:
     told: dict[str, Any] = engine.tool("get_sweep_status", sweep_id=sweep_id, **more)["result"]
     return told
 
@@ -136,7 +141,7 @@ def assert_within_the_rate(
 
 @promise("sweep.outlives-client")
 def test_a_client_that_is_cut_off_leaves_the_sweep_to_complete(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     mark = bench.mark()
     arguments = {
@@ -170,7 +175,7 @@ def test_a_client_that_is_cut_off_leaves_the_sweep_to_complete(
 
 @promise("sweep.never-a-jump")
 def test_a_slow_meter_makes_a_sweep_late_and_no_step_larger(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     mark = bench.mark()
     sweep_id = start(
@@ -190,7 +195,7 @@ def test_a_slow_meter_makes_a_sweep_late_and_no_step_larger(
 @promise("sweep.never-a-jump")
 @pytest.mark.parametrize("kind", ["late", "timeout", "drop", "double", "garbage", "reset"])
 def test_under_every_fault_of_the_instrument_no_write_comes_too_far_or_too_fast(
-    engine: EngineProcess, bench: SimBench, kind: str
+    engine: Engine, bench: SimBench, kind: str
 ) -> None:
     mark = bench.mark()
     sweep_id = start(engine, 1.0, 2.0)
@@ -212,7 +217,7 @@ def test_under_every_fault_of_the_instrument_no_write_comes_too_far_or_too_fast(
 
 @promise("sweep.abort-first")
 def test_a_stop_reaches_an_instrument_beside_a_query_that_hangs(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     mark = bench.mark()
     sweep_id = start(engine)
@@ -233,7 +238,7 @@ def test_a_stop_reaches_an_instrument_beside_a_query_that_hangs(
 def test_sigterm_aborts_what_is_swept_and_exits_within_5_s(
     bench: SimBench, tmp_path: Path, *, hung: bool
 ) -> None:
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         mark = bench.mark()
         start(engine)
         wait_for(lambda: len(writes(bench, mark)) >= 1)
@@ -252,7 +257,7 @@ def test_after_kill_9_the_next_start_aborts_before_anything_else_and_within_3_s(
     own_bench: SimBench, tmp_path: Path
 ) -> None:
     bench = own_bench
-    with engine_on(bench, tmp_path) as engine:
+    with engine_on(bench, tmp_path, engine_process) as engine:
         mark = bench.mark()
         sweep_id = start(engine, 30.0, 1.0)
         wait_for(lambda: len(writes(bench, mark)) >= 3)
@@ -275,7 +280,7 @@ def test_after_kill_9_the_next_start_aborts_before_anything_else_and_within_3_s(
 
 @promise("stop-all.hung-one-delays-none")
 def test_stop_all_reaches_the_others_at_once_beside_one_that_hangs(
-    engine: EngineProcess, bench: SimBench
+    engine: Engine, bench: SimBench
 ) -> None:
     bench.tell("psu2", ":OUTP CH1,ON")
     bench.fault(SUPPLY, "hang")

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
 from tests.bench.otlp_collector import CollectedSpan, Collector, collecting
 from tests.promises import promise
@@ -28,7 +29,7 @@ SETTER = "rigol_dp832__set_voltage"
 VOLTS = {"channel": 1, "voltage": 2}
 
 
-async def opened(engine: EngineProcess) -> McpClient:
+async def opened(engine: Engine) -> McpClient:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-11-25")
     return client
@@ -44,7 +45,7 @@ async def test_a_call_is_told_as_a_part_of_its_clients_trace_down_to_each_exchan
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with running_engine(tmp_path, environment=collector.environment()) as engine:
+        with engine_process(tmp_path, environment=collector.environment()) as engine:
             client = await opened(engine)
             await client.request("tools/call", traced(SETTER, VOLTS))
             call = collector.until(1, f"tools/call {SETTER}")[0]
@@ -83,7 +84,7 @@ def test_the_call_that_the_guide_shows_becomes_a_trace(tmp_path: Path) -> None:
     [call] = re.findall(r"^curl -s http://127.0.0.1:8767/mcp .*?'$", page, re.DOTALL | re.MULTILINE)
     with (
         collecting() as collector,
-        running_engine(tmp_path, environment=collector.environment()) as engine,
+        engine_process(tmp_path, environment=collector.environment()) as engine,
     ):
         here = call.replace(":8767/", f":{engine.ports['mcp_port']}/")
         done = subprocess.run(here, shell=True, capture_output=True, check=True, timeout=30)
@@ -96,7 +97,7 @@ async def test_steps_of_a_sequence_stand_below_the_call_and_a_sweep_not_beyond_i
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with running_engine(tmp_path, environment=collector.environment()) as engine:
+        with engine_process(tmp_path, environment=collector.environment()) as engine:
             client = await opened(engine)
             point = {"channel": 1, "voltage": 1}
             await client.call("rigol_dp832__sequence__voltage_point", point)
@@ -133,7 +134,7 @@ async def test_what_went_wrong_has_its_error_type_and_no_strangers_name_becomes_
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with running_engine(tmp_path, environment=collector.environment()) as engine:
+        with engine_process(tmp_path, environment=collector.environment()) as engine:
             client = await opened(engine)
             await client.request(
                 "tools/call", traced(SETTER, {"channel": 1, "voltage": 61}, parent="not hex")
@@ -183,7 +184,7 @@ async def test_a_collector_that_hangs_slows_nothing_and_keeps_no_engine_from_its
 ) -> None:
     with collecting() as collector:
         collector.hangs.set()
-        with running_engine(tmp_path, environment=collector.environment()) as engine:
+        with engine_process(tmp_path, environment=collector.environment()) as engine:
             client = await opened(engine)
             for _ in range(300):
                 await client.call("list_instruments")
@@ -206,7 +207,7 @@ async def test_a_collector_that_is_not_there_is_told_of_once(tmp_path: Path) -> 
         "OTEL_METRIC_EXPORT_INTERVAL": "100",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
     }
-    with running_engine(tmp_path, environment=environment) as engine:
+    with engine_process(tmp_path, environment=environment) as engine:
         client = await opened(engine)
         deadline = time.monotonic() + 15
         while "telemetry_not_sent" not in engine.log.read_text():
@@ -240,7 +241,7 @@ def test_what_cannot_be_exported_is_one_warning_and_a_line_of_doctor(
         **extra,
     }
     config = ["--config", str(tmp_path / "edged.yaml")]
-    with running_engine(tmp_path, environment=environment) as engine:
+    with engine_process(tmp_path, environment=environment) as engine:
         status = engine.rpc("tools/call", name="get_status", arguments={})["result"]["telemetry"]
         doctor = subprocess.run(
             [sys.executable, "-m", "edged.cli.main", "doctor", "--json", *config],

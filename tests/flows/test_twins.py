@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench import command_line
+from tests.bench.engine import Engine, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
 
@@ -39,7 +39,7 @@ def until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
 @dataclass(frozen=True, slots=True)
 class Place:
     bench: SimBench
-    engine: EngineProcess
+    engine: Engine
     serial: str
     ids: dict[str, str]
 
@@ -59,15 +59,9 @@ class Place:
         return answer["result"]["data"] is True
 
     def edged(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "edged", *words, "--state-dir", str(self.engine.state_dir)],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=REPOSITORY,
-            env={"EDGED_BENCH_FILE": str(self.engine.state_dir.parent / "bench.yaml")},
-        )
+        file = str(self.engine.state_dir.parent / "bench.yaml")
+        where = ("--state-dir", str(self.engine.state_dir))
+        done = command_line.edged(*words, *where, environ={"EDGED_BENCH_FILE": file})
         assert done.returncode == status, done.stderr + done.stdout
         return done
 

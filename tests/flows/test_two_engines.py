@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine
+from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.promises import promise
 
 
@@ -26,7 +27,7 @@ def start_second(directory: Path, data_dir: Path) -> subprocess.CompletedProcess
     )
 
 
-def start_recording(engine: EngineProcess) -> Path:
+def start_recording(engine: Engine) -> Path:
     told = engine.tool(
         "start_sweep",
         instrument_id="psu1",
@@ -56,7 +57,7 @@ def files_of(directory: Path) -> dict[str, Any]:
 @promise("data.one-engine")
 def test_the_second_says_who_holds_the_data_and_leaves_live_runs_alone(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         recording = start_recording(engine)
         before = files_of(recording)
         assert before["meta"]["status"] == "running"
@@ -70,5 +71,5 @@ def test_the_second_says_who_holds_the_data_and_leaves_live_runs_alone(tmp_path:
         # The lock goes with the process, however that ends.
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
-    with running_engine(tmp_path) as engine:
+    with engine_process(tmp_path) as engine:
         assert engine.tool("get_status")["result"]["recordings"]["path"].startswith(str(data))

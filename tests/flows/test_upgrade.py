@@ -18,7 +18,8 @@ import pytest
 
 from edged.profiles.loading import load_library
 from edged.store.file import MIGRATIONS
-from tests.bench.engine_process import REPOSITORY, EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import REPOSITORY
 
 VERSION_0_1_0 = Path(__file__).parent / "data" / "v0.1.0"
 SWEEP = "sweep-9c5dbe58"
@@ -34,7 +35,7 @@ def lay_out(directory: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("upgrade")
     lay_out(directory)
     profiles = [str(REPOSITORY / "profiles"), str(VERSION_0_1_0 / "profiles")]
@@ -42,7 +43,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-def edged(engine: EngineProcess, *words: str) -> str:
+def edged(engine: Engine, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)],
         cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False,
@@ -51,26 +52,26 @@ def edged(engine: EngineProcess, *words: str) -> str:
     return done.stdout
 
 
-def test_the_lockout_and_the_identity_of_0_1_0_are_in_force(engine: EngineProcess) -> None:
+def test_the_lockout_and_the_identity_of_0_1_0_are_in_force(engine: Engine) -> None:
     status = engine.tool("get_status")["result"]
     assert [lock["reason"] for lock in status["lockouts"]] == ["hands in the fixture"]
     assert status["edge_id"] == (VERSION_0_1_0 / "state" / "edge_id").read_text().strip()
 
 
-def test_the_record_of_0_1_0_goes_on_as_one_chain(engine: EngineProcess) -> None:
+def test_the_record_of_0_1_0_goes_on_as_one_chain(engine: Engine) -> None:
     engine.tool("execute_command", instrument_id="psu1", command_name="output_off",
                 parameters={"channel": 1})  # fmt: skip
     assert "intact" in edged(engine, "audit", "verify")
 
 
-def test_what_0_1_0_recorded_is_listed_and_read(engine: EngineProcess) -> None:
+def test_what_0_1_0_recorded_is_listed_and_read(engine: Engine) -> None:
     assert SWEEP in edged(engine, "runs", "list")
     columns, *rows = edged(engine, "runs", "export", SWEEP).splitlines()
     recorded = next((VERSION_0_1_0 / "data").rglob("data.csv")).read_text().splitlines()
     assert (columns.count(","), len(rows)) == (recorded[0].count(","), len(recorded) - 1)
 
 
-def test_profiles_of_0_1_0_are_read_and_work_an_instrument(engine: EngineProcess) -> None:
+def test_profiles_of_0_1_0_are_read_and_work_an_instrument(engine: Engine) -> None:
     library = load_library([VERSION_0_1_0 / "profiles"])
     assert library.complaints == ()
     assert len(library.profiles) == len(list((VERSION_0_1_0 / "profiles").iterdir()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -22,7 +22,7 @@ OLD_READING = ["acquisition is stopped: this measurement is from before"]
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     scopes = ",".join(f"{name}={key}" for key, name in SCOPES.items())
     with running_engine(
         tmp_path_factory.mktemp("notes"), "--instruments", f"psu1,{scopes}"
@@ -30,7 +30,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-async def call(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, Any]:
+async def call(engine: Engine, tool: str, **arguments: Any) -> dict[str, Any]:
     client = McpClient(engine.ports["mcp_port"])
     await client.initialize("2025-06-18")
     answer = await client.call(tool, arguments)
@@ -39,11 +39,11 @@ async def call(engine: EngineProcess, tool: str, **arguments: Any) -> dict[str, 
     return result
 
 
-async def own(engine: EngineProcess, command: str, **parameters: Any) -> dict[str, Any]:
+async def own(engine: Engine, command: str, **parameters: Any) -> dict[str, Any]:
     return await call(engine, f"rigol_dp832__{command}", **parameters)
 
 
-async def command(engine: EngineProcess, name: str, **parameters: Any) -> dict[str, Any]:
+async def command(engine: Engine, name: str, **parameters: Any) -> dict[str, Any]:
     return await call(
         engine,
         "execute_command",
@@ -56,7 +56,7 @@ async def command(engine: EngineProcess, name: str, **parameters: Any) -> dict[s
 @promise("notes.off")
 @pytest.mark.parametrize("road", [own, command])
 async def test_zero_volts_of_an_output_that_is_off_are_told_with_why(
-    engine: EngineProcess, road: Any
+    engine: Engine, road: Any
 ) -> None:
     assert "notes" not in await road(engine, "output_off", channel=1)
     told = await road(engine, "measure_voltage", channel=1)
@@ -70,9 +70,7 @@ async def test_zero_volts_of_an_output_that_is_off_are_told_with_why(
 
 @promise("previous.known")
 @pytest.mark.parametrize("road", [own, command])
-async def test_what_a_setter_replaced_stands_beside_what_it_set(
-    engine: EngineProcess, road: Any
-) -> None:
+async def test_what_a_setter_replaced_stands_beside_what_it_set(engine: Engine, road: Any) -> None:
     await road(engine, "set_voltage", channel=1, voltage=2.5)
     told = await road(engine, "set_voltage", channel=1, voltage=3)
     assert told["previous"] == {"voltage": 2.5}
@@ -80,7 +78,7 @@ async def test_what_a_setter_replaced_stands_beside_what_it_set(
 
 
 @promise("previous.never-guessed")
-async def test_nothing_is_guessed_after_raw_scpi(engine: EngineProcess) -> None:
+async def test_nothing_is_guessed_after_raw_scpi(engine: Engine) -> None:
     await own(engine, "set_voltage", channel=1, voltage=2)
     await call(engine, "send_scpi", instrument_id="psu1", scpi_command=":SOUR1:VOLT 7")
     assert "previous" not in await own(engine, "set_voltage", channel=1, voltage=3)
@@ -88,7 +86,7 @@ async def test_nothing_is_guessed_after_raw_scpi(engine: EngineProcess) -> None:
 
 @promise("notes.off")
 async def test_after_everything_was_stopped_what_is_measured_is_said_to_be_off(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     await own(engine, "output_on", channel=1)
     await call(engine, "bench__stop_all")
@@ -98,7 +96,7 @@ async def test_after_everything_was_stopped_what_is_measured_is_said_to_be_off(
 
 @promise("notes.off")
 async def test_what_was_switched_off_is_not_shown_as_on_and_stays_in_doubt_until_it_is_asked(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     async def told() -> dict[str, Any]:
         (unit,) = (await call(engine, "get_status"))["told_on"]
@@ -116,7 +114,7 @@ async def test_what_was_switched_off_is_not_shown_as_on_and_stays_in_doubt_until
 
 @promise("notes.off")
 async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
-    engine: EngineProcess,
+    engine: Engine,
 ) -> None:
     await own(engine, "output_on", channel=1)
     await call(engine, "send_scpi", instrument_id="psu1", scpi_command=":OUTP CH1,OFF")
@@ -128,7 +126,7 @@ async def test_what_a_check_of_the_bench_has_seen_to_be_off_is_said(
     assert told["notes"] == ["output 1 is off"]
 
 
-async def trace(engine: EngineProcess, scope: str) -> tuple[list[float], bool, list[str]]:
+async def trace(engine: Engine, scope: str) -> tuple[list[float], bool, list[str]]:
     """The samples of channel 1, whether they are told to be fresh, and what is said besides."""
     told = await call(
         engine,
@@ -146,7 +144,7 @@ async def trace(engine: EngineProcess, scope: str) -> tuple[list[float], bool, l
 @promise("notes.old-trace")
 @pytest.mark.parametrize("scope", SCOPES.values())
 async def test_a_stopped_scope_gives_its_old_trace_and_the_result_says_so(
-    engine: EngineProcess, scope: str
+    engine: Engine, scope: str
 ) -> None:
     async def tell(name: str, **parameters: Any) -> None:
         wanted = {"instrument_id": scope, "command_name": name, "parameters": parameters}

@@ -312,12 +312,7 @@ class AnyOrder(RuleBasedStateMachine):
     told: list[Session] = []  # noqa: RUF012 - replaced, never changed
 
 
-AnyOrder.TestCase.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+AnyOrder.TestCase.settings = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @promise("instruments.any-order")

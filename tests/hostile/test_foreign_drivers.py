@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.cli.profile.importing import run
@@ -205,7 +205,6 @@ def declared(template: str, rest: str) -> str:
     return f"{HEAD}  x = Instrument.setting({template!r}, '', {rest})\n"
 
 
-@settings(max_examples=150, deadline=None)
 @given(before=PLAIN, conversion=CONVERSIONS, after=PLAIN, share=st.floats(0, 1))
 def test_a_range_goes_out_as_python_would_write_it(
     before: str, conversion: str, after: str, share: float
@@ -221,7 +220,6 @@ def test_a_range_goes_out_as_python_would_write_it(
         assert render_lines(command, {"x": value}) == (template % value,)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     conversion=st.one_of(CONVERSIONS, st.sampled_from(["%x", "%02X", "%c", "%r", "%o"])),
     values=st.lists(
@@ -248,7 +246,6 @@ def test_every_option_goes_out_as_python_would_write_it(
         assert sent == {(f"A {conversion}" % (value,),) for value in values}
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     literal=PLAIN,
     identity=st.one_of(st.integers(0, 20), st.text("AB12", min_size=1, max_size=3)),
@@ -269,7 +266,6 @@ def test_a_channels_template_is_filled_as_python_would_fill_it(
         assert render_lines(command, {}) == (template.format(ch=identity),)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_for_a_template_gives_a_command_or_a_reason(text: str) -> None:
     for kind in ("setting", "measurement"):
@@ -280,7 +276,6 @@ def test_any_text_for_a_template_gives_a_command_or_a_reason(text: str) -> None:
             parse_profile(draft.text)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_for_a_file_is_read_or_told(text: str) -> None:
     import_tree(["a/b.py"], lambda _: text)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bench.fake_resources import FakeResources
@@ -113,7 +113,6 @@ async def status_of(data: bytes) -> int:
     return status
 
 
-@settings(max_examples=60, deadline=None)
 @given(VERBS, MESSAGES | st.lists(MESSAGES, max_size=3) | JSON, HEADERS)
 def test_no_message_makes_a_5xx(verb: str, message: object, headers: dict[str, str]) -> None:
     body = json.dumps(message).encode()
@@ -121,7 +120,6 @@ def test_no_message_makes_a_5xx(verb: str, message: object, headers: dict[str, s
     assert asyncio.run(status_of(data)) < 500
 
 
-@settings(max_examples=60, deadline=None)
 @given(MODERN_CALLS, HEADERS)
 def test_no_modern_call_makes_a_5xx(
     call: tuple[dict[str, Any], dict[str, str]], headers: dict[str, str]
@@ -132,7 +130,6 @@ def test_no_modern_call_makes_a_5xx(
     assert asyncio.run(status_of(data)) < 500
 
 
-@settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(VERBS, MESSAGES, HEADERS), min_size=8, max_size=16))
 def test_nothing_is_left_of_any_messages_once_their_sessions_have_expired(
     requests: list[tuple[str, object, dict[str, str]]],
@@ -162,7 +159,6 @@ async def leaves_nothing(requests: list[tuple[str, object, dict[str, str]]]) -> 
                 await asyncio.sleep(0.005)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.binary(max_size=200),
     st.integers(min_value=0, max_value=200),

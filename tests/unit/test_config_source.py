@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.config.kinds import MAX_BYTES, parse_scalar, parse_text, read_file
@@ -170,14 +170,12 @@ def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100, deadline=None)
 def test_any_text_is_a_value_or_a_problem(text: str) -> None:
     with contextlib.suppress(YamlProblem):
         parse_text(text).plain()
 
 
 @given(st.text(alphabet="[]{}:,-?&*!|>'\"%@` \n\t#ab1" + string.digits, max_size=120))
-@settings(max_examples=100, deadline=None)
 def test_any_pile_of_indicators_is_a_value_or_a_problem(text: str) -> None:
     with contextlib.suppress(YamlProblem):
         parse_text(text).plain()

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.patterns import (
@@ -162,7 +162,6 @@ def test_every_pattern_that_is_taken_is_quick_on_every_text() -> None:
     st.text(alphabet="ab1,xA\n", max_size=24),
     st.booleans(),
 )
-@settings(max_examples=300)
 def test_where_a_search_may_start_changes_nothing_of_what_it_finds(
     pattern: str, text: str, any_case: bool
 ) -> None:
@@ -206,7 +205,6 @@ def test_a_text_that_every_match_holds_is_known_beforehand(pattern: str, needed:
     assert needed_text(pattern) == needed
 
 
-@settings(max_examples=500)
 @given(
     pattern=st.text("abAK1(|)?:+*[]^$.,\\{}2s", max_size=12),
     text=st.text("abABkK1, \u212a\u017f\u0130sS", max_size=12),

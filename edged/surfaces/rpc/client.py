@@ -34,7 +34,6 @@ __all__ = [
     "RpcClient",
     "ToolAnswer",
     "find_engine",
-    "follow_events",
     "open_events",
 ]
 
@@ -422,12 +421,6 @@ def _telling_who_is_gone(engine: EngineFile) -> Iterator[None]:
             code=ErrorCode.NO_ENGINE,
             remedy="It has probably died; start it again with `edged engine`.",
         ) from gone
-
-
-def follow_events(client: RpcClient, topics: Sequence[str]) -> Messages:
-    """``open_events`` for those who only look on."""
-    with open_events(client, topics) as messages:
-        yield from messages
 
 
 def _shake_hands(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -308,7 +308,6 @@ def test_private_members_of_a_published_key_are_ignored() -> None:
     assert list(read_keys(key_set(GOOD.jwk(d="AQAB", alg=..., use=...)))) == ["k1"]
 
 
-@settings(max_examples=100)
 @given(st.one_of(st.text(max_size=300), st.from_regex(r"[\w-]{1,40}\.[\w-]{1,40}\.[\w-]{1,40}")))
 def test_no_text_makes_the_reader_do_anything_but_refuse(text: str) -> None:
     with pytest.raises(BadTokenError):
@@ -322,7 +321,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=100)
 @given(name=st.sampled_from(sorted(GOOD.claims())), value=JSON)
 def test_a_claim_of_any_other_value_is_refused_or_is_inside_of_the_table(
     name: str, value: object

@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.cli.shared.options import parse_arguments
@@ -121,7 +121,6 @@ def test_a_field_inside_of_a_plain_value_is_refused() -> None:
 
 
 @given(st.lists(st.text(max_size=30), max_size=4))
-@settings(max_examples=100, deadline=None)
 def test_any_words_are_arguments_or_invalid(words: list[str]) -> None:
     with contextlib.suppress(Invalid):
         parse_arguments(words, SCHEMA)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -244,6 +243,4 @@ class Bench(RuleBasedStateMachine):
 
 @promise("dead-man.any-order")
 def test_in_any_order_of_events_no_output_is_on_unguarded_and_no_trip_is_undone() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        Bench, settings=settings(max_examples=200, stateful_step_count=60, deadline=None)
-    )
+    run_state_machine_as_test(Bench)  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Conflict, ErrorCode, Failed
@@ -31,7 +31,6 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 @given(st.lists(st.sampled_from(Priority), max_size=30), st.sets(st.integers(0, 29)))
-@settings(max_examples=50)
 def test_jobs_come_by_priority_then_by_age_without_the_withdrawn(
     priorities: list[Priority], withdrawn: set[int]
 ) -> None:

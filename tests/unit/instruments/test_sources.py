@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import usb.core
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from usb.backend import IBackend
 
@@ -237,7 +237,6 @@ def test_no_datagram_makes_the_call_fail(data: bytes) -> None:
     assert _tells_a_port(data) in {True, False}
 
 
-@settings(max_examples=40)
 @given(st.text(max_size=40))
 def test_what_a_device_calls_itself_never_breaks_an_address(serial: str) -> None:
     clean = printable(serial)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.supervisor.http_framing import BadFramingError, Framer
@@ -36,7 +36,6 @@ REQUESTS = [LENGTH, CHUNKED, EMPTY_CHUNKED, GET, request(b"", "Content-Length: 0
 
 
 @promise("proxy.each-request-named")
-@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(REQUESTS), min_size=1, max_size=5),
     st.lists(st.integers(1, 60), min_size=1, max_size=40),
@@ -110,7 +109,6 @@ def test_what_two_readers_could_understand_in_two_ways_is_refused(bad: bytes) ->
         framer().feed(bad)
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_no_bytes_do_anything_but_pass_wait_or_be_refused(data: bytes) -> None:
     reader = framer()

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
@@ -386,7 +386,6 @@ def test_plain_value_is_a_number_where_it_can_be():
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=100)
 def test_cleaned_text_is_printable_and_bounded(text):
     shown = clean_text(text)
 
@@ -417,7 +416,6 @@ RETURNS = st.sampled_from(
 
 
 @given(RETURNS, ANSWERS)
-@settings(max_examples=100)
 def test_any_text_is_an_answer_or_a_bad_answer(returns, text):
     try:
         answer = parse_answer(returns, text)
@@ -441,7 +439,6 @@ WIRE = {BOOL: {True: ("1", "ON", "on"), False: ("0", "OFF", "Off")}}
 
 
 @given(SPELLED, st.data())
-@settings(max_examples=200)
 def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
     kind, meant = typed
     text = data.draw(st.sampled_from(WIRE[kind][meant])) if kind is BOOL else str(meant)
@@ -477,7 +474,6 @@ def test_what_a_type_takes_comes_back_as_it_was_meant(typed, data):
         ),
     ),
 )
-@settings(max_examples=300)
 def test_nothing_with_something_behind_it_is_taken_for_the_value(typed, garbage):
     kind, meant = typed
     text = str(int(meant)) if kind is BOOL else str(meant)

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -225,7 +225,6 @@ def test_options_are_narrowed() -> None:
 
 
 @promise("bench.only-tightens")
-@settings(max_examples=60, deadline=None)
 @given(
     low=st.none() | st.integers(0, 20),
     high=st.none() | st.integers(20, 32),

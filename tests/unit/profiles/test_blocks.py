@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
@@ -58,7 +58,6 @@ def test_the_data_of_a_block_are_not_copied():
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=100)
 def test_a_definite_block_gives_back_its_bytes(data):
     length = str(len(data))
 
@@ -66,7 +65,6 @@ def test_a_definite_block_gives_back_its_bytes(data):
 
 
 @given(st.one_of(st.binary(max_size=80), st.binary(max_size=20).map(lambda tail: b"#" + tail)))
-@settings(max_examples=100)
 def test_any_bytes_are_a_block_or_a_bad_answer(data):
     try:
         block = parse_block(data)

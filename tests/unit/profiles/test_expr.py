@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
@@ -116,7 +116,6 @@ def test_what_is_no_line_is_not_taken_for_one(text):
 
 
 @given(st.text(max_size=220))
-@settings(max_examples=100)
 def test_any_text_compiles_or_is_refused_as_a_bad_profile(text):
     try:
         compile_expression(text)
@@ -142,7 +141,6 @@ def trees() -> st.SearchStrategy[str]:
 
 
 @given(text=trees(), values=st.dictionaries(names, scalars))
-@settings(max_examples=100)
 def test_evaluation_gives_a_finite_scalar_or_raises_invalid_and_nothing_else(text, values):
     try:
         result = compile_expression(text).evaluate(values)
@@ -157,7 +155,6 @@ def test_evaluation_gives_a_finite_scalar_or_raises_invalid_and_nothing_else(tex
     values=st.dictionaries(names, st.integers(-50, 50), min_size=4),
     x=st.integers(-20, 20),
 )
-@settings(max_examples=100)
 def test_a_line_agrees_with_evaluation(text, values, x):
     expression = compile_expression(text)
     line = expression.line("value", values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.scpi.answer_text import ErrorKind
@@ -53,7 +53,6 @@ def test_an_entry_without_number_is_an_error_with_its_text():
 
 
 @given(st.sampled_from(list(ErrorKind)), st.text(max_size=300))
-@settings(max_examples=100)
 def test_any_text_is_read_without_raising_and_shown_short(kind, answer):
     error = parse_error(kind, answer)
 

@@ -7,7 +7,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -733,7 +733,6 @@ def place_of_complaint(text: str) -> tuple[int, int]:
     return 1, 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(WORDS, max_size=40), st.integers(0, 2))
 def test_no_profile_text_raises_anything_but_invalid(words: list[str], mode: int) -> None:
     text = " ".join(words)
@@ -741,7 +740,6 @@ def test_no_profile_text_raises_anything_but_invalid(words: list[str], mode: int
     assert min(place_of_complaint(candidates[mode])) >= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_damaged_shipped_profile_raises_nothing_but_invalid(data: st.DataObject) -> None:
     lines = (SHIPPED / "rigol_dp832.yaml").read_text().splitlines()[:60]

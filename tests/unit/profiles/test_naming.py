@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.profiles.naming import (
@@ -165,7 +165,6 @@ def by_the_rule(ids: list[str]) -> dict[str, str] | None:
 
 
 @promise("name.short-id")
-@settings(max_examples=100)
 @given(
     st.lists(
         REAL_IDS.filter(lambda i: "sequence" not in i and len(i) > 14),
@@ -181,7 +180,6 @@ def test_two_instances_are_named_exactly_by_the_rule(ids: list[str]) -> None:
 
 
 @promise("names.never-retarget")
-@settings(max_examples=100)
 @given(st.lists(REAL_IDS, max_size=9))
 def test_names_differ_and_never_come_to_mean_another_instrument(ids: list[str]) -> None:
     owners: dict[str, str] = {}
@@ -201,7 +199,6 @@ ALIASES = st.sampled_from(["", "psu1", "psu 1", "PSU1", "sequence", "25SOCKET", 
 
 
 @promise("names.never-retarget")
-@settings(max_examples=150)
 @given(st.lists(st.tuples(REAL_IDS, ALIASES), max_size=9))
 def test_with_aliases_too_no_name_comes_to_mean_another_instrument(
     entries: list[tuple[str, str]],
@@ -216,7 +213,6 @@ def test_with_aliases_too_no_name_comes_to_mean_another_instrument(
 
 
 @promise("name.short-id")
-@settings(max_examples=60)
 @given(st.lists(REAL_IDS, min_size=2, max_size=9, unique=True))
 def test_all_instances_take_the_same_number_of_characters(ids: list[str]) -> None:
     suffixes = assign(known(*ids))

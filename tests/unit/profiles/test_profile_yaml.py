@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
@@ -111,7 +111,6 @@ def test_what_is_quoted_in_a_complaint_is_short_and_printable() -> None:
     assert len(error.data["message"]) <= 400
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet="{}[]:,-?&*!|>'\"%@`#\t\n\r abc01.~<=\x00\ufeff\ud800", max_size=60))
 def test_no_text_raises_anything_but_invalid(text: str) -> None:
     try:

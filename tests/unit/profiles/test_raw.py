@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.profiles.model import Command, Match, Parameter, ParameterType, Profile
@@ -230,7 +230,6 @@ def respelled(draw: st.DrawFn) -> tuple[Command, dict[str, object], str]:
 
 
 @given(respelled(), st.sampled_from(["", "*CLS;", ":OUTP CH3,OFF;:"]))
-@settings(max_examples=100)
 def test_a_respelled_command_is_that_command_with_the_same_values(spelled, before):
     chosen, values, line = spelled
 
@@ -244,7 +243,6 @@ def test_a_respelled_command_is_that_command_with_the_same_values(spelled, befor
 @given(
     st.one_of(st.text(max_size=60), st.text(alphabet=":;?*,()@ SOURVLT12.5'\"\ue000#", max_size=40))
 )
-@settings(max_examples=100)
 def test_any_line_is_identified_without_raising(line):
     for part in identify(SUPPLY, line):
         for match in part.matches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -46,7 +46,6 @@ def test_a_number_without_format_is_its_shortest_text(value, text):
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=100)
 def test_a_float_without_format_reads_back_equal(value):
     assert float(one("{x}", value)) == value
 
@@ -90,7 +89,6 @@ bounds_and_value = st.tuples(*[st.floats(-1e6, 1e6) for _ in range(3)]).map(sort
 
 
 @given(bounds_and_value, st.sampled_from([".0f", ".1f", ".3f", ".2e", ".3g", "d", "+.2f", "08.3f"]))
-@settings(max_examples=100)
 def test_whatever_is_written_lies_within_the_bounds(numbers, spec):
     low, value, high = numbers
     try:
@@ -179,7 +177,6 @@ def test_a_label_of_the_profile_may_hold_a_comma():
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100)
 def test_a_rendered_line_is_one_message_whatever_the_string(value):
     for template in ("DISP {x:q}", "DISP {x}"):
         try:
@@ -238,7 +235,6 @@ def test_wire_text_is_what_a_label_is_on_the_wire():
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 6))
-@settings(max_examples=100)
 def test_fixed_format_is_within_half_a_step_of_the_value(value, digits):
     assume(abs(value) < 1e12)
     text = one(f"{{x:.{digits}f}}", value)

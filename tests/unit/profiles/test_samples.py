@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Failed
@@ -72,7 +72,6 @@ def test_time_axis_is_an_expression_over_preamble_and_parameters():
     st.lists(st.integers(-(2**15), 2**15 - 1), max_size=20),
     st.sampled_from(["(value - a) * b", "value * value / 7 + a", "-value / b", "value"]),
 )
-@settings(max_examples=100)
 def test_bulk_scaling_agrees_with_evaluating_each_sample(codes, scale):
     values = {"a": 3.5, "b": 0.01}
     block = struct.pack(f"<{len(codes)}h", *codes)

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
@@ -353,7 +353,6 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*STATIC["properties"], "x"]), json_values, max_size=5))
-@settings(max_examples=100)
 def test_the_fast_yes_and_jsonschema_agree_on_the_static_tools(arguments):
     accepts = make_acceptor(STATIC)
     validator = jsonschema.Draft202012Validator(STATIC)
@@ -363,7 +362,6 @@ def test_the_fast_yes_and_jsonschema_agree_on_the_static_tools(arguments):
 
 
 @given(st.dictionaries(st.sampled_from([*PARAMETERS, "x"]), json_values, max_size=5))
-@settings(max_examples=100)
 def test_the_fast_yes_and_jsonschema_agree_on_a_command(arguments):
     accepts = make_acceptor(CHECK.schema)
     validator = jsonschema.Draft202012Validator(CHECK.schema)
@@ -373,7 +371,6 @@ def test_the_fast_yes_and_jsonschema_agree_on_a_command(arguments):
 
 
 @given(st.dictionaries(st.sampled_from([*PARAMETERS, "x"]), json_values, max_size=5))
-@settings(max_examples=100)
 def test_any_json_is_validated_or_refused_as_bad_arguments(arguments):
     try:
         values = CHECK.validate(arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.scpi.line import classify, is_query, messages, split_compound
@@ -62,7 +62,6 @@ def test_a_header_without_colon_continues_the_path_of_the_one_before():
 
 
 @given(st.text(max_size=80))
-@settings(max_examples=100)
 def test_any_text_is_taken_apart_without_raising(line):
     kind = classify(line)
 

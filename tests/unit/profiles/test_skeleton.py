@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.patterns import found_in
@@ -102,7 +102,6 @@ def test_what_the_instrument_lists_is_no_command_before_somebody_has_looked_it_u
     assert list(parse_profile(draft_profile(met, "a_b")).commands) == ["identify"]
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.text(st.characters(max_codepoint=255, exclude_characters="\r\n"), max_size=60))
 def test_whatever_acknowledges_the_draft_loads_and_takes_it(said: str) -> None:
     met = MetInstrument(idn="A,B,C,D", address=ADDRESS, acknowledge=f"^{literal(said)}$")
@@ -111,7 +110,6 @@ def test_whatever_acknowledges_the_draft_loads_and_takes_it(said: str) -> None:
     assert connection.encoding == "ascii" or not said.isascii()
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.text(min_size=1, max_size=80).filter(lambda idn: bool(idn.strip().strip("\"'").strip())))
 def test_whatever_answers_the_draft_loads(idn: str) -> None:
     met = MetInstrument(idn=idn, address=ADDRESS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
@@ -44,7 +44,6 @@ def test_doubled_braces_and_brackets_are_literal():
 
 
 @given(st.text(alphabet="{}[]:,.ab3fq ?\n", max_size=30))
-@settings(max_examples=100)
 def test_any_text_is_a_template_or_is_refused_as_a_bad_profile(template):
     try:
         placeholders(template)
@@ -56,7 +55,6 @@ def test_any_text_is_a_template_or_is_refused_as_a_bad_profile(template):
 
 
 @given(st.text(alphabet=st.characters(codec="ascii", categories=("L", "N", "P", "S")), max_size=40))
-@settings(max_examples=50)
 def test_escaped_text_renders_as_itself(text):
     template = "".join(mark * 2 if mark in "{}[]" else mark for mark in text)
 

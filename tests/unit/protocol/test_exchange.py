@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Fault
@@ -316,7 +316,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(steps, st.sampled_from(["json sse", "json", "sse"]), st.booleans())
 def test_whatever_happens_each_request_is_answered_once_and_the_answer_ends_once(
     story: list[tuple[str, int]], accept: str, has_log: bool

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.protocol.jsonrpc import (
@@ -236,25 +236,21 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_bad_message(body: bytes) -> None:
     _only_bad_message(body)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='{}[]":,\\u0dDeE1-+.tfn \n', max_size=120))
 def test_nothing_that_looks_like_json_raises_anything_but_bad_message(text: str) -> None:
     _only_bad_message(text.encode())
 
 
-@settings(max_examples=100, deadline=None)
 @given(json_values)
 def test_no_json_value_raises_anything_but_bad_message(value: object) -> None:
     _only_bad_message(json.dumps(value).encode())
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.text() | st.integers(-(10**30), 10**30),
     st.text(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.protocol.http_rules import JSON_TYPE, SSE_TYPE, accepts, is_json_type
@@ -77,7 +77,6 @@ def test_accept_says_what_the_answer_may_be(
     assert (accepts(accept, JSON_TYPE), accepts(accept, SSE_TYPE)) == (wants_json, wants_sse)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='ab/*;=q0.1," \t', max_size=60))
 def test_no_header_text_is_an_error(text: str) -> None:
     is_json_type(text)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.protocol.http_rules import Accepted, Rejected, Verb
@@ -412,7 +412,6 @@ metas: st.SearchStrategy[Any] = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.sampled_from(["initialize", "ping", "tools/call", "x"]),
     metas,

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode, VerbatimText
@@ -135,7 +135,6 @@ def test_other_lists_are_decorated_the_same_way() -> None:
     assert new["ttlMs"] == 0
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 300), max_size=30), st.integers(1, 1500), st.sampled_from(ALL))
 def test_pages_hold_every_tool_once_in_order_and_each_cursor_leads_on(
     sizes: list[int], max_page_bytes: int, revision: Revision

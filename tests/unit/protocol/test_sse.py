@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -48,7 +48,6 @@ def test_a_keep_alive_is_no_event() -> None:
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(codec="utf-8")), min_size=1, max_size=5))
 def test_whatever_the_data_a_reader_gets_each_event_back(texts: list[str]) -> None:
     stream = b"".join(encode_event(text.encode()) for text in texts)
@@ -63,7 +62,6 @@ def test_what_is_no_event_id_of_ours_is_none(text: str) -> None:
     assert EventId.parse(text) is None
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.from_regex(r"[A-Za-z0-9_]{1,64}", fullmatch=True), st.integers(0, 10**15 - 1))
 def test_an_event_id_comes_back_as_it_was(stream: str, number: int) -> None:
     event_id = EventId(stream=stream, number=number)
@@ -191,4 +189,3 @@ class BufferStory(RuleBasedStateMachine):
 
 
 TestBufferStory = BufferStory.TestCase
-TestBufferStory.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.auth.claims import is_edge_id
@@ -104,7 +104,6 @@ def test_a_piece_over_the_bound_is_refused() -> None:
         decode(encode(Data(exchange=ID, number=0, data=bytes(CHUNK_BYTES + 1))))
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=300))
 def test_no_bytes_do_anything_but_decode_or_be_refused(message: bytes) -> None:
     with pytest.raises(BadEnvelopeError):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.sdk.process import MOST_LINES, WINDOW_S, Launch, OutputLog
@@ -29,7 +29,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.dictionaries(TEXT, JSON, max_size=3))
 def test_what_goes_into_a_frame_comes_out(message: dict[str, Any]) -> None:
     try:

@@ -1,7 +1,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -52,7 +52,6 @@ def test_garbage_is_no_text_but_ends_as_the_answer_does() -> None:
 
 
 @given(st.binary(min_size=1, max_size=200))
-@settings(max_examples=50)
 def test_pieces_are_the_whole_answer(answer: bytes) -> None:
     steps = deliver(answer, WireFault(kind=FaultKind.SPLIT), Random(1))
     assert b"".join(step.data for step in steps if isinstance(step, SendBytes)) == answer

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.sim.scpi import HeaderError, HeaderPattern, Vocabulary, split_list, split_units
@@ -69,7 +69,6 @@ def test_separators_in_quotes_and_lists_separate_nothing() -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=100)
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     table = Vocabulary({VOLTAGE: 1, "*IDN?": 2})
     for header, under_path, _ in split_units(text):
@@ -78,7 +77,6 @@ def test_no_text_makes_the_reader_fail(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["SOUR", "VOLT", "LEV", "source1", "AMPL", "x"]), max_size=6))
-@settings(max_examples=100)
 def test_asking_twice_gives_the_same(words: list[str]) -> None:
     table = Vocabulary({VOLTAGE: 1})
     header = ":".join(words)

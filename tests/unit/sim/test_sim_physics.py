@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, SupplyOutput, World
@@ -93,7 +93,6 @@ def test_over_current_switches_the_source_off_and_says_why() -> None:
     st.floats(0, 5),
     st.sampled_from(SinkKind),
 )
-@settings(max_examples=100)
 def test_a_supply_never_gives_more_than_its_limits(
     volts: float, amps: float, ohms: float, lead: float, value: float, kind: SinkKind
 ) -> None:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import NotFound
@@ -111,7 +111,6 @@ def test_an_unknown_model_is_named_with_those_that_there_are(name: str) -> None:
 
 
 @given(st.binary(max_size=200), st.sampled_from(MODELS))
-@settings(max_examples=100)
 def test_no_bytes_break_an_instrument(message: bytes, model: str) -> None:
     unit = PretendedBench().add(model)
     unit.raw(message.decode("latin-1"))
@@ -124,7 +123,6 @@ def test_a_block_tells_its_length_in_nine_digits() -> None:
 
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 7))
-@settings(max_examples=50)
 def test_messages_are_the_same_however_they_arrive(lines: list[bytes], size: int) -> None:
     data = b"\n".join(lines) + b"\n"
     at_once = LineFramer().feed(data)

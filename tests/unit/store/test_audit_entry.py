@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.store.audit.row import (
@@ -27,7 +27,6 @@ JSON = st.recursive(
 PARAMETERS_AT = TEXT_COLUMNS.index("parameters")
 
 
-@settings(max_examples=100)
 @given(arguments=st.dictionaries(TEXTS, JSON, max_size=8), tool=TEXTS, error=TEXTS, line=TEXTS)
 def test_whatever_was_sent_makes_a_row_that_can_be_stored_and_read_unambiguously(
     arguments: dict[str, object], tool: str, error: str, line: str

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.store.audit.chain import REPEATED, Chain, Shelf
@@ -87,7 +87,6 @@ def test_an_empty_audit_is_intact() -> None:
 
 
 @promise("audit.chained")
-@settings(max_examples=60, deadline=None)
 @given(
     seq=st.integers(1, ROWS),
     column=st.sampled_from(COLUMNS[1:]),
@@ -180,7 +179,6 @@ def test_rows_of_the_same_texts_name_them_and_read_as_if_they_held_them() -> Non
 
 
 @promise("audit.chained")
-@settings(max_examples=60, deadline=None)
 @given(
     seq=st.integers(2, ROWS),
     column=st.sampled_from(REPEATED[1:]),
@@ -199,7 +197,6 @@ def test_any_changed_cell_of_a_row_that_names_its_texts_is_found(
             assert seq in [problem.seq for problem in report.problems]
 
 
-@settings(max_examples=30, deadline=None)
 @given(column=st.sampled_from(TEXT_COLUMNS), value=st.text(max_size=8) | st.binary(max_size=8))
 def test_a_changed_text_is_found_in_every_row_that_names_it(column: str, value: object) -> None:
     with chain_of(is_weighty=False) as connection:
@@ -278,7 +275,6 @@ def test_a_text_left_behind_by_who_cut_the_chain_is_in_nobodys_way() -> None:
         assert verify(connection).is_intact
 
 
-@settings(max_examples=60, deadline=None)
 @given(gone=st.sets(st.integers(1, ROWS), min_size=1))
 def test_any_removed_row_is_found(gone: set[int]) -> None:
     with chain_of() as connection:
@@ -289,7 +285,6 @@ def test_any_removed_row_is_found(gone: set[int]) -> None:
         assert min(gone) == report.problems[0].seq
 
 
-@settings(max_examples=60, deadline=None)
 @given(order=st.permutations(range(1, ROWS + 1)))
 def test_any_change_of_order_is_found(order: list[int]) -> None:
     with chain_of() as connection:
@@ -302,7 +297,6 @@ def test_any_change_of_order_is_found(order: list[int]) -> None:
         assert problems(connection) == [(seq, ProblemKind.REORDERED) for seq in sorted(moved)]
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), at=st.integers(-3, ROWS + 5))
 def test_any_inserted_row_is_found(seed: int, at: int) -> None:
     with chain_of() as connection:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.store.experience import Latency
@@ -18,7 +18,6 @@ def test_there_is_no_percentile_before_the_first_measurement() -> None:
     assert Latency().percentile(0.5) is None
 
 
-@settings(max_examples=100)
 @given(st.lists(st.floats(0.1, 1_000_000), min_size=1, max_size=60))
 def test_a_percentile_is_right_within_ten_per_cent(durations_ms: list[float]) -> None:
     ordered = sorted(durations_ms)

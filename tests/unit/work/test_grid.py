@@ -2,7 +2,7 @@ import math
 import statistics
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.runs.running_stats import RunningStats
@@ -52,7 +52,6 @@ def test_nothing_adds_up_over_a_day() -> None:
     interval_ms=st.integers(10, 1000),
     durations=st.lists(st.floats(0.0, 2.0), min_size=1, max_size=40),
 )
-@settings(max_examples=100)
 def test_measured_and_skipped_points_are_the_whole_grid(
     interval_ms: int, durations: list[float]
 ) -> None:
@@ -72,7 +71,6 @@ def test_measured_and_skipped_points_are_the_whole_grid(
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=50))
-@settings(max_examples=100)
 def test_running_statistics_agree_with_those_of_the_whole_list(values: list[float]) -> None:
     running = RunningStats()
     for value in values:

@@ -2,7 +2,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -42,7 +42,6 @@ def plan_of(
 
 
 @promise("sweep.never-a-jump")
-@settings(max_examples=100)
 @given(VALUES, VALUES, st.floats(0.05, 1000), GRIDS)
 def test_no_step_is_larger_than_the_rate_allows(
     start: float, target: float, rate: float, grid: float | None
@@ -60,7 +59,6 @@ def test_no_step_is_larger_than_the_rate_allows(
 
 
 @promise("sweep.arrives-on-time")
-@settings(max_examples=100)
 @given(VALUES, VALUES, st.floats(0.05, 1000), GRIDS)
 def test_a_ramp_takes_what_distance_and_rate_say(
     start: float, target: float, rate: float, grid: float | None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
@@ -29,7 +29,6 @@ def written(path: Path, rows: list[list[Any]], columns: tuple[str, ...] = ("n", 
 
 
 @promise("runs.pages")
-@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(0, 60),
     first=st.integers(0, 70),

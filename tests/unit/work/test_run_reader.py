@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.csv_cells import guarded, unguarded
@@ -190,7 +190,6 @@ def test_a_text_is_read_back_as_it_was_guarded(text: str) -> None:
     rows=st.lists(st.tuples(st.integers(), st.text(), st.floats(allow_nan=False)), max_size=60),
     chunk=st.integers(1, 200),
 )
-@settings(max_examples=60, deadline=None)
 def test_pieces_of_any_size_make_the_whole(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Any], chunk: int
 ) -> None:

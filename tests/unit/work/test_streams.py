@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.actions.action import Action, Progress, Purpose, RunCommand, StartStream
@@ -356,7 +356,6 @@ async def test_listeners_hear_of_start_points_and_end() -> None:
     takes_s=st.floats(0.0, 0.3),
     fails_at=st.integers(0, 12),
 )
-@settings(max_examples=60, deadline=None)
 @promise("stream.one-end")
 async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwards(
     orders: list[tuple[str, float]], takes_s: float, fails_at: int

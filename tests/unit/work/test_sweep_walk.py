@@ -5,7 +5,6 @@ import itertools
 from collections.abc import Coroutine
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -124,4 +123,3 @@ class SweepWalk(RuleBasedStateMachine):
 
 
 TestSweepWalk = SweepWalk.TestCase
-TestSweepWalk.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

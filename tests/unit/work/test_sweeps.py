@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.actions.caller import Caller, Claims, Route
@@ -118,7 +118,6 @@ DELAYS = st.lists(
 
 @promise("sweep.never-a-jump")
 @given(delays=DELAYS, rate=st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=25, deadline=None)
 async def test_a_wire_that_holds_things_back_never_brings_two_steps_closer_together(
     delays: list[tuple[float, float]], rate: float
 ) -> None:

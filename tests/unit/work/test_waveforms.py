@@ -6,7 +6,7 @@ import tracemalloc
 from array import array
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.actions.caller import Caller, Route
@@ -42,7 +42,6 @@ def trace(samples: int, value: float = 1.0) -> Waveform:
     slope=st.floats(-100, 100).filter(lambda x: abs(x) > 1e-6),
     offset=st.floats(-100, 100),
 )
-@settings(max_examples=100)
 def test_the_fast_way_for_bytes_gives_what_the_plain_way_gives(
     data: bytes, dtype: str, slope: float, offset: float
 ) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import REPOSITORY, running_engine
+from tests.bench.engine import running_engine
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.pages import (
     NOT_RUN,
     Differs,
@@ -46,10 +47,10 @@ RUN_HERE = {
 }
 """Page → how many outputs it shows at least; each has a bench of its own."""
 RUN_ELSEWHERE = {
-    "add-your-instrument.md": "tests/faults/test_add_your_instrument.py",
-    "fleet.md": "tests/faults/test_fleet_page.py",
-    "raw-scpi.md": "tests/faults/test_raw_scpi_page.py",
-    "rpc.md": "tests/flows/test_docs_pages.py",
+    "add-your-instrument.md": "tests/docs/test_add_your_instrument.py",
+    "fleet.md": "tests/docs/test_fleet_page.py",
+    "raw-scpi.md": "tests/docs/test_raw_scpi_page.py",
+    "rpc.md": "tests/docs/test_docs_pages.py",
 }
 
 

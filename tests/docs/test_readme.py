@@ -21,7 +21,7 @@ import pytest
 
 from edged.cli.config import configuration_page
 from edged.cli.main import VERBS
-from tests.bench.engine_process import EngineProcess, running_engine
+from tests.bench.engine import Engine, running_engine
 from tests.bench.pages import is_alike
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,12 +35,12 @@ def blocks() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(tmp_path_factory.mktemp("readme")) as running:
         yield running
 
 
-def run(command: str, engine: EngineProcess) -> str:
+def run(command: str, engine: Engine) -> str:
     command = (
         command.replace("http://127.0.0.1:8767/mcp", engine.mcp_url)
         .replace("--state-dir var", f"--state-dir {shlex.quote(str(engine.state_dir))}")
@@ -72,7 +72,7 @@ def _without_curl(command: str) -> str:
 
 
 def test_every_command_says_what_the_readme_shows(
-    blocks: list[tuple[str, str]], engine: EngineProcess
+    blocks: list[tuple[str, str]], engine: Engine
 ) -> None:
     compared = 0
     for (kind, command), (next_kind, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):

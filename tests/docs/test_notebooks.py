@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.engine_process import running_engine
+from tests.bench.engine import running_engine
 from tests.bench.notebooks import (
     NOTEBOOKS,
     PAGE,

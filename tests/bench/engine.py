@@ -1,0 +1,262 @@
+"""A running engine as a test meets it, here in this process or in one of its own.
+
+``running_engine`` is what a test uses: the engine and its simulated bench live on one event loop,
+in a thread of this process, and start in a fifth of a second. A test of signals, kills, exit
+statuses, environments or memory takes ``engine_process`` instead (``engine_process.py``).
+
+Both wait until engine.json names the ports and every address has answered or not, and both have
+ended when their context has. What an engine logs stays in ``engine.log``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import socket
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import structlog
+
+from edged.cli.engine import read
+from edged.clock import SystemClock
+from edged.config.load import Config, LogFormat, LogLevel
+from edged.engine.engine import Engine as TheEngine
+from edged.engine.life import first_aid
+from edged.engine.sim_child import SimChild
+from edged.log import set_up_logging
+from edged.runs.left_work import LeftWork
+from edged.service import StateLock, lock_data
+from edged.sim.program import read_options, serving
+from tests.bench.hosted import hosted
+
+ANSWERED_WITHIN_S = 10.0
+POLL_S = 0.02
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """How to reach one. Every call is synchronous and bounded."""
+
+    state_dir: Path
+    log: Path
+    ports: dict[str, Any]
+    token: str = ""
+
+    @property
+    def mcp_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports['mcp_port']}{self.ports['mcp_path']}"
+
+    @property
+    def rpc_url(self) -> str:
+        return f"http://127.0.0.1:{self.ports['rpc_port']}/rpc"
+
+    def rpc(self, method: str, **params: Any) -> Any:
+        """One RPC call; raises AssertionError on a JSON-RPC error."""
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+        headers = {"Content-Type": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        request = urllib.request.Request(self.rpc_url, body.encode(), headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            reply = json.load(answer)
+        assert "error" not in reply, reply
+        return reply["result"]
+
+    def tool(self, name: str, **arguments: Any) -> Any:
+        """One tool call over RPC: {is_error, result, error?}."""
+        return self.rpc("tools/call", name=name, arguments=arguments)
+
+    def sim(self, method: str, **params: Any) -> Any:
+        """One call of the simulated bench's control port."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        with socket.create_connection(("127.0.0.1", self.ports["sim_control_port"]), 5) as line:
+            line.sendall(json.dumps(request).encode() + b"\n")
+            with line.makefile("rb") as answers:
+                reply = json.loads(answers.readline())
+        assert "error" not in reply, reply
+        return reply["result"]
+
+
+@contextlib.contextmanager
+def running_engine(
+    directory: Path,
+    *arguments: str,
+    sim: bool = True,
+    config: Mapping[str, Any] | None = None,
+) -> Iterator[Engine]:
+    """An engine in a thread of this process, with free ports and its state in ``directory``.
+
+    Args:
+        arguments: as of ``edged engine``.
+        sim: whether it works a simulated bench, on the same loop.
+        config: keys of the configuration, over those of ``write_config``.
+    """
+    settings = write_config(directory, config)
+    log = directory / "engine.log"
+    with log.open("a", encoding="utf-8") as lines, _logging_to(lines):
+        begins_at = log.stat().st_size
+        words = command_line(directory, *arguments, sim=sim)
+        with hosted(lambda: _engine(words)):
+            ports = json.loads((directory / "state" / "engine.json").read_text())
+            engine = Engine(state_dir=directory / "state", log=log, ports=ports)
+            wait_answered(engine, begins_at, len(settings["INSTRUMENTS"]), ANSWERED_WITHIN_S)
+            yield engine
+        # A process that is one engine sets what it has loaded apart from its garbage.
+        gc.unfreeze()
+
+
+def write_config(directory: Path, config: Mapping[str, Any] | None) -> dict[str, Any]:
+    """``edged.yaml`` of an engine that disturbs nobody; its keys."""
+    settings = {
+        "MCP_PORT": 0,
+        "RPC_PORT": 0,
+        "STATE_DIR": str(directory / "state"),
+        "DATA_DIR": str(directory / "data"),
+        "BENCH_FILE": str(directory / "bench.yaml"),
+        "DISCOVERY": [],
+        # A process each at every start; who tests wrappers names them.
+        "SDK_WRAPPER_DIRS": [],
+        "INSTRUMENTS": [],
+        **(config or {}),
+    }
+    # JSON is YAML, so no YAML writer is needed here.
+    (directory / "edged.yaml").write_text(
+        "\n".join(f"{key}: {json.dumps(value)}" for key, value in settings.items())
+    )
+    return settings
+
+
+def command_line(directory: Path, *arguments: str, sim: bool) -> list[str]:
+    """The arguments of ``edged engine`` in that directory."""
+    return ["--config", str(directory / "edged.yaml"), *(["--sim"] if sim else []), *arguments]
+
+
+def wait_answered(engine: Engine, begins_at: int, configured: int, within_s: float) -> None:
+    """On a busy machine an engine is ready before its instruments have answered; a test is not.
+
+    Goes by the log, so that nothing is asked of the engine. What never answers is not waited for
+    longer than it takes to be reported.
+    """
+    wanted = configured
+    if engine.ports["sim_control_port"]:
+        wanted += len(engine.sim("state")["instruments"])
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        with engine.log.open("rb") as file:
+            file.seek(begins_at)
+            if len(_answered(file.read())) >= wanted:
+                return
+        time.sleep(POLL_S)  # noqa: TID251 - a log has no event to wait for
+
+
+def _answered(log: bytes) -> set[str]:
+    """Addresses at which somebody answered, or nobody did."""
+    found = set()
+    for line in log.splitlines():
+        with contextlib.suppress(ValueError):
+            entry = json.loads(line)
+            if entry.get("event") in {"instrument_registered", "address_unknown"}:
+                found.add(entry.get("id") or entry.get("address"))
+            elif entry.get("event") == "instrument_alternative":
+                found.add(entry["address"])
+    return found
+
+
+class _SimHere(SimChild):
+    """The simulated bench on the engine's own loop."""
+
+    def __init__(self, ready: Mapping[str, Any]) -> None:
+        self.control_port = ready["control"]
+        self.instruments = tuple(ready["instruments"])
+
+    async def wait_ready(self) -> None:
+        """It is."""
+
+
+@contextlib.asynccontextmanager
+async def _engine(arguments: Sequence[str]) -> AsyncIterator[TheEngine]:
+    """What ``edged engine`` does, but for signals and its process."""
+    config, sim_arguments, _ = read(arguments)
+    with _locked(config):
+        async with contextlib.AsyncExitStack() as parts:
+            sim: SimChild | None = None
+            visited: Mapping[str, LeftWork] = {}
+            if sim_arguments is None:
+                visited = await asyncio.to_thread(_first_aid, config)
+            else:
+                options = read_options(sim_arguments)
+                sim = _SimHere(await parts.enter_async_context(serving(options)))
+            engine = TheEngine(config, sim=sim, is_supervised=False, visited=visited)
+            await engine.start(parts)
+            yield engine
+
+
+def _first_aid(config: Config) -> Mapping[str, LeftWork]:
+    return first_aid(
+        config.state_dir,
+        visa_library=config.visa_library,
+        abort_within_s=config.abort_after_crash_sec,
+        clock=SystemClock(),
+    )
+
+
+@contextlib.contextmanager
+def _locked(config: Config) -> Iterator[None]:
+    lock = StateLock(config.state_dir)
+    lock.take()
+    data_lock = lock_data(config.data_dir, config.state_dir)
+    try:
+        yield
+    finally:
+        if data_lock is not None:
+            data_lock.release()
+        lock.release()
+
+
+class _Lines:
+    """A stream whose lines go to the logs of all engines that run here."""
+
+    def __init__(self) -> None:
+        self.files: list[TextIO] = []
+
+    def write(self, text: str) -> int:
+        for file in self.files:
+            file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        for file in self.files:
+            file.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+
+_LINES = _Lines()
+
+
+@contextlib.contextmanager
+def _logging_to(file: TextIO) -> Iterator[None]:
+    """Logging is one for a process: the first engine sets it up, the last puts it back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    is_first = not _LINES.files
+    _LINES.files.append(file)
+    if is_first:
+        set_up_logging(LogLevel.INFO, LogFormat.JSON, stream=cast("TextIO", _LINES))
+    try:
+        yield
+    finally:
+        _LINES.files.remove(file)
+        if is_first:
+            root.handlers[:], root.level = handlers, level
+            structlog.reset_defaults()
+            logging.captureWarnings(capture=False)
