@@ -1,6 +1,7 @@
 """What the worst raw lines of the longest length cost, over every shipped profile.
 
-First the processor time of one judgement, the tree of headers made before. Then a storm: an engine
+First the processor time of one judgement, the tree of headers made before; and the longest of the
+steps in which the messages of a piece of 4 MiB are found. Then a storm: an engine
 with a unit of every profile whose simulation needs no other transport, eight clients that send such
 lines to all units as fast as they can, and a stop of one more unit beside it.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from edged.profiles.model import Profile
 from edged.profiles.raw import identify
+from edged.scpi.program import Incoming
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.relay_chain import wait_for
 from tests.bench.shipped import shipped_library
@@ -30,6 +32,8 @@ STOPS = 20
 STOP_BOUND_MS = 500.0
 LONG = "DATA " + ",".join(["0.123456"] * 7_200)
 """A message of a VISA program of nearly 64 KiB."""
+PIECE = b"".join([b" #a" * 21_000 + b"\n"] * 63)
+"""Many messages of nearly 64 KiB, with much that might begin a block."""
 
 
 def main() -> int:
@@ -42,6 +46,10 @@ def main() -> int:
     figures = tuple(
         Figure(name=f"{name}, costliest profile", value=value, unit="ms", bound=BOUND_MS)
         for name, value in worst.items()
+    )
+    step = min(_longest_step_ms(PIECE) for _ in range(ROUNDS))
+    figures += (
+        Figure(name="finding one of 63 long messages", value=step, unit="ms", bound=BOUND_MS),
     )
     stops = _storm()
     figures += (
@@ -99,6 +107,13 @@ def _stop(engine: EngineProcess) -> float:
     page = engine.sim("log", instrument="calm", since=since)
     arrived = (e["wall_ms"] for e in page["entries"] if ":OUTP CH1,OFF" in e["text"])
     return float(next(arrived) - called_ms)
+
+
+def _longest_step_ms(piece: bytes) -> float:
+    """What the event loop is blocked at most while the messages of a piece are found."""
+    begun = [time.process_time()]
+    begun += [time.process_time() for _ in Incoming().feed(piece, is_end=True)]
+    return max(after - before for before, after in itertools.pairwise(begun)) * 1_000
 
 
 def _cost_ms(line: str, profile: Profile) -> float:

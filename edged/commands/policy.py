@@ -148,9 +148,12 @@ class Policy:
         # All hold at once: "queries" of the owner's does not undo the "known" of his limits.
         modes = rules.raw_scpi_rules(self._raw_scpi.value, is_imported=is_imported)
         target.is_unlimited = RawScpi.KNOWN not in modes
+        judged: list[tuple[object, ...]] = []
         for part in target.parts:
-            if part.kind is LineClass.COMMON:
+            meaning = (part.kind, part.is_query, part.matches, part.beside)
+            if part.kind is LineClass.COMMON or meaning in judged:
                 continue
+            judged.append(meaning)
             if RawScpi.OFF in modes:
                 raise _restricted_by(part, self._ordered(instrument, {RawScpi.OFF}))
             if part.is_unknown:

@@ -474,8 +474,7 @@ class HttpConnection(asyncio.Protocol):
         for _ in range(PIECES_AT_ONCE):
             if not self._unparsed or self._is_broken:
                 break
-            self._parse()
-            if self._parsed and self._parsed[0][1].is_eof():
+            if self._parse() or (self._parsed and self._parsed[0][1].is_eof()):
                 break
         if self._parsed:
             self._begin()
@@ -497,22 +496,33 @@ class HttpConnection(asyncio.Protocol):
             return False
         if self._is_broken or self._is_held_back:
             return False
-        self._parse()
+        is_cut = self._parse()
         self._pass_body()
-        return True
+        if is_cut:
+            self._loop.call_soon(self._advance)
+        return not is_cut
 
-    def _parse(self) -> None:
+    def _parse(self) -> bool:
         """Give the parser the next piece, up to the end of a head if there is one.
 
         Where it meets what it refuses, it forgets the heads that came in the same bytes.
+
+        Returns:
+            Whether the piece was cut, so that others have their turn: a body in chunks of one byte
+            takes a millisecond for each KiB. What is left is more than is held, so that the end of
+            input is not read before it.
         """
         data, start = self._unparsed, self._offset
         found = data.find(HEAD_END, start)
         end = found + len(HEAD_END) if found >= 0 else len(data)
         if self._seam:
             end = self._end_of_seam(end)
+        is_cut = self._is_in_chunks and end - start > 2 * MAX_HELD_BYTES
+        if is_cut:
+            end = start + MAX_HELD_BYTES
         if end < len(data):
             piece, self._offset = data[start:end], end
+            self._seam = piece[-3:] if is_cut and piece[-1] in LINE_END else b""
         else:
             piece = data[start:] if start else data
             self._unparsed, self._offset = b"", 0
@@ -528,7 +538,7 @@ class HttpConnection(asyncio.Protocol):
             parsed, is_upgraded, tail = self._parser.feed_data(piece)
         except (HttpProcessingError, ValueError) as bad:
             self._break_off(bad)
-            return
+            return False
         if parsed:
             self._parsed += parsed
             self._begun = b""
@@ -538,6 +548,15 @@ class HttpConnection(asyncio.Protocol):
         if is_upgraded:
             self._is_broken = self._is_upgraded = True
             self._unparsed, self._offset = tail + self._unparsed[self._offset :], 0
+        return is_cut
+
+    @property
+    def _is_in_chunks(self) -> bool:
+        """Whether what is parsed next may be of a body in chunks."""
+        if self._content is None and not self._parsed:
+            return False
+        newest = self._parsed[-1][0] if self._parsed else self.message
+        return newest is None or newest.chunked
 
     def _end_of_seam(self, end: int) -> int:
         """Where the next piece ends, if the end of a head has begun in the bytes before it."""

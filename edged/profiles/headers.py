@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import string
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from edged.profiles.model import (
+    Bound,
     Changes,
     Command,
     ErrorCheck,
@@ -22,10 +24,19 @@ from edged.profiles.model import (
     PollStep,
     Profile,
     QueryStep,
+    Scalar,
     Step,
     WaveformAnswer,
 )
-from edged.profiles.template import Hole, Optional, Part, Text, optional_names, parse_template
+from edged.profiles.template import (
+    Hole,
+    Optional,
+    Part,
+    Text,
+    optional_names,
+    parse_template,
+    possible_values,
+)
 from edged.scpi.line import Message, messages
 from edged.scpi.words import (
     FIRST_HOLE,
@@ -34,13 +45,17 @@ from edged.scpi.words import (
     match_node,
     match_pattern,
     side_effect,
+    split_at_holes,
     without_optional,
 )
 
 __all__ = [
+    "Argument",
     "Entry",
     "Headers",
     "Question",
+    "Reader",
+    "Sender",
     "Spelling",
     "asked_in",
     "questions",
@@ -51,6 +66,24 @@ _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""
 _LONGEST_EXACT: Final = 512
 """Characters of a line that is no SCPI and is compared with templates that are none."""
+_INSIDE: Final = frozenset(string.ascii_letters + "(")
+"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
+
+
+class Argument(NamedTuple):
+    """One argument of a spelling.
+
+    Attributes:
+        text: with one private character for each placeholder.
+        holes: the numbers of its placeholders.
+        is_quoted: a placeholder stands inside of quotes.
+        is_channels: it is a list of channels.
+    """
+
+    text: str
+    holes: tuple[int, ...]
+    is_quoted: bool
+    is_channels: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,43 +93,99 @@ class Spelling:
     Attributes:
         message: with one private character for each placeholder (``words.FIRST_HOLE``).
         holes: the names of the placeholders, by number.
+        names: the same as a set.
         quoted: those that are written as quoted strings.
+        arguments: those of the message.
+        inside: the placeholders whose value is not by itself: those of the header, ``CH{n}``,
+            ``(@{n})``.
+        literal: the longest piece of the text between placeholders, in upper case.
     """
 
     message: Message
     holes: tuple[str, ...]
-    quoted: frozenset[str] = frozenset()
+    names: frozenset[str]
+    quoted: frozenset[str]
+    arguments: tuple[Argument, ...]
+    inside: frozenset[int]
+    literal: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reader:
+    """Reads what is written for a parameter; one object for all parameters that are read alike.
+
+    Attributes:
+        parameter: without what does not matter for reading.
+        possible: its values, where they can be listed.
+    """
+
+    parameter: Parameter
+    possible: tuple[Scalar, ...]
+
+
+class Sender(NamedTuple):
+    """What sends a spelling.
+
+    Attributes:
+        place: among all senders of the profile.
+        command: ``None``: it is a query that the engine sends by itself.
+        changes: what the line changes that it does not name; ``None``: nothing, or another line
+            of the command does.
+    """
+
+    place: int
+    command: Command | None
+    changes: Changes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """A spelling, and what sends it; each is itself and no other.
+    """A spelling with parameters; each is itself and no other.
+
+    Many commands begin with the same line (``INST:NSEL {channel}``): what a message means by it is
+    read once for all whose parameters are alike.
 
     Attributes:
-        command: the command; ``None``: it is a query that the engine sends by itself.
-        changes: what the line changes that it does not name; ``None``: nothing, or another line
-            of the command does.
-        parameters: what the placeholders stand for.
+        spelling: how it is written.
+        readers: of all parameters, by name.
         may_lack: those that need no value.
+        here: those that stand in the spelling.
+        choices: the values of all that need one and can be listed, with room for those in ``here``.
+        unlisted: those that need one, and neither stand in the spelling nor can be listed.
+        senders: all that send it.
     """
 
-    command: Command | None
-    changes: Changes | None
-    parameters: Mapping[str, Parameter]
-    may_lack: Collection[str]
     spelling: Spelling
+    readers: Mapping[str, Reader]
+    may_lack: frozenset[str]
+    here: tuple[str, ...]
+    choices: Mapping[str, tuple[Scalar, ...]]
+    unlisted: frozenset[str]
+    senders: list[Sender] = field(default_factory=list)
+
+    def is_alike(self, other: Entry) -> bool:
+        """Whether every message means the same by both; they have one spelling."""
+        return (
+            list(self.readers.items()) == list(other.readers.items())
+            and self.may_lack == other.may_lack
+        )
+
+
+_Entries = dict[Spelling, list[Entry]]
 
 
 @dataclass(slots=True)
 class _Branch:
     """One level of the tree: the words that may follow, by their first letter; and what ends here.
 
-    ``patterns`` are words that begin with a placeholder.
+    ``patterns`` are words that begin with a placeholder; ``names`` are those of the commands that
+    end here.
     """
 
     words: dict[str, dict[str, _Branch]] = field(default_factory=dict)
     patterns: dict[str, _Branch] = field(default_factory=dict)
-    entries: list[Entry] = field(default_factory=list)
+    entries: _Entries = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
 
     def below(self, word: str) -> _Branch:
         """The level behind a word of a template; made where it is new."""
@@ -104,10 +193,10 @@ class _Branch:
         others = self.words.setdefault(first, {}) if first else self.patterns
         return others.setdefault(word, _Branch())
 
-    def matching(self, nodes: tuple[str, ...]) -> Iterator[Entry]:
+    def matching(self, nodes: tuple[str, ...]) -> Iterator[tuple[Spelling, list[Entry]]]:
         """What ends behind these raw nodes."""
         if not nodes:
-            yield from self.entries
+            yield from self.entries.items()
             return
         known = self.words.get(nodes[0][:1].upper(), {})
         for word, branch in itertools.chain(known.items(), self.patterns.items()):
@@ -118,14 +207,14 @@ class _Branch:
         """The commands behind the words that a raw word may be."""
         for known, branch in self.words.get(_initial(word), {}).items():
             if match_node(known, word) is not None:
-                yield from branch.names()
+                yield from branch.all_names()
 
-    def names(self) -> Iterator[str]:
+    def all_names(self) -> Iterator[str]:
         """The commands that end here or further down."""
-        yield from (entry.command.name for entry in self.entries if entry.command is not None)
+        yield from self.names
         for words in (*self.words.values(), self.patterns):
             for branch in words.values():
-                yield from branch.names()
+                yield from branch.all_names()
 
 
 class Headers:
@@ -134,9 +223,10 @@ class Headers:
     def __init__(self, profile: Profile) -> None:
         self._tree: dict[bool, _Branch] = {False: _Branch(), True: _Branch()}
         # What is no SCPI is compared with whole templates, by the first letter.
-        self._exact: dict[str, list[Entry]] = {}
+        self._exact: dict[str, _Entries] = {}
         # The same of what is answered without a question mark: in most profiles nothing.
-        self._declared: dict[str, list[Entry]] = {}
+        self._declared: dict[str, _Entries] = {}
+        self._count = itertools.count()
         for command in profile.commands.values():
             may_lack = optional_names(command.scpi)
             for template in command.scpi:
@@ -148,8 +238,8 @@ class Headers:
             self._add(None, question.template, question.parameters, question.parameters)
         for question in step_questions(profile):
             # It is known as a command, which declares what it changes, or not at all.
-            for entry in _entries(None, question.template, question.parameters, ()):
-                self._declare(entry, question.template)
+            for spelling in _asking_spellings(question.template):
+                self._declare(spelling, [], None, question.template)
 
     def _add(
         self,
@@ -158,35 +248,49 @@ class Headers:
         parameters: Mapping[str, Parameter],
         may_lack: Collection[str],
     ) -> None:
-        for entry in _entries(command, template, parameters, may_lack):
-            message = entry.spelling.message
+        for spelling in _spellings(template) if command else _asking_spellings(template):
+            message = spelling.message
+            new = _entry(spelling, parameters, frozenset(may_lack))
             _lead, rest = without_optional(message.nodes)
             branch = self._tree[message.is_query]
             for word in rest:
                 branch = branch.below(word)
-            branch.entries.append(entry)
-            self._exact.setdefault(_initial(message.text), []).append(entry)
-            self._declare(entry, template)
+            entries = branch.entries.setdefault(spelling, [])
+            entry = next(filter(new.is_alike, entries), new)
+            if entry is new:
+                entries.append(entry)
+            changes = None if command is None else _changes_by(command, template)
+            entry.senders.append(Sender(next(self._count), command, changes))
+            if command is not None:
+                branch.names.append(command.name)
+            self._exact.setdefault(_initial(message.text), {})[spelling] = entries
+            self._declare(spelling, entries, command, template)
 
-    def _declare(self, entry: Entry, template: str) -> None:
-        message = entry.spelling.message
-        if not message.is_query and _is_answered(entry.command, template):
-            self._declared.setdefault(_initial(message.text), []).append(entry)
+    def _declare(
+        self, spelling: Spelling, entries: list[Entry], command: Command | None, template: str
+    ) -> None:
+        message = spelling.message
+        if not message.is_query and _is_answered(command, template):
+            self._declared.setdefault(_initial(message.text), {})[spelling] = entries
 
     def find(
         self, nodes: tuple[str, ...], *, is_query: bool
-    ) -> Iterator[tuple[Entry, Captures, int]]:
+    ) -> Iterator[tuple[list[Entry], Captures, int]]:
         """The spellings that have a header.
 
         Yields:
-            The entry, what stood at the placeholders of its header, and 0 for the template's own
-            nodes or 1 where optional ones were added or dropped.
+            The entries of one, what stood at the placeholders of its header, and 0 for the
+            template's own nodes or 1 where optional ones were added or dropped.
         """
         _lead, rest = without_optional(nodes)
-        for entry in self._tree[is_query].matching(rest):
-            found = match_header(entry.spelling.message.nodes, nodes)
+        header: tuple[str, ...] | None = None
+        found = None
+        for spelling, entries in self._tree[is_query].matching(rest):
+            if spelling.message.nodes != header:
+                header = spelling.message.nodes
+                found = match_header(header, nodes)
             if found is not None:
-                yield entry, *found
+                yield entries, *found
 
     def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
         """The names of the commands whose header begins with the first mnemonic of another."""
@@ -195,7 +299,7 @@ class Headers:
             for branch in self._tree.values():
                 yield from branch.names_below(word)
 
-    def find_exactly(self, text: str) -> Iterator[tuple[Entry, Captures]]:
+    def find_exactly(self, text: str) -> Iterator[tuple[list[Entry], Captures, int]]:
         """The spellings that a text is letter for letter, but for case and its values."""
         yield from _exactly(self._exact, text)
 
@@ -204,30 +308,19 @@ class Headers:
         return next(_exactly(self._declared, text), None) is not None
 
 
-def _entries(
-    command: Command | None,
-    template: str,
-    parameters: Mapping[str, Parameter],
-    may_lack: Collection[str],
-) -> Iterator[Entry]:
-    for spelling in _spellings(template) if command else _asking_spellings(template):
-        yield Entry(
-            command=command,
-            changes=None if command is None else _changes_by(command, template),
-            parameters=parameters,
-            may_lack=may_lack,
-            spelling=spelling,
-        )
-
-
-def _exactly(kept: Mapping[str, list[Entry]], text: str) -> Iterator[tuple[Entry, Captures]]:
+def _exactly(
+    kept: Mapping[str, _Entries], text: str
+) -> Iterator[tuple[list[Entry], Captures, int]]:
     """Those that a text is, but for its values, by the first letter of their spellings."""
     if not kept or len(text) > _LONGEST_EXACT or not text.isascii():
         return
-    for entry in (*kept.get(_initial(text), ()), *kept.get("", ())):
-        captures = match_pattern(entry.spelling.message.text, text)
-        if captures is not None and _are_values(captures):
-            yield entry, captures
+    upper = text.upper()
+    for initial in (upper[:1], ""):
+        for spelling, entries in kept.get(initial, {}).items():
+            if spelling.literal in upper:
+                captures = match_pattern(spelling.message.text, text)
+                if captures is not None and _are_values(captures):
+                    yield entries, captures, 0
 
 
 def _initial(text: str) -> str:
@@ -242,6 +335,37 @@ def _are_values(captures: Captures) -> bool:
         text is not None and text.isprintable() and not set(text) & {" ", ",", ";"}
         for text in captures.values()
     )
+
+
+def _entry(
+    spelling: Spelling, parameters: Mapping[str, Parameter], may_lack: frozenset[str]
+) -> Entry:
+    readers = {name: _reader(parameter) for name, parameter in parameters.items()}
+    needed = {
+        name: reader.possible
+        for name, reader in readers.items()
+        if name in spelling.names or name not in may_lack
+    }
+    unlisted = {name for name, values in needed.items() if not values} - spelling.names
+    return Entry(
+        spelling=spelling,
+        readers=readers,
+        may_lack=may_lack,
+        here=tuple(name for name in readers if name in spelling.names),
+        choices={name: values for name, values in needed.items() if name not in unlisted},
+        unlisted=frozenset(unlisted),
+    )
+
+
+def _reader(parameter: Parameter) -> Reader:
+    return _reader_of(
+        replace(parameter, name="", description="", default=None, step=None, by=_NO_BOUNDS)
+    )
+
+
+@functools.lru_cache(maxsize=8192)
+def _reader_of(parameter: Parameter) -> Reader:
+    return Reader(parameter=parameter, possible=tuple(possible_values(parameter)))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -288,7 +412,27 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
                     if kind == "q" or text.count('"') % 2 or text.count("'") % 2:
                         quoted.add(name)
     for message in messages(text):
-        yield Spelling(message=message, holes=tuple(holes), quoted=frozenset(quoted))
+        arguments = tuple(_argument(one, holes, quoted) for one in message.arguments)
+        alone = {n for one in arguments if one.text[:1] not in _INSIDE for n in one.holes}
+        yield Spelling(
+            message=message,
+            holes=tuple(holes),
+            names=frozenset(holes),
+            quoted=frozenset(quoted),
+            arguments=arguments,
+            inside=frozenset(range(len(holes))) - alone,
+            literal=max(split_at_holes(message.text)[::2], key=len),
+        )
+
+
+def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argument:
+    holes = tuple(ord(mark) - FIRST_HOLE for mark in text if ord(mark) >= FIRST_HOLE)
+    return Argument(
+        text=text,
+        holes=holes,
+        is_quoted=any(names[hole] in quoted for hole in holes),
+        is_channels=text.startswith("(@"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +447,9 @@ class Question:
     path: str
     template: str
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+
+
+_NO_BOUNDS: Final[Mapping[str, Mapping[Scalar, Bound]]] = {}
 
 
 def _changes_by(command: Command, template: str) -> Changes | None:

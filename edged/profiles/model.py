@@ -119,9 +119,9 @@ class Parameter:
     min: float | None = None
     max: float | None = None
     default: Scalar | None = None
-    map: Mapping[str, str | int | float] = field(default_factory=dict)
+    map: Mapping[str, str | int | float] = field(default_factory=dict, hash=False)
     step: float | None = None
-    by: Mapping[str, Mapping[Scalar, Bound]] = field(default_factory=dict)
+    by: Mapping[str, Mapping[Scalar, Bound]] = field(default_factory=dict, hash=False)
 
 
 DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)

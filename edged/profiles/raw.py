@@ -21,13 +21,13 @@ from __future__ import annotations
 import enum
 import functools
 import itertools
+import math
 import re
-import string
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
-from typing import Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from edged.profiles.headers import Entry, Headers
+from edged.profiles.headers import Entry, Headers, Reader, Spelling
 from edged.profiles.model import (
     Changes,
     Command,
@@ -49,7 +49,7 @@ from edged.profiles.template import (
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
-from edged.scpi.words import FIRST_HOLE, Captures, match_argument, match_header
+from edged.scpi.words import Captures, match_argument, match_header
 
 __all__ = [
     "KeptByProfile",
@@ -70,8 +70,6 @@ __all__ = [
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
-_INSIDE: Final = frozenset(string.ascii_letters + "(")
-"""What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
@@ -103,10 +101,10 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
     """A raw argument as its parameter's value or label; ``None`` when it cannot be read."""
     bare = unquoted(text)
     if parameter.type is ParameterType.BOOL:
-        return _truth(parameter, bare)
-    names = labels(parameter)
-    if names:
-        return _label({unquoted(wire_text(name, parameter)): name for name in names}, bare)
+        label = _label(parameter, bare)
+        return None if label is None else label == str(True)
+    if labels(parameter):
+        return _label(parameter, bare)
     if parameter.type is ParameterType.STRING:
         return bare
     # Upper case, because SCPI does not tell cases apart: "10mhz" sent is ten megahertz.
@@ -120,30 +118,31 @@ def _value(parameter: Parameter, text: str) -> Scalar | None:
     return int(number) if float(number).is_integer() else None
 
 
-def _truth(parameter: Parameter, text: str) -> bool | None:
-    wires = {unquoted(wire_text(value, parameter)): str(value) for value in (True, False)}
-    label = _label(wires, text)
-    return None if label is None else label == str(True)
+@functools.lru_cache(maxsize=1024)
+def _wires(parameter: Parameter) -> Mapping[str, str]:
+    """The labels by what stands for them on the wire."""
+    is_bool = parameter.type is ParameterType.BOOL
+    values: Iterable[Scalar] = (True, False) if is_bool else labels(parameter)
+    return {unquoted(wire_text(value, parameter)): str(value) for value in values}
 
 
-def _label(labels_by_wire: Mapping[str, str], text: str) -> str | None:
+def _label(parameter: Parameter, text: str) -> str | None:
     """The label whose wire value a text is, the exact spelling first."""
-    for is_same in (_is_spelled, _is_equal):
-        for wire, label in labels_by_wire.items():
-            if is_same(wire, text):
-                return label
+    wires, upper = _wires(parameter), text.upper()
+    for wire, label in wires.items():
+        if wire.upper() == upper:
+            return label
+    number = read_number(text)
+    for wire, label in wires.items():
+        if _is_equal(wire, text, number):
+            return label
     return None
 
 
-def _is_spelled(wire: str, text: str) -> bool:
-    return wire.upper() == text.upper()
-
-
-def _is_equal(wire: str, text: str) -> bool:
+def _is_equal(wire: str, text: str, number: float | None) -> bool:
     """Another spelling of one value: ``VOLTAGE:DC`` and ``VOLT``, ``1.0`` and ``1``."""
     if wire.upper() in _TRUTHS and text.upper() in _TRUTHS:
         return _TRUTHS[wire.upper()] == _TRUTHS[text.upper()]
-    number = read_number(text)
     if number is not None:
         return number == read_number(wire)
     return len(text) <= LONGEST_KEPT and match_header(wire.split(":"), text.split(":")) is not None
@@ -180,14 +179,16 @@ class LineClass(enum.IntEnum):
     UNKNOWN = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawMatch:
+_Choices = Mapping[str, tuple[Scalar, ...]]
+
+
+class RawMatch(NamedTuple):
     """One command that a message may be.
 
     Attributes:
-        readings: the values that it may carry, likeliest first; every one must be allowed.
-        unitless: the same for an instrument that ignores units in numbers, where that makes others;
-            of a raw line they must be allowed as well.
+        choices: the values that each parameter may have; more than one mapping where it may be
+            several lines of its command.
+        bare: the same for an instrument that ignores units in numbers, where that makes others.
         unknown: parameters whose value cannot be read (``MAX``, a channel range, a missing one).
         is_certain: false when ``unknown`` holds a name, or the arguments do not fit the command.
         holes: parameters that have their place in this very message of the command.
@@ -196,13 +197,23 @@ class RawMatch:
     """
 
     command: Command
-    readings: tuple[Mapping[str, Scalar], ...]
-    unitless: tuple[Mapping[str, Scalar], ...] = ()
+    choices: tuple[_Choices, ...]
+    bare: tuple[_Choices, ...] = ()
     unknown: frozenset[str] = frozenset()
     is_certain: bool = True
     holes: frozenset[str] = frozenset()
     is_fitting: bool = True
     changes: Changes | None = None
+
+    @property
+    def readings(self) -> tuple[Mapping[str, Scalar], ...]:
+        """The values that it may carry, likeliest first; every one must be allowed."""
+        return _combined(self.choices)
+
+    @property
+    def unitless(self) -> tuple[Mapping[str, Scalar], ...]:
+        """The same by ``bare``; of a raw line they must be allowed as well."""
+        return _combined(self.bare)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,6 +318,10 @@ class KeptByProfile(Generic[S, P, R]):
         return made
 
 
+_Find = Callable[[tuple[str, ...], bool, tuple[str, ...]], list[RawMatch]]
+"""A header from the root, whether it asks, and the arguments → what they may be."""
+
+
 @KeptByProfile
 def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
     """What a line is, unit by unit; never raises, in time linear in its length.
@@ -321,7 +336,9 @@ def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
         return (RawPart(text=line, kind=LineClass.UNKNOWN, is_query=False),)
     if profile is None:
         return tuple(_common_or_unknown(message, ERROR_QUERY) for message in found)
-    return tuple(_part(profile, message) for message in found)
+    # Programs repeat themselves: what a header with its arguments may be is found once in a line.
+    find = functools.cache(functools.partial(_matches, _headers(profile, "")))
+    return tuple(_part(profile, message, find) for message in found)
 
 
 def _common_or_unknown(message: Message, error_query: str) -> RawPart:
@@ -340,13 +357,13 @@ def _headers(profile: Profile, _line: str) -> Headers:
     return Headers(profile)
 
 
-def _part(profile: Profile, message: Message) -> RawPart:
+def _part(profile: Profile, message: Message, find: _Find) -> RawPart:
     error_query = profile.connection.errors.query
     if is_common(message, error_query):
         return _common_or_unknown(message, error_query)
     headers = _headers(profile, "")
     is_declared = not message.is_query and headers.is_declared(message.text)
-    found = _found(headers, message)
+    found = _found(headers, message, find)
     return RawPart(
         text=message.text,
         kind=LineClass.KNOWN if found.is_known else LineClass.UNKNOWN,
@@ -418,14 +435,6 @@ def question_by_heart(connection: Connection) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranked:
-    """A match, and 0 for the template's own nodes or 1 where optional ones came or went."""
-
-    rank: int
-    match: RawMatch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """What a profile has for a unit.
 
@@ -441,81 +450,95 @@ class _Found:
     is_known: bool
 
 
-def _found(headers: Headers, message: Message) -> _Found:
+def _found(headers: Headers, message: Message, find: _Find) -> _Found:
     """What a profile has for a unit.
 
     Some instruments continue the header before it, some start from the root: what it may be there
     is judged, too.
     """
-    by_standard = message.headers
-    every = [
-        sorted(_matches(headers, message, nodes), key=lambda ranked: ranked.rank)
-        for nodes in dict.fromkeys((*by_standard, message.nodes))
-    ]
-    needed = every[: len(by_standard)]
-    is_known = message.is_formed
-    if message.is_plain and not message.is_formed:
-        # No SCPI: perhaps the whole text is a line of the profile that is none, either.
-        exact = list(_exact_matches(headers, message.text))
-        if exact:
-            every, needed, is_known = [exact], [exact], True
-    is_known = is_known and all(any(r.match.is_certain for r in one) for one in needed)
-    every = [[r for r in one if r.match.command is not ASKED] for one in every]
-    found = [ranked.match for one in every for ranked in one]
-    certain = [match for match in found if match.is_certain]
-    by_name: dict[str, RawMatch] = {}
-    for match in certain or found:
-        known = by_name.setdefault(match.command.name, match)
-        if known is not match and (known.readings, known.changes) != (
-            match.readings,
-            match.changes,
-        ):
-            # Two lines of one command, or two paths: all their readings must be allowed.
-            by_name[match.command.name] = replace(
-                known,
-                readings=_joined(known.readings, match.readings),
-                unitless=_joined(known.unitless, match.unitless),
-                unknown=known.unknown | match.unknown,
-                holes=known.holes | match.holes,
-                changes=known.changes or match.changes,
-            )
+    is_plain_other = message.is_plain and not message.is_formed
+    # No SCPI: perhaps the whole text is a line of the profile that is none, either.
+    exact = _judged_all(headers.find_exactly(message.text)) if is_plain_other else []
+    by_standard, is_known = message.headers, message.is_formed
+    if exact:
+        every = needed = [exact]
+        is_known = True
+    else:
+        every = [
+            find(nodes, message.is_query, message.arguments)
+            for nodes in dict.fromkeys((*by_standard, message.nodes))
+        ]
+        needed = every[: len(by_standard)]
+    is_known = is_known and all(any(match.is_certain for match in one) for one in needed)
+    found = [match for one in every for match in one if match.command is not ASKED]
+    by_name: dict[str, list[RawMatch]] = {}
+    for match in [match for match in found if match.is_certain] or found:
+        by_name.setdefault(match.command.name, []).append(match)
     beside = tuple(
-        ranked.match
-        for one in every
-        for ranked in one
-        if ranked.match.command.name not in by_name
-        and not ranked.match.is_certain
-        and ranked.match.is_fitting
+        match
+        for match in found
+        if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
-    return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
+    matches = tuple(_joined(*same) for same in by_name.values())
+    return _Found(matches=matches, beside=beside, is_known=is_known)
 
 
-def _joined(
-    some: tuple[Mapping[str, Scalar], ...], more: tuple[Mapping[str, Scalar], ...]
-) -> tuple[Mapping[str, Scalar], ...]:
-    return some + tuple(other for other in more if other not in some)
+def _joined(first: RawMatch, *others: RawMatch) -> RawMatch:
+    """Lines of one command, or one line on two paths: all their readings must be allowed."""
+    if not others:
+        return first
+    choices, bare, changes = first.choices, first.bare, first.changes
+    unknown, holes = set(first.unknown), set(first.holes)
+    for match in others:
+        if not _are_read_alike(choices, match.choices):
+            choices += () if match.choices[0] in choices else match.choices
+            bare += () if not match.bare or match.bare[0] in bare else match.bare
+            unknown |= match.unknown
+            holes |= match.holes
+        changes = changes or match.changes
+    return first._replace(
+        choices=choices,
+        bare=bare,
+        unknown=frozenset(unknown),
+        holes=frozenset(holes),
+        changes=changes,
+    )
 
 
-def _matches(headers: Headers, message: Message, nodes: tuple[str, ...]) -> Iterator[_Ranked]:
-    for entry, captures, rank in headers.find(nodes, is_query=message.is_query):
-        yield _Ranked(rank=rank, match=_judged(entry, message, captures))
+def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> bool:
+    """Whether two have the same readings, compared one by one only where that can be."""
+    if some == more:
+        return True
+    # Readings with other names are others, however many there are.
+    has_others = some[0].keys() != more[0].keys() or some[-1].keys() != more[0].keys()
+    return len(some) > 1 and not has_others and _combined(some) == _combined(more)
 
 
-def _exact_matches(headers: Headers, text: str) -> Iterator[_Ranked]:
-    for entry, captures in headers.find_exactly(text):
-        match = _with_unknown(_read(entry, captures), _odd(entry, captures))
-        yield _Ranked(rank=0, match=match)
+def _matches(
+    headers: Headers, nodes: tuple[str, ...], is_query: bool, written: tuple[str, ...]
+) -> list[RawMatch]:
+    return _judged_all(headers.find(nodes, is_query=is_query), written)
 
 
-def _odd(entry: Entry, captures: Captures) -> set[str]:
-    """The parameters whose text inside of a word or a list is not certainly their value."""
-    return {
-        name
-        for number, text in captures.items()
-        if (name := entry.spelling.holes[number]) in entry.parameters
-        and text is not None
-        and not _is_plain_number(entry.parameters[name], text)
-    }
+def _judged_all(
+    found: Iterable[tuple[list[Entry], Captures, int]], arguments: tuple[str, ...] | None = None
+) -> list[RawMatch]:
+    """What these spellings mean by a message with these arguments, likeliest first.
+
+    Args:
+        arguments: ``None``: the whole text is the spelling's.
+    """
+    ranked: tuple[list[tuple[int, RawMatch]], ...] = ([], [])
+    for entries, captures, rank in found:
+        written = _written(entries[0].spelling, captures, arguments)
+        for entry in entries:
+            match = _misfit(entry) if written is None else _read(entry, written)
+            # By position: it is made for each of many commands that begin with the same line.
+            ranked[rank].extend(
+                (place, RawMatch(command or ASKED, *match[1:-1], changes))
+                for place, command, changes in entry.senders
+            )
+    return [match for one in ranked for _, match in sorted(one)]
 
 
 def _is_plain_number(parameter: Parameter, text: str) -> bool:
@@ -536,100 +559,155 @@ def _is_plain_number(parameter: Parameter, text: str) -> bool:
     )
 
 
-def _judged(entry: Entry, message: Message, header: Captures) -> RawMatch:
-    """A message whose header is the entry's, with its arguments read."""
-    spelling = entry.spelling
-    captures: dict[int, str | None] | None = dict(header)
-    inside = dict(header)
-    known, written = spelling.message.arguments, message.arguments
-    for template, raw in itertools.zip_longest(known, written):
-        if template is None or captures is None:
-            captures = None
-            break
-        if raw is None:
-            continue
-        is_text = any(spelling.holes[n] in spelling.quoted for n in _holes(template))
-        is_bare = is_text and _STRING.fullmatch(raw) is None
-        found = None if is_bare else match_argument(template, raw)
-        captures = None if found is None else {**captures, **found}
-        if found is not None and template[0] in _INSIDE:
-            inside |= found
-    missing = known[len(written) :]
-    is_short = not all(map(_holes, missing))
-    if captures is None or is_short:
-        return _misfit(entry)
-    # Without a list of channels instruments take the selected ones.
-    needed = (_holes(argument) for argument in missing if not argument.startswith("(@"))
-    names = {spelling.holes[number] for holes in needed for number in holes}
-    names = names.difference(entry.may_lack) | _odd(entry, inside)
-    return _with_unknown(_read(entry, captures), names)
+class _Written(NamedTuple):
+    """What stands at the placeholders of a spelling, by their names.
+
+    Attributes:
+        texts: ``None``: a numeric suffix that was left out.
+        mixed: those where two texts stand.
+        inside: those whose value is not by itself.
+        missing: those of arguments that were left out.
+    """
+
+    texts: Mapping[str, str | None]
+    mixed: Set[str]
+    inside: Set[str]
+    missing: Set[str]
+
+
+def _written(
+    spelling: Spelling, header: Captures, arguments: tuple[str, ...] | None
+) -> _Written | None:
+    """What stands at the placeholders, by what stood in the header; ``None``: they do not fit."""
+    holes, known = spelling.holes, spelling.arguments
+    if arguments is None:
+        return _named(spelling, header, header.keys(), frozenset())
+    if len(arguments) > len(known):
+        return None
+    found = []
+    for argument, raw in zip(known, arguments, strict=False):
+        is_bare = argument.is_quoted and _STRING.fullmatch(raw) is None
+        one = None if is_bare else match_argument(argument.text, raw)
+        if one is None:
+            return None
+        found.append(one)
+    missing: set[str] = set()
+    for argument in known[len(arguments) :]:
+        if not argument.holes:
+            return None
+        # Without a list of channels instruments take the selected ones.
+        if not argument.is_channels:
+            missing.update(holes[number] for number in argument.holes)
+    captures = dict(header)
+    for one in found:
+        captures |= one
+    return _named(spelling, captures, spelling.inside, missing)
+
+
+def _named(spelling: Spelling, captures: Captures, inside: Set[int], missing: Set[str]) -> _Written:
+    holes = spelling.holes
+    texts = {holes[number]: text for number, text in captures.items()}
+    mixed: Set[str] = frozenset()
+    if len(texts) < len(captures):
+        mixed = {holes[n] for n, text in captures.items() if texts[holes[n]] != text}
+    return _Written(
+        texts=texts,
+        mixed=mixed,
+        inside={holes[n] for n in captures if n in inside},
+        missing=missing,
+    )
 
 
 @functools.lru_cache(maxsize=8192)
 def _misfit(entry: Entry) -> RawMatch:
-    """A message with the header of an entry and arguments that it has not."""
+    """What the header of an entry means with arguments that it has not, of no command yet."""
     return RawMatch(
-        command=entry.command or ASKED,
-        readings=({},),
-        unknown=frozenset(entry.parameters),
+        command=ASKED,
+        choices=({},),
+        unknown=frozenset(entry.readers),
         is_certain=False,
-        holes=frozenset(entry.spelling.holes),
+        holes=entry.spelling.names,
         is_fitting=False,
-        changes=entry.changes,
     )
 
 
-@functools.lru_cache(maxsize=8192)
-def _holes(argument: str) -> list[int]:
-    return [ord(mark) - FIRST_HOLE for mark in argument if ord(mark) >= FIRST_HOLE]
-
-
-def _with_unknown(match: RawMatch, names: Collection[str]) -> RawMatch:
-    """The match with these parameters among those whose value cannot be read."""
-    if not names:
-        return match
-    return replace(match, unknown=match.unknown.union(names), is_certain=False)
-
-
-def _read(entry: Entry, captures: Captures) -> RawMatch:
-    """Values for the captured texts, and the possibilities of those that do not stand there."""
-    spelling, parameters = entry.spelling, entry.parameters
-    choices: dict[str, list[Scalar]] = {}
-    texts: dict[str, str | None] = {}
-    unknown: set[str] = set()
-    for number, text in captures.items():
-        name = spelling.holes[number]
-        is_other = name not in parameters or (name in texts and texts[name] != text)
-        if is_other or not _is_argument(parameters[name], text, is_quoted=name in spelling.quoted):
-            unknown.add(name)
-        texts[name] = text
-    for name, parameter in parameters.items():
+def _read(entry: Entry, written: _Written) -> RawMatch:
+    """Values for the texts, and the possibilities of those that do not stand there; as above."""
+    texts, quoted = written.texts, entry.spelling.quoted
+    known, unknown = dict(entry.choices), set(entry.unlisted)
+    bare: dict[str, tuple[Scalar, ...]] = {}
+    unknown |= texts.keys() - entry.readers.keys()
+    unsure = set(written.missing - entry.may_lack)
+    for name in entry.here:
+        reader = entry.readers[name]
         if name in texts:
-            choices[name] = value_choices(parameter, texts[name])
-        elif name not in entry.may_lack:
-            choices[name] = possible_values(parameter)
-    bare = {
-        name: values
-        for name, text in texts.items()
-        if name in parameters
-        and (values := bare_choices(parameters[name], text)) is not None
-        and values != choices[name]
-    }
-    unknown |= {name for name, values in (*choices.items(), *bare.items()) if not values}
-    known = {name: values for name, values in choices.items() if name not in unknown}
-    combined = _combined(known)
-    if len(combined) > _MOST_READINGS:
+            meaning = _meaning(reader, texts[name], name in quoted)
+            choices, is_read = meaning.choices, meaning.is_read and name not in written.mixed
+            if meaning.bare is not None:
+                bare[name] = meaning.bare
+            if name in written.inside and not meaning.is_plain:
+                unsure.add(name)
+        elif name in entry.may_lack:
+            del known[name]
+            continue
+        else:
+            choices = reader.possible
+            is_read = bool(choices)
+        if is_read:
+            known[name] = choices
+        else:
+            del known[name]
+            unknown.add(name)
+    unitless = ({**known, **bare},) if bare else ()
+    if math.prod(map(len, known.values())) > _MOST_READINGS:
         unknown |= {name for name, values in known.items() if len(values) > 1}
-        combined = combined[:1]
+        known = {name: values[:1] for name, values in known.items()}
+    unknown |= unsure
     return RawMatch(
-        command=entry.command or ASKED,
-        readings=combined,
-        unitless=_combined({**known, **bare})[:_MOST_READINGS] if bare else (),
+        command=ASKED,
+        choices=(known,),
+        bare=unitless,
         unknown=frozenset(unknown),
         is_certain=not unknown,
-        holes=frozenset(spelling.holes),
-        changes=entry.changes,
+        holes=entry.spelling.names,
     )
+
+
+class _Meaning(NamedTuple):
+    """What a text means where a parameter stands.
+
+    Attributes:
+        choices: the values that it may have.
+        bare: those of an instrument that ignores units, where they are others.
+        is_read: it is one argument, and has a value either way.
+        is_plain: inside of a word or a list, too.
+    """
+
+    choices: tuple[Scalar, ...]
+    bare: tuple[Scalar, ...] | None
+    is_read: bool
+    is_plain: bool
+
+
+def _mean(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+    parameter = reader.parameter
+    choices, bare = value_choices(parameter, text), bare_choices(parameter, text)
+    is_argument = _is_argument(parameter, text, is_quoted=is_quoted)
+    return _Meaning(
+        choices=tuple(choices),
+        bare=None if bare is None or bare == choices else tuple(bare),
+        is_read=is_argument and bool(choices) and bare != [],
+        is_plain=text is None or _is_plain_number(parameter, text),
+    )
+
+
+_mean_again = functools.lru_cache(maxsize=4096)(_mean)
+
+
+def _meaning(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+    """What a text means; of short ones it is remembered for a while."""
+    is_short = text is None or len(text) <= LONGEST_KEPT
+    return (_mean_again if is_short else _mean)(reader, text, is_quoted)
 
 
 def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> bool:
@@ -649,10 +727,15 @@ def _is_argument(parameter: Parameter, text: str | None, *, is_quoted: bool) -> 
     return not text.startswith("#") and not set(text) & set(marks)
 
 
-def _combined(known: Mapping[str, list[Scalar]]) -> tuple[Mapping[str, Scalar], ...]:
-    """Every combination of these choices, at most one more than are judged."""
-    readings = itertools.islice(itertools.product(*known.values()), _MOST_READINGS + 1)
-    return tuple(dict(zip(known, values, strict=True)) for values in readings)
+def _combined(choices: tuple[_Choices, ...]) -> tuple[Mapping[str, Scalar], ...]:
+    """Every combination of these choices, once each."""
+    found: list[Mapping[str, Scalar]] = []
+    for one in choices:
+        for values in itertools.islice(itertools.product(*one.values()), _MOST_READINGS):
+            reading = dict(zip(one, values, strict=True))
+            if len(choices) == 1 or reading not in found:
+                found.append(reading)
+    return tuple(found)
 
 
 def means_another_unit(command: Command, template: str, other: Command) -> bool:

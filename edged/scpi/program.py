@@ -8,6 +8,7 @@ not closed quote nothing, so that no block is seen where an instrument sees comm
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -25,8 +26,11 @@ MAX_MESSAGES: Final = 256
 MAX_BLOCKS: Final = 64
 """Places in a message where a block may begin."""
 
-_NO_MARK: Final = re.compile(rb"(?:[^#\"'\n]|\"[^\"\n]*\"|'[^'\n]*'|(?<![ \t,])#|#(?=[^0-9]))*+")
+_NO_MARK: Final = re.compile(
+    rb"(?:[^#\"'\n]++|\"[^\"\n]*+\"|'[^'\n]*+'|(?<![ \t,])#|#(?=[^0-9]))*+"
+)
 """Up to a line end, a quote that nothing closes, or where a block may begin."""
+_QUOTES: Final = b"\"'"
 _BEFORE_BLOCK: Final = b" \t,"
 _LINE_END: Final = ord("\n")
 _BLOCK_MARK: Final = ord("#")
@@ -75,21 +79,21 @@ class Incoming:
         """Forget what has begun and not ended."""
         self._bytes.clear()
 
-    def feed(self, data: bytes, *, is_end: bool) -> list[ProgramMessage]:
-        """Take a piece.
+    def feed(self, data: bytes, *, is_end: bool) -> Iterator[ProgramMessage]:
+        """Take a piece; nothing of it may be sent before all is found, for it may be refused.
 
         Args:
             is_end: the transport marks the end of a message after it.
 
-        Returns:
-            What is whole by now, without empty messages.
+        Yields:
+            What is whole by now, without empty messages; each is looked for when it is asked for.
 
         Raises:
             Invalid: BAD_SCPI, a block that ends before the length it announces, a message beyond
                 the bounds above, or too many; all that had come is forgotten.
         """
         self._bytes += data
-        found, count = [], 0
+        count = 0
         while self._bytes:
             seen = _look(self._bytes)
             if seen.has_too_many:
@@ -105,13 +109,12 @@ class Incoming:
             message = _message(bytes(self._bytes[:end]), seen.blocks)
             del self._bytes[: end + 1]
             if message.text:
-                found.append(message)
+                yield message
             count += 1
             if count > MAX_MESSAGES:
                 self._refuse(f"At most {MAX_MESSAGES} messages are taken at once")
         if len(self._bytes) > MAX_MESSAGE_BYTES:
             self._refuse(f"A message of more than {MAX_MESSAGE_BYTES} bytes cannot be sent")
-        return found
 
     def _refuse(self, why: str) -> NoReturn:
         self.clear()
@@ -119,13 +122,13 @@ class Incoming:
 
 
 def _look(data: bytearray) -> _Seen:
-    """One message, as far as it has come."""
+    """One message, as far as it has come; not further than it may be long."""
     blocks: list[tuple[int, int]] = []
-    at = tried = 0
+    at = tried = in_blocks = 0
     while True:
-        found = _NO_MARK.match(data, at)
+        found = _NO_MARK.match(data, at, at + MAX_TEXT_BYTES + 1)
         at = at if found is None else found.end()
-        if at == len(data):
+        if at == len(data) or at - in_blocks > MAX_TEXT_BYTES or _is_cut(data, at):
             return _Seen(-1, tuple(blocks))
         if data[at] == _LINE_END:
             return _Seen(at, tuple(blocks))
@@ -143,7 +146,16 @@ def _look(data: bytearray) -> _Seen:
             # ``#0``: to the END of the message, which is the transport's to tell.
             return _Seen(-1, (*blocks, (begin, len(data))))
         blocks.append(block)
+        in_blocks += end - begin
         at = end
+
+
+def _is_cut(data: bytearray, at: int) -> bool:
+    """Whether a quote is closed, but further away than a message may be long."""
+    if data[at] not in _QUOTES:
+        return False
+    line_end = data.find(_LINE_END, at)
+    return data.find(data[at], at + 1, line_end if line_end >= 0 else len(data)) >= 0
 
 
 def _block(data: bytearray, at: int) -> tuple[int, int] | None:

@@ -36,6 +36,7 @@ __all__ = [
     "sets_level",
     "short_form",
     "side_effect",
+    "split_at_holes",
     "switches_on",
     "touches_output",
     "why_not_on_connect",
@@ -52,6 +53,7 @@ _LETTERS: Final = "[A-Za-z](?:[A-Za-z_]*[A-Za-z])?"
 _WORD: Final = re.compile(f"({_LETTERS})([0-9]*|[\ue000-\uf8ff])")
 _RAW_WORD: Final = re.compile(f"({_LETTERS})([0-9]*)")
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
+_QUOTES: Final = frozenset("\"'")
 _SUFFIX: Final = re.compile("(?:[0-9]+|[\ue000-\uf8ff])$")
 _LOOSE_BLANK: Final = re.compile(r"(?<![\w.]) | (?![\w.])")
 """A blank that parts nothing; one between two words makes them two."""
@@ -144,6 +146,8 @@ def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures,
     captures = _match_nodes(template, raw)
     if captures is not None:
         return captures, 0
+    if len(template) == len(raw) == 1:  # Neither is optional.
+        return None
     lead, rest = without_optional(tuple(template))
     raw_lead, raw_rest = without_optional(tuple(raw))
     captures = _match_nodes(rest, raw_rest)
@@ -159,13 +163,13 @@ def match_argument(template: str, raw: str) -> Captures | None:
 
 
 def _match_argument(template: str, raw: str) -> Captures | None:
-    if _STRING.fullmatch(template) is not None:
-        if _STRING.fullmatch(raw) is None or set(raw[1:-1]) & {'"', "'"}:
+    if template[:1] in _QUOTES and _STRING.fullmatch(template) is not None:
+        if _STRING.fullmatch(raw) is None or set(raw[1:-1]) & _QUOTES:
             return None
         template, raw = template[1:-1], raw[1:-1]
     if len(template) == 1 and _HOLE.match(template):
         return {ord(template) - FIRST_HOLE: raw}
-    template, raw = _LOOSE_BLANK.sub("", template), _LOOSE_BLANK.sub("", raw)
+    template, raw = _tight(template), _tight(raw)
     if not _HOLE.search(template):
         return {} if _same_argument(template, raw) else None
     if " " in raw and " " not in template:
@@ -182,6 +186,10 @@ def _match_argument(template: str, raw: str) -> Captures | None:
     if numbered is not None and None not in numbered.values():
         return numbered
     return match_pattern(template, raw)
+
+
+def _tight(text: str) -> str:
+    return _LOOSE_BLANK.sub("", text) if " " in text else text
 
 
 _match_argument_again = functools.lru_cache(maxsize=8192)(_match_argument)
@@ -221,7 +229,7 @@ def _suffix_number(digits: str) -> int:
 
 
 @functools.lru_cache(maxsize=8192)
-def _split_at_holes(template: str) -> tuple[str, ...]:
+def split_at_holes(template: str) -> tuple[str, ...]:
     """Text and placeholders in turn, in upper case."""
     return tuple(_AT_HOLES.split(template.upper()))
 
@@ -233,7 +241,7 @@ def match_pattern(template: str, raw: str) -> Captures | None:
     """
     if not raw.isascii():
         return None
-    first, *rest = _split_at_holes(template)
+    first, *rest = split_at_holes(template)
     text, at = raw.upper(), len(first)
     if not text.startswith(first):
         return None
@@ -285,9 +293,9 @@ def _same_argument(template: str, raw: str) -> bool:
         return True
     if known in _TRUTHS and written in _TRUTHS:
         return _TRUTHS[known] == _TRUTHS[written]
-    number, raw_number = read_number(known), read_number(written)
-    if number is not None and raw_number is not None:
-        return number == raw_number
+    number = read_number(known)
+    if number is not None:
+        return number == read_number(written)
     word, raw_word = _WORD.fullmatch(template), _RAW_WORD.fullmatch(raw)
     if word is None or raw_word is None or word.group(2) != raw_word.group(2):
         return False

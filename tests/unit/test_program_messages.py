@@ -14,10 +14,11 @@ from edged.surfaces.visa.own import Own, steps_of
 
 
 def fed(*pieces: bytes) -> list[bytes]:
-    incoming, found = Incoming(), []
+    incoming = Incoming()
+    found: list[bytes] = []
     for number, piece in enumerate(pieces, 1):
-        found += incoming.feed(piece, is_end=number == len(pieces))
-    return [message.data for message in found]
+        found += [m.data for m in incoming.feed(piece, is_end=number == len(pieces))]
+    return found
 
 
 def block(data: bytes) -> bytes:
@@ -40,11 +41,11 @@ def test_blocks_come_whole_in_whatever_pieces_they_come(
 def test_garbage_is_taken_apart_or_refused_and_nothing_of_it_is_lost(garbage: bytes) -> None:
     incoming = Incoming()
     try:
-        found = incoming.feed(garbage, is_end=True)
+        found = list(incoming.feed(garbage, is_end=True))
     except Invalid:
         return
     assert all(message.data in garbage and message.text for message in found)
-    assert incoming.feed(b"*IDN?\n", is_end=False)[0].text == "*IDN?"
+    assert [m.text for m in incoming.feed(b"*IDN?\n", is_end=False)] == ["*IDN?"]
 
 
 @pytest.mark.parametrize(
@@ -66,31 +67,42 @@ def test_a_message_is_bounded_outside_of_its_blocks() -> None:
     long = b"VOLT " + b"1" * MAX_TEXT_BYTES
     for data, is_end in ((long, True), (long, False)):
         with pytest.raises(Invalid, match="outside of its blocks"):
-            Incoming().feed(data, is_end=is_end)
+            list(Incoming().feed(data, is_end=is_end))
     whole = b"DATA " + block(b"x" * (2 * MAX_TEXT_BYTES))
     assert fed(whole) == [whole]
+
+
+def test_what_is_quoted_is_no_block_where_the_quote_is_closed_too_far_away() -> None:
+    for quote in (b"'", b'"'):
+        text = b"X " + quote + b"a" * (MAX_TEXT_BYTES - 100)
+        inside = b" #3200" + b"b" * 200
+        for data in (text + inside + quote, text + inside + quote + b"\nVOLT 1\n"):
+            with pytest.raises(Invalid, match="outside of its blocks"):
+                list(Incoming().feed(data, is_end=True))
+        # A quote that nothing closes quotes nothing.
+        assert fed(text + inside + b"\n" + quote) == [text + inside, quote]
 
 
 def test_no_more_messages_are_taken_at_once_than_can_be_judged_soon() -> None:
     assert len(fed(b"*OPC\n" * MAX_MESSAGES)) == MAX_MESSAGES
     with pytest.raises(Invalid, match="messages are taken at once"):
-        Incoming().feed(b"*OPC\n" * (MAX_MESSAGES + 1), is_end=True)
+        list(Incoming().feed(b"*OPC\n" * (MAX_MESSAGES + 1), is_end=True))
     # Empty ones cost time, too.
     with pytest.raises(Invalid, match="messages are taken at once"):
-        Incoming().feed(b" \n" * (MAX_MESSAGES + 1), is_end=True)
+        list(Incoming().feed(b" \n" * (MAX_MESSAGES + 1), is_end=True))
 
 
 def test_a_message_has_no_more_blocks_than_are_told_soon() -> None:
     assert len(fed(b"X" + b" #10" * MAX_BLOCKS)) == 1
     for mark in (b" #10", b" #9a", b",#11x"):
         with pytest.raises(Invalid, match="at most 64 blocks"):
-            Incoming().feed(b"X" + mark * (MAX_BLOCKS + 1), is_end=True)
+            list(Incoming().feed(b"X" + mark * (MAX_BLOCKS + 1), is_end=True))
     assert fed(b"X " + b"'#10 '#" * 500) == [b"X " + b"'#10 '#" * 500]
 
 
 def test_a_block_that_ends_early_is_refused() -> None:
     with pytest.raises(Invalid, match="ends before the length"):
-        Incoming().feed(b"X #15abc\n", is_end=True)
+        list(Incoming().feed(b"X #15abc\n", is_end=True))
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+from collections import Counter
+from typing import Any
 
 import pytest
+from aiohttp.http import HttpRequestParser
 
+from edged.http.connection import MAX_HELD_BYTES
 from tests.bench.mcp_client import Connection, McpClient, modern
 from tests.bench.mcp_endpoint import Endpoint
 from tests.bench.mcp_rules import holds
+from tests.promises import promise
 from tests.wire.test_mcp_asking import begin, endpoint  # noqa: F401 - a fixture
 from tests.wire.test_mcp_http import is_quiet
 
@@ -78,6 +84,44 @@ async def test_a_refused_body_that_breaks_leaves_no_trace(
         connection.send(b"zz\r\n")
         assert await connection.read_rest() == b""
     assert is_quiet(caplog)
+
+
+@promise("mcp.bounded-bodies")
+async def test_others_have_their_turn_while_a_long_body_is_parsed(
+    mcp: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In chunks of one byte it takes a millisecond for each KiB."""
+    turns, fed = itertools.count(), Counter[int]()
+    turn = 0
+
+    def tick() -> None:
+        nonlocal turn
+        turn = next(turns)
+        if not is_over.is_set():
+            loop.call_soon(tick)
+
+    class Watched:
+        def __init__(self, *given: Any, **named: Any) -> None:
+            self._parser = HttpRequestParser(*given, **named)
+            self.feed_eof = self._parser.feed_eof
+
+        def feed_data(self, data: bytes) -> Any:
+            fed[turn] += len(data)
+            return self._parser.feed_data(data)
+
+    monkeypatch.setattr("edged.http.connection.HttpRequestParser", Watched)
+    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+    body = b"".join(b"1\r\n%c\r\n" % byte for byte in PING.ljust(60_000)) + b"0\r\n\r\n"
+    async with await Connection.to(mcp.port) as connection:
+        tick()
+        # Also a request behind it is answered, and where its client has closed its sending side.
+        client = mcp.client()
+        connection.send(client.bytes_of("POST", headers=CHUNKED) + body + ping(client))
+        connection.half_close()
+        assert await statuses(connection) == [200, 200]
+    is_over.set()
+    assert sum(fed.values()) > len(body)
+    assert max(fed.values()) <= 3 * MAX_HELD_BYTES
 
 
 async def test_what_is_sent_after_a_broken_body_is_never_served(mcp: Endpoint) -> None:

@@ -42,6 +42,8 @@ PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
 LOCK_S: Final = 60
 """What a lock lasts where it is not renewed."""
+LONGEST_AT_ONCE: Final = 64 * 1024
+"""Bytes of a piece that are taken apart without handing back to the loop."""
 LOOK_AGAIN_S: Final = 0.1
 """Between two looks whether somebody else's lease has ended."""
 CLEARED: Final = Cause("by a device clear of its program")
@@ -120,6 +122,8 @@ class VisaSession:
         self._settled = asyncio.Event()
         # Messages are taken one after the other, whoever writes them.
         self._turn = asyncio.Lock()
+        # A long piece is being taken apart, and others wait for it.
+        self._arriving = asyncio.Lock()
         self._lease_id = ""
         self._answers_stb = True
         self.is_closed = False
@@ -207,8 +211,10 @@ class VisaSession:
             What is left of it, to be awaited; ``None``: nothing.
         """
         self._check_open()
+        if len(data) > LONGEST_AT_ONCE or self._arriving.locked():
+            return self._take_long(data, is_end=is_end)
         try:
-            taken = self._incoming.feed(data, is_end=is_end)
+            taken = list(self._incoming.feed(data, is_end=is_end))
         except Invalid as broken:
             self._status.refuse(broken)
             raise
@@ -383,9 +389,27 @@ class VisaSession:
 
     # One message
 
+    async def _take_long(self, data: bytes, *, is_end: bool) -> None:
+        """Look for the messages of a long piece one by one: each may take a millisecond."""
+        taken = []
+        async with self._arriving:
+            try:
+                for message in self._incoming.feed(data, is_end=is_end):
+                    taken.append(message)
+                    await asyncio.sleep(0)
+            except Invalid as broken:
+                self._status.refuse(broken)
+                raise
+            except asyncio.CancelledError:
+                self._incoming.clear()
+                raise
+        await self._take_all(taken)
+
     async def _take_all(self, messages: list[ProgramMessage]) -> None:
         async with self._turn:
-            for message in messages:
+            for number, message in enumerate(messages):
+                if number:
+                    await asyncio.sleep(0)  # Judging one may take some milliseconds.
                 await self._take(message)
 
     def _steps(self, message: ProgramMessage) -> Sequence[Step]:

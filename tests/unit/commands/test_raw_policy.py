@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import EdgedError, ErrorCode
-from edged.profiles.model import Bound
+from edged.profiles.arguments import ParameterCheck
+from edged.profiles.model import Bound, Scalar
 from edged.profiles.owner_rules import UnitRules, tightened
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
@@ -184,6 +185,28 @@ async def test_a_line_of_more_commands_than_are_judged_is_not_sent(
     assert code_of(await house.scpi("*CLS;" * 63 + ":FREQ 10")) is ErrorCode.DENIED_BY_OWNER
     owner(house)
     assert (await house.scpi("*CLS;" * 63 + ":FREQ 10")).error is None
+
+
+@promise("raw.bounded")
+async def test_what_a_line_says_again_in_other_spellings_is_not_checked_again(
+    house: SweepHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner(house, limits=LIMITED)
+    checked, validate = [], ParameterCheck.validate
+
+    def counted(check: ParameterCheck, values: Mapping[str, object]) -> dict[str, Scalar]:
+        checked.append(values)
+        return validate(check, values)
+
+    monkeypatch.setattr(ParameterCheck, "validate", counted)
+    counts = []
+    for line in (":FREQ 10", ";".join([":FREQ 10", ":freq 10.0", ":FREQUENCY 1E1"] * 21)):
+        checked.clear()
+        assert (await house.scpi(line)).error is None
+        counts.append(len(checked))
+    assert counts[0] == counts[1] > 0
+    too_high = await house.scpi(":FREQ 10;:FREQ 10;:FREQ 1001")
+    assert too_high.status is OutcomeStatus.REFUSED
 
 
 @pytest.mark.parametrize("line", [";", " ; ;"])

@@ -278,8 +278,21 @@ WORST = [
     "DATA " + ",".join(["0.123456"] * 450),
     ";".join(["VOLT:LEV (@1,2,3,4,5,6,7,8)"] * 64),
     ";".join(["SOUR1:VOLT:LEV:IMM:AMPL 5.0E0V"] * 64),
+    # Headers that many commands of one profile send, each time with another value.
+    ";".join(f"INST:NSEL {n}" for n in range(64)),
+    ";".join(f":INST:NSEL {n}.5E0mV" for n in range(64)),
+    ";".join(f":C{n}:BSWV OFST,{n}.5" for n in range(64)),
+    ";".join(f":C{n}.5E0mV:BSWV OFST,{n}.5E0V" for n in range(64)),
+    ";".join(f"C{n}.5E0mV:BSWV?" for n in range(64)),
+    ";".join(f":ROUT:CLOS (@{n}.5!1!{n},{n}!2!2,2!3!3,4!4!4)" for n in range(64)),
+    ";".join(f':SENS:FUNC "VOLT{n}"' for n in range(64)),
+    ";".join(f":OUTP{n}:LOAD {n}.5E0ohm" for n in range(64)),
+    # Every value that a query may depend on.
+    ";".join(["READ?"] * 64),
+    ";".join(["VOLT:OFFS 0"] * 64),
     # Messages of a program.
     "X " + "''" * 32_000,
+    "X " + "'',;'a'#1" * 7_000,
     "X " + "(," * 32_000,
     "X " + "()" * 32_000,
     "A;" * 32_000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -283,6 +283,70 @@ async def test_who_reads_without_having_asked_is_told_at_once(
     with pytest.raises(Failed, match="Nothing was asked"):
         await session.read(100)
     assert await query(session, "SYST:ERR?") == '-420,"Query UNTERMINATED"'
+
+
+LONG = b"".join(b"VOLT %d%s\n" % (number % 5, b" " * 2_000) for number in range(40))
+"""More messages than are looked for at once."""
+
+
+async def seen_while(bench: VisaBench, written: Coroutine[Any, Any, None]) -> list[int]:
+    """How many actions had begun at each turn of the loop until a write is over."""
+    task, seen = asyncio.ensure_future(written), []
+    while not task.done():
+        seen.append(len(bench.actions))
+        await asyncio.sleep(0)
+    await task
+    return seen
+
+
+@promise("mcp.bounded-bodies")
+async def test_others_run_while_the_messages_of_a_long_piece_are_found(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    seen = await seen_while(bench, bench.session(supply.address).write(LONG))
+    assert seen.count(0) >= 40
+    assert seen[-1] <= len(bench.actions) == 40
+
+
+@promise("mcp.bounded-bodies")
+async def test_others_run_between_two_questions_of_one_piece(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    seen = await seen_while(bench, bench.session(supply.address).write(b"ECHO? 1\nECHO? 2\n"))
+    assert 1 in seen
+
+
+async def test_nothing_of_a_long_piece_is_sent_where_its_end_is_refused(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    with pytest.raises(Invalid, match="ends before the length"):
+        await session.write(LONG + b"X #15abc")
+    assert not bench.actions
+    await session.write(b"VOLT 2\n")
+    assert [action.arguments["scpi_command"] for action in bench.actions] == ["VOLT 2"]
+
+
+async def test_a_piece_behind_a_long_one_is_taken_after_it(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    await asyncio.gather(session.write(LONG), session.write(b"VOLT 5\n"))
+    assert len(bench.actions) == 41
+    assert bench.actions[-1].arguments["scpi_command"] == "VOLT 5"
+
+
+async def test_nothing_of_a_long_piece_that_is_given_up_is_sent_later(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    written = asyncio.ensure_future(session.write(LONG))
+    await asyncio.sleep(0)
+    written.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await written
+    await session.write(b"VOLT 2\n")
+    assert [action.arguments["scpi_command"] for action in bench.actions] == ["VOLT 2"]
 
 
 @promise("visa.not-crossed")
