@@ -96,6 +96,7 @@ class Spelling:
         names: the same as a set.
         quoted: those that are written as quoted strings.
         arguments: those of the message.
+        initial: the letter that the first argument begins with; empty where it may be any.
         inside: the placeholders whose value is not by itself: those of the header, ``CH{n}``,
             ``(@{n})``.
         literal: the longest piece of the text between placeholders, in upper case.
@@ -106,6 +107,7 @@ class Spelling:
     names: frozenset[str]
     quoted: frozenset[str]
     arguments: tuple[Argument, ...]
+    initial: str
     inside: frozenset[int]
     literal: str
 
@@ -150,6 +152,7 @@ class Entry:
         readers: of all parameters, by name.
         may_lack: those that need no value.
         here: those that stand in the spelling.
+        strangers: names that stand in the spelling and are no parameter.
         choices: the values of all that need one and can be listed, with room for those in ``here``.
         unlisted: those that need one, and neither stand in the spelling nor can be listed.
         senders: all that send it.
@@ -159,6 +162,7 @@ class Entry:
     readers: Mapping[str, Reader]
     may_lack: frozenset[str]
     here: tuple[str, ...]
+    strangers: frozenset[str]
     choices: Mapping[str, tuple[Scalar, ...]]
     unlisted: frozenset[str]
     senders: list[Sender] = field(default_factory=list)
@@ -193,15 +197,15 @@ class _Branch:
         others = self.words.setdefault(first, {}) if first else self.patterns
         return others.setdefault(word, _Branch())
 
-    def matching(self, nodes: tuple[str, ...]) -> Iterator[tuple[Spelling, list[Entry]]]:
-        """What ends behind these raw nodes."""
+    def ends(self, nodes: tuple[str, ...]) -> Iterator[_Branch]:
+        """Where these raw nodes end."""
         if not nodes:
-            yield from self.entries.items()
+            yield self
             return
         known = self.words.get(nodes[0][:1].upper(), {})
         for word, branch in itertools.chain(known.items(), self.patterns.items()):
             if match_node(word, nodes[0]) is not None:
-                yield from branch.matching(nodes[1:])
+                yield from branch.ends(nodes[1:])
 
     def names_below(self, word: str) -> Iterator[str]:
         """The commands behind the words that a raw word may be."""
@@ -285,12 +289,13 @@ class Headers:
         _lead, rest = without_optional(nodes)
         header: tuple[str, ...] | None = None
         found = None
-        for spelling, entries in self._tree[is_query].matching(rest):
-            if spelling.message.nodes != header:
-                header = spelling.message.nodes
-                found = match_header(header, nodes)
-            if found is not None:
-                yield entries, *found
+        for branch in self._tree[is_query].ends(rest):
+            for spelling, entries in branch.entries.items():
+                if spelling.message.nodes != header:
+                    header = spelling.message.nodes
+                    found = match_header(header, nodes)
+                if found is not None:
+                    yield entries, *found
 
     def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
         """The names of the commands whose header begins with the first mnemonic of another."""
@@ -352,6 +357,7 @@ def _entry(
         readers=readers,
         may_lack=may_lack,
         here=tuple(name for name in readers if name in spelling.names),
+        strangers=spelling.names - readers.keys(),
         choices={name: values for name, values in needed.items() if name not in unlisted},
         unlisted=frozenset(unlisted),
     )
@@ -420,9 +426,15 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
             names=frozenset(holes),
             quoted=frozenset(quoted),
             arguments=arguments,
+            initial=_first_letter(message.arguments[0]) if arguments else "",
             inside=frozenset(range(len(holes))) - alone,
             literal=max(split_at_holes(message.text)[::2], key=len),
         )
+
+
+def _first_letter(argument: str) -> str:
+    first = argument[:1].upper()
+    return first if first in string.ascii_uppercase else ""
 
 
 def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argument:

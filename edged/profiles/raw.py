@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from edged.profiles.headers import Entry, Headers, Reader, Spelling
+from edged.profiles.headers import Entry, Headers, Reader, Sender, Spelling
 from edged.profiles.model import (
     Changes,
     Command,
@@ -487,28 +487,19 @@ def _joined(first: RawMatch, *others: RawMatch) -> RawMatch:
     """Lines of one command, or one line on two paths: all their readings must be allowed."""
     if not others:
         return first
-    choices, bare, changes = first.choices, first.bare, first.changes
-    unknown, holes = set(first.unknown), set(first.holes)
+    command, choices, bare, unknown, is_certain, holes, is_fitting, changes = first
     for match in others:
-        if not _are_read_alike(choices, match.choices):
+        if choices != match.choices and not _are_read_alike(choices, match.choices):
             choices += () if match.choices[0] in choices else match.choices
             bare += () if not match.bare or match.bare[0] in bare else match.bare
             unknown |= match.unknown
             holes |= match.holes
         changes = changes or match.changes
-    return first._replace(
-        choices=choices,
-        bare=bare,
-        unknown=frozenset(unknown),
-        holes=frozenset(holes),
-        changes=changes,
-    )
+    return RawMatch(command, choices, bare, unknown, is_certain, holes, is_fitting, changes)
 
 
 def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> bool:
     """Whether two have the same readings, compared one by one only where that can be."""
-    if some == more:
-        return True
     # Readings with other names are others, however many there are.
     has_others = some[0].keys() != more[0].keys() or some[-1].keys() != more[0].keys()
     return len(some) > 1 and not has_others and _combined(some) == _combined(more)
@@ -529,15 +520,13 @@ def _judged_all(
         arguments: ``None``: the whole text is the spelling's.
     """
     ranked: tuple[list[tuple[int, RawMatch]], ...] = ([], [])
+    initials = {"", arguments[0].lstrip()[:1].upper()} if arguments else None
     for entries, captures, rank in found:
-        written = _written(entries[0].spelling, captures, arguments)
+        spelling = entries[0].spelling
+        is_other = initials is not None and spelling.initial not in initials
+        written = None if is_other else _written(spelling, captures, arguments)
         for entry in entries:
-            match = _misfit(entry) if written is None else _read(entry, written)
-            # By position: it is made for each of many commands that begin with the same line.
-            ranked[rank].extend(
-                (place, RawMatch(command or ASKED, *match[1:-1], changes))
-                for place, command, changes in entry.senders
-            )
+            ranked[rank].extend(_misfits(entry) if written is None else _read_all(entry, written))
     return [match for one in ranked for _, match in sorted(one)]
 
 
@@ -619,25 +608,60 @@ def _named(spelling: Spelling, captures: Captures, inside: Set[int], missing: Se
 
 
 @functools.lru_cache(maxsize=8192)
-def _misfit(entry: Entry) -> RawMatch:
-    """What the header of an entry means with arguments that it has not, of no command yet."""
-    return RawMatch(
-        command=ASKED,
-        choices=({},),
-        unknown=frozenset(entry.readers),
-        is_certain=False,
-        holes=entry.spelling.names,
-        is_fitting=False,
-    )
+def _misfits(entry: Entry) -> list[tuple[int, RawMatch]]:
+    """What is sent by the header of an entry with arguments that it has not."""
+    return [
+        (
+            place,
+            RawMatch(
+                command=command or ASKED,
+                choices=({},),
+                unknown=frozenset(entry.readers),
+                is_certain=False,
+                holes=entry.spelling.names,
+                is_fitting=False,
+                changes=changes,
+            ),
+        )
+        for place, command, changes in entry.senders
+    ]
 
 
-def _read(entry: Entry, written: _Written) -> RawMatch:
-    """Values for the texts, and the possibilities of those that do not stand there; as above."""
+def _read_all(entry: Entry, written: _Written) -> list[tuple[int, RawMatch]]:
+    """What the texts mean of each that sends the entry, read once, by place."""
+    first, *others = entry.senders
+    match = _read(entry, written, first)
+    _, choices, bare, unknown, is_certain, holes, is_fitting, _ = match
+    return [
+        (first.place, match),
+        *(
+            # By position, for as many as begin with the same line.
+            (
+                place,
+                RawMatch(
+                    command or ASKED,
+                    choices,
+                    bare,
+                    unknown,
+                    is_certain,
+                    holes,
+                    is_fitting,
+                    changes,
+                ),
+            )
+            for place, command, changes in others
+        ),
+    ]
+
+
+def _read(entry: Entry, written: _Written, sender: Sender) -> RawMatch:
+    """Values for the texts, and the possibilities of those that do not stand there."""
     texts, quoted = written.texts, entry.spelling.quoted
     known, unknown = dict(entry.choices), set(entry.unlisted)
     bare: dict[str, tuple[Scalar, ...]] = {}
-    unknown |= texts.keys() - entry.readers.keys()
-    unsure = set(written.missing - entry.may_lack)
+    if entry.strangers:
+        unknown |= texts.keys() & entry.strangers
+    unsure = set(written.missing - entry.may_lack) if written.missing else set()
     for name in entry.here:
         reader = entry.readers[name]
         if name in texts:
@@ -663,13 +687,16 @@ def _read(entry: Entry, written: _Written) -> RawMatch:
         unknown |= {name for name, values in known.items() if len(values) > 1}
         known = {name: values[:1] for name, values in known.items()}
     unknown |= unsure
+    # By position: this is done for each of many commands that send such a line.
     return RawMatch(
-        command=ASKED,
-        choices=(known,),
-        bare=unitless,
-        unknown=frozenset(unknown),
-        is_certain=not unknown,
-        holes=entry.spelling.names,
+        sender.command or ASKED,
+        (known,),
+        unitless,
+        frozenset(unknown),
+        not unknown,
+        entry.spelling.names,
+        True,
+        sender.changes,
     )
 
 

@@ -283,6 +283,7 @@ WORST = [
     ";".join(f":INST:NSEL {n}.5E0mV" for n in range(64)),
     ";".join(f":C{n}:BSWV OFST,{n}.5" for n in range(64)),
     ";".join(f":C{n}.5E0mV:BSWV OFST,{n}.5E0V" for n in range(64)),
+    ";".join(f":C{n}.5E0mV:BSWV OFST,0" for n in range(64)),
     ";".join(f"C{n}.5E0mV:BSWV?" for n in range(64)),
     ";".join(f":ROUT:CLOS (@{n}.5!1!{n},{n}!2!2,2!3!3,4!4!4)" for n in range(64)),
     ";".join(f':SENS:FUNC "VOLT{n}"' for n in range(64)),
