@@ -1,13 +1,13 @@
 """Our own listeners as servers of aiohttp's test client, for requests of ordinary HTTP.
 
 ``client = await aiohttp_client(ListenerServer(running_endpoint()))`` starts the listener, and stops
-it at the end of the test. A listener that something else starts and stops is passed within
-``contextlib.nullcontext``.
+it at the end of the test; ``already_at(port)`` stands for one that something else starts and stops.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any, NoReturn, Protocol
 
 from aiohttp.test_utils import BaseTestServer
@@ -40,3 +40,7 @@ class ListenerServer(BaseTestServer):
 
     async def _make_runner(self, **_: Any) -> NoReturn:
         raise NotImplementedError("The listener has no runner of aiohttp; use start_server.")
+
+
+def already_at(port: int) -> ListenerServer:
+    return ListenerServer(nullcontext(SimpleNamespace(port=port)))

@@ -12,9 +12,8 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -29,7 +28,7 @@ from edged.surfaces.page.static_files import TYPES
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
-from tests.bench.listener_server import ListenerServer
+from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import McpClient, modern
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
@@ -60,13 +59,9 @@ def base(engine: Engine) -> str:
     return f"http://127.0.0.1:{engine.ports['mcp_port']}"
 
 
-def served_by(engine: Engine | EngineProcess) -> ListenerServer:
-    return ListenerServer(nullcontext(SimpleNamespace(port=engine.ports["mcp_port"])))
-
-
 @pytest.fixture
 async def browser(engine: Engine, aiohttp_client: AiohttpClient) -> TestClient:
-    return await aiohttp_client(served_by(engine))
+    return await aiohttp_client(already_at(engine.ports["mcp_port"]))
 
 
 def rows(engine: Engine, tool: str = "") -> list[dict[str, Any]]:
@@ -235,7 +230,7 @@ async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(
         await client.call("get_status")
         assert "edged.engine.bench_page" in engine.log.read_text()
         assert not loaded(engine)
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         assert (await browser.get("/bench")).status == 200
         wait_for(lambda: loaded(engine))
 
@@ -451,7 +446,7 @@ async def test_off_there_is_none_and_read_answers_nothing(
         place = tmp_path / mode
         place.mkdir()
         with running_engine(place, config={"BENCH_PAGE": mode}) as engine:
-            browser = await aiohttp_client(served_by(engine))
+            browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
             page = await browser.get("/bench")
             assert page.status == (404 if mode == "off" else 200)
             if mode == "read":
@@ -465,7 +460,7 @@ async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(
     tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": ["get_status"]}) as engine:
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         assert (await browser.get("/bench")).status == 200
         for path in ("runs/x/data.csv", "runs/x/report.html", "units/psu1/trace", "events"):
             assert (await browser.get(f"/bench/{path}")).status == 403, path
@@ -480,7 +475,7 @@ async def test_the_page_shows_rows_of_the_tools_that_the_owner_allows_and_no_oth
 ) -> None:
     allowed = ["bench__check", "bench__history", "bench__runs", "get_status"]
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": allowed}) as engine:
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         async with browser.ws_connect("/bench/events") as socket:
             await subscribed(socket, "audit")
             engine.tool("send_scpi", instrument_id="psu1", scpi_command="*IDN?")
@@ -499,7 +494,7 @@ async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(
         "Access-Control-Request-Headers": "content-type, mcp-method, mcp-param-a",
     }
     with running_engine(tmp_path, config={"ALLOWED_ORIGINS": [friend]}) as engine:
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         for path in ("/mcp", "/bench/owner/approve"):
             asked = await browser.options(path, headers={"Origin": friend, **wish})
             assert asked.status == 204
@@ -521,7 +516,7 @@ async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(
     place = tmp_path / "none"
     place.mkdir()
     with running_engine(place) as engine:
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         own = {"Origin": base(engine)}
         page = await browser.get("/bench", headers=own)
         assert "Access-Control-Allow-Origin" not in page.headers
@@ -545,7 +540,7 @@ async def test_the_supervisor_carries_the_page_and_its_socket(
         supervised(tmp_path, bench) as one,
     ):
         engine = one.engine()
-        browser = await aiohttp_client(served_by(engine))
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         assert (await browser.get("/bench")).status == 200
         async with browser.ws_connect("/bench/events") as socket:
             assert (await subscribed(socket, "value"))["look"]

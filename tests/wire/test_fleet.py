@@ -6,7 +6,6 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from edged.relay.envelope import Cancel, Open
 from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
-from tests.bench.listener_server import ListenerServer
+from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import Answer, McpClient, modern
 from tests.promises import promise
 
@@ -49,7 +48,7 @@ def get(bench: Bench, aiohttp_client: AiohttpClient) -> Get:
 
     async def asked(front: Front, path: str = "/fleet", token: str = "", **headers: str) -> Answer:
         if front.port not in clients:
-            clients[front.port] = await aiohttp_client(ListenerServer(nullcontext(front)))
+            clients[front.port] = await aiohttp_client(already_at(front.port))
         given = {"Accept": "application/json", **headers}
         if token:
             given["Authorization"] = f"Bearer {token}"

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +25,7 @@ from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.server import RpcListener, Sights
-from tests.bench.listener_server import ListenerServer
+from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
@@ -371,7 +371,7 @@ async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(
 ) -> None:
     listener = make_listener(dispatcher, 0, None)
     await listener.start()
-    rpc = await aiohttp_client(ListenerServer(nullcontext(listener)))
+    rpc = await aiohttp_client(already_at(listener.port))
     await rpc.ws_connect("/events?topics=audit")
     async with asyncio.timeout(3):
         await listener.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
 
 import pytest
 from aiohttp.test_utils import TestClient
@@ -11,7 +10,7 @@ from pytest_aiohttp import AiohttpClient
 
 from edged import __version__
 from edged.protocol.revisions import SUPPORTED_VERSIONS
-from tests.bench.listener_server import ListenerServer
+from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.promises import promise
 
@@ -25,7 +24,7 @@ CARD = "/mcp/server-card"
 
 @pytest.fixture
 async def http(mcp: Endpoint, aiohttp_client: AiohttpClient) -> TestClient:
-    return await aiohttp_client(ListenerServer(nullcontext(mcp)))
+    return await aiohttp_client(already_at(mcp.port))
 
 
 @promise("card.served")
