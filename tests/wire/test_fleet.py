@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient
 
 from edged.actions.caller import Caller, Route
@@ -44,15 +43,11 @@ async def bench(tmp_path: Path, free_port: Callable[[], int]) -> AsyncIterator[B
 
 @pytest.fixture
 def get(bench: Bench, aiohttp_client: AiohttpClient) -> Get:
-    clients: dict[int, TestClient] = {}
-
     async def asked(front: Front, path: str = "/fleet", token: str = "", **headers: str) -> Answer:
-        if front.port not in clients:
-            clients[front.port] = await aiohttp_client(already_at(front.port))
-        given = {"Accept": "application/json", **headers}
-        if token:
-            given["Authorization"] = f"Bearer {token}"
-        async with clients[front.port].get(path, headers=given) as reply:
+        client = await aiohttp_client(already_at(front.port))
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        given = {"Accept": "application/json", **bearer, **headers}
+        async with client.get(path, headers=given) as reply:
             return Answer(reply.status, reply.headers, await reply.read())
 
     return asked

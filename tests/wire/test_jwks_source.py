@@ -13,6 +13,7 @@ from edged.auth import keys
 from edged.auth.keys import HttpJwksSource, JwksError
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Issuer = tuple[HttpJwksSource, list[str]]
 
 
 def plain(status: int, body: bytes, **headers: str) -> Answer:
@@ -43,25 +44,20 @@ async def garbled(request: web.BaseRequest) -> web.StreamResponse:
 
 
 @pytest.fixture
-def asked() -> list[str]:
-    """The request lines that the issuer got."""
-    return []
+async def issuer(answer: Answer, aiohttp_raw_server: AiohttpRawServer) -> Issuer:
+    asked: list[str] = []
 
-
-@pytest.fixture
-async def source(
-    answer: Answer, asked: list[str], aiohttp_raw_server: AiohttpRawServer
-) -> HttpJwksSource:
     async def noted(request: web.BaseRequest) -> web.StreamResponse:
         asked.append(f"{request.method} {request.path}")
         return await answer(request)
 
     server = await aiohttp_raw_server(noted)
-    return HttpJwksSource(str(server.make_url("/jwks")))
+    return HttpJwksSource(str(server.make_url("/jwks"))), asked
 
 
 @pytest.mark.parametrize("answer", [plain(200, b'{"keys": []}')])
-async def test_a_key_set_is_fetched(source: HttpJwksSource, asked: list[str]) -> None:
+async def test_a_key_set_is_fetched(issuer: Issuer) -> None:
+    source, asked = issuer
     assert await source.fetch() == b'{"keys": []}'
     assert asked == ["GET /jwks"]
 
@@ -77,9 +73,8 @@ async def test_a_key_set_is_fetched(source: HttpJwksSource, asked: list[str]) ->
         garbled,
     ],
 )
-async def test_what_is_no_plain_bounded_answer_is_an_error(
-    source: HttpJwksSource, asked: list[str]
-) -> None:
+async def test_what_is_no_plain_bounded_answer_is_an_error(issuer: Issuer) -> None:
+    source, asked = issuer
     with pytest.raises(JwksError):
         await source.fetch()
     assert len(asked) == 1
@@ -87,12 +82,12 @@ async def test_what_is_no_plain_bounded_answer_is_an_error(
 
 @pytest.mark.parametrize("answer", [silent])
 async def test_a_server_that_stalls_is_given_up(
-    source: HttpJwksSource, monkeypatch: pytest.MonkeyPatch
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "FETCH_WITHIN_S", 0.1)
     async with asyncio.timeout(2):
         with pytest.raises(JwksError, match="within"):
-            await source.fetch()
+            await issuer[0].fetch()
 
 
 async def test_nobody_at_the_address_is_an_error(free_port: Callable[[], int]) -> None:
