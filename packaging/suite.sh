@@ -57,7 +57,7 @@ run_tests() { # RELEASE
     # Other people's clients are programs of their own, with environments from PyPI.
     # Shuffled the same way each time, as `make test` does.
     from_the_tree python3 -m pytest -p no:cacheprovider -q -n 2 --dist loadfile \
-        --randomly-seed=20261121 \
+        --randomly-seed=20261121 -p tests.bench.old_test_client \
         --ignore tests/flows/test_sdk_client.py --ignore tests/wire/test_sdk_client.py "${which[@]}"
 }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 NAMES = frozenset(
     {
         "pytest",
+        "pytest-aiohttp",
         "pytest-asyncio",
         "pytest-randomly",
         "pytest-timeout",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
+
 from edged.surfaces.rpc.proof import proof_of
+from tests.bench.hosted import hosted
 
 
 @dataclass
@@ -48,46 +52,30 @@ class AnsweringServer:
         self.answer({"jsonrpc": "2.0", "id": 1, "result": result})
 
 
-@contextlib.contextmanager
-def answering_server(port: int = 0) -> Iterator[AnsweringServer]:
+def answering_server(port: int = 0) -> AbstractContextManager[AnsweringServer]:
+    return hosted(lambda: _answering(port))
+
+
+@asynccontextmanager
+async def _answering(port: int) -> AsyncIterator[AnsweringServer]:
     board = AnsweringServer()
     board.hold.set()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            board.proved.append(Asked(self.path, dict(self.headers.items()), None))
-            nonce = self.path.partition("nonce=")[2]
+    async def answer(request: web.BaseRequest) -> web.Response:
+        asked = Asked(request.path_qs, dict(request.headers), None)
+        if request.method == "GET":
+            board.proved.append(asked)
+            nonce = request.query.get("nonce", "")
             proof = proof_of(board.key, board.proves_for or board.port, nonce) if board.key else ""
-            self.send_response(200 if board.key is not None else 404)
-            self.send_header("Content-Length", str(len(proof)))
-            self.end_headers()
-            self.wfile.write(proof.encode())
+            return web.Response(status=404 if board.key is None else 200, text=proof)
+        asked.body = await request.json()
+        board.asked.append(asked)
+        await asyncio.to_thread(board.hold.wait, 5)
+        return web.Response(status=board.status, body=board.body)
 
-        def do_POST(self) -> None:
-            length = int(self.headers["Content-Length"])
-            body = json.loads(self.rfile.read(length))
-            board.asked.append(Asked(self.path, dict(self.headers.items()), body))
-            board.hold.wait(5)
-            with contextlib.suppress(OSError):
-                self.send_response(board.status)
-                self.send_header("Content-Length", str(len(board.body)))
-                self.end_headers()
-                self.wfile.write(board.body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = False
-    board.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield board
-    finally:
-        board.hold.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    async with RawTestServer(answer, port=port) as server:
+        board.port = server.port
+        try:
+            yield board
+        finally:
+            board.hold.set()

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.server
-import threading
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
+
+from tests.bench.hosted import hosted
 
 
-class KeyServer(http.server.ThreadingHTTPServer):
+class KeyServer(RawTestServer):
     """Answers with ``body``; counts who asks for its keys."""
 
     def __init__(self, body: bytes) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
+        super().__init__(self._answer)
         self.body = body
         self.asked = 0
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/jwks"
+        return str(self.make_url("/jwks"))
+
+    async def _answer(self, _request: web.BaseRequest) -> web.Response:
+        self.asked += 1
+        return web.Response(body=self.body)
 
 
-class Answer(http.server.BaseHTTPRequestHandler):
-    server: KeyServer
-
-    def do_GET(self) -> None:
-        self.server.asked += 1
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, format: str, *args: object) -> None: ...
-
-
-@contextlib.contextmanager
-def serving_keys(body: bytes) -> Iterator[KeyServer]:
+def serving_keys(body: bytes) -> AbstractContextManager[KeyServer]:
     """Serve this key set."""
-    with KeyServer(body) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    return hosted(lambda: KeyServer(body))

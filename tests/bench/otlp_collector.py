@@ -5,18 +5,21 @@ It can be told to hang, as one that is overloaded does.
 
 from __future__ import annotations
 
-import contextlib
-import gzip
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.bench.hosted import hosted
 
 WITHIN_S = 15.0
 
@@ -112,39 +115,28 @@ def attributes(found: Any) -> dict[str, Any]:
     return told
 
 
-@contextlib.contextmanager
-def collecting() -> Iterator[Collector]:
+def collecting() -> AbstractContextManager[Collector]:
     """A collector on a free port."""
+    return hosted(_collecting)
+
+
+@asynccontextmanager
+async def _collecting() -> AsyncIterator[Collector]:
     collector = Collector()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            collector.asked.set()
-            if collector.hangs.is_set():
-                collector.released.wait(30)
-            with collector.came:
-                collector.take(self.path, body)
-                collector.came.notify_all()
-            with contextlib.suppress(OSError):
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+    async def take(request: web.BaseRequest) -> web.Response:
+        body = await request.read()
+        collector.asked.set()
+        if collector.hangs.is_set():
+            await asyncio.to_thread(collector.released.wait, 30)
+        with collector.came:
+            collector.take(request.path, body)
+            collector.came.notify_all()
+        return web.Response()
 
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = False
-    collector.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield collector
-    finally:
-        collector.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    async with RawTestServer(take) as server:
+        collector.port = server.port
+        try:
+            yield collector
+        finally:
+            collector.released.set()

@@ -18,6 +18,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp import AiohttpClient
 
 from edged.config.load import load_config, this_machine
 from edged.errors import Invalid
@@ -26,6 +28,7 @@ from edged.surfaces.page.static_files import TYPES
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import McpClient, modern
 from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
@@ -56,17 +59,9 @@ def base(engine: Engine) -> str:
     return f"http://127.0.0.1:{engine.ports['mcp_port']}"
 
 
-@asynccontextmanager
-async def browser(engine: Engine) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(base(engine)) as session:
-        yield session
-
-
-async def fetched(engine: Engine, path: str, **headers: str) -> aiohttp.ClientResponse:
-    async with browser(engine) as session:
-        response = await session.get(path, headers=headers, allow_redirects=False)
-        await response.read()
-        return response
+@pytest.fixture
+async def browser(engine: Engine, aiohttp_client: AiohttpClient) -> TestClient:
+    return await aiohttp_client(already_at(engine.ports["mcp_port"]))
 
 
 def rows(engine: Engine, tool: str = "") -> list[dict[str, Any]]:
@@ -76,9 +71,9 @@ def rows(engine: Engine, tool: str = "") -> list[dict[str, Any]]:
 
 @promise("page.headers")
 async def test_the_page_is_one_file_with_a_policy_that_lets_nothing_else_in(
-    engine: Engine,
+    browser: TestClient,
 ) -> None:
-    page = await fetched(engine, "/bench")
+    page = await browser.get("/bench")
     assert page.status == 200
     text = await page.text()
     assert "{{facts}}" not in text
@@ -87,7 +82,7 @@ async def test_the_page_is_one_file_with_a_policy_that_lets_nothing_else_in(
     assert page.headers["X-Content-Type-Options"] == "nosniff"
     assert page.headers["Referrer-Policy"] == "no-referrer"
     assert "Set-Cookie" not in page.headers
-    again = await fetched(engine, "/bench", **{"If-None-Match": page.headers["ETag"]})
+    again = await browser.get("/bench", headers={"If-None-Match": page.headers["ETag"]})
     assert again.status == 304
 
 
@@ -104,8 +99,8 @@ def test_all_that_a_browser_gets_is_small_and_asks_for_nothing_elsewhere() -> No
 
 @promise("page.headers")
 @pytest.mark.parametrize("name", sorted(file.name for file in STATIC.iterdir()))
-async def test_each_file_is_served_by_its_name(engine: Engine, name: str) -> None:
-    found = await fetched(engine, f"/bench/static/{name}")
+async def test_each_file_is_served_by_its_name(browser: TestClient, name: str) -> None:
+    found = await browser.get(f"/bench/static/{name}")
     if name == "index.html":
         assert found.status == 404
         return
@@ -136,14 +131,13 @@ async def test_each_file_is_served_by_its_name(engine: Engine, name: str) -> Non
     ],
 )  # fmt: skip
 async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route(
-    engine: Engine, headers: dict[str, str], status: int, path: str
+    engine: Engine, browser: TestClient, headers: dict[str, str], status: int, path: str
 ) -> None:
     told = {name: value.format(own=base(engine)) for name, value in headers.items()}
-    refused = await fetched(engine, path, **told)
+    refused = await browser.get(path, headers=told)
     assert refused.status == status, await refused.text()
-    async with browser(engine) as session:
-        post = await session.post("/bench/owner/approve", json={"id": "x"}, headers=told)
-        assert post.status == status, await post.text()
+    post = await browser.post("/bench/owner/approve", json={"id": "x"}, headers=told)
+    assert post.status == status, await post.text()
     assert "traceback" not in (await refused.text()).lower()
 
 
@@ -163,13 +157,11 @@ async def test_it_is_behind_the_guard_of_the_endpoint_and_not_on_the_relay_route
         "/bench/runs/nobody/data.exe",
     ],
 )
-async def test_nothing_else_of_the_disk_can_be_reached(engine: Engine, path: str) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", engine.ports["mcp_port"])
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-    answer = await asyncio.wait_for(reader.read(), 10)
-    writer.close()
-    assert answer.split(b" ")[1] in {b"404", b"400"}, answer[:300]
-    assert b"def " not in answer
+async def test_nothing_else_of_the_disk_can_be_reached(browser: TestClient, path: str) -> None:
+    answer = await browser.get(path)
+    assert answer.status in {404, 400}, answer
+    assert answer.url.raw_path == path
+    assert b"def " not in await answer.read()
 
 
 async def told(socket: aiohttp.ClientWebSocketResponse, topic: str) -> dict[str, Any]:
@@ -191,9 +183,9 @@ async def subscribed(socket: aiohttp.ClientWebSocketResponse, *topics: str) -> d
 
 @promise("page.values")
 async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_who_comes_later(
-    engine: Engine,
+    engine: Engine, browser: TestClient
 ) -> None:
-    async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+    async with browser.ws_connect("/bench/events") as socket:
         await subscribed(socket, "value")
         client = McpClient(engine.ports["mcp_port"])
         await client.initialize("2025-11-25")
@@ -203,7 +195,7 @@ async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_w
         assert value["command"] == "measure_dc_voltage"
         assert value["unit"] == "V"
         assert value["value"] == result["structuredContent"]["data"]
-        async with session.ws_connect("/bench/events") as later:
+        async with browser.ws_connect("/bench/events") as later:
             greeting = await subscribed(later, "value")
         assert value in greeting["values"]
         assert 0 <= greeting["time_ms"] - value["time_ms"] < 20_000
@@ -211,22 +203,24 @@ async def test_whatever_anybody_measures_is_told_with_its_unit_and_the_last_to_w
 
 @promise("page.trace")
 async def test_the_trace_of_a_line_is_short_and_that_of_nobody_is_none(
-    engine: Engine,
+    engine: Engine, browser: TestClient
 ) -> None:
     for _ in range(40):
         engine.tool("execute_command", **VOLTS)
-    found = await fetched(engine, "/bench/units/dmm1/trace")
+    found = await browser.get("/bench/units/dmm1/trace")
     told = (await found.json())["exchanges"]
     assert 20 <= len(told) <= 60
     assert {one["direction"] for one in told} >= {"sent", "received"}
     times = [one["timestamp_ms"] for one in told]
     assert times == sorted(times, reverse=True)
     assert len(await found.read()) < 16_000
-    assert (await fetched(engine, "/bench/units/nobody/trace")).status == 404
+    assert (await browser.get("/bench/units/nobody/trace")).status == 404
 
 
 @promise("page.late")
-async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(tmp_path: Path) -> None:
+async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     def loaded(engine: EngineProcess) -> bool:
         return "edged.surfaces.page.server" in engine.log.read_text()
 
@@ -236,7 +230,8 @@ async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(tmp_path: Pa
         await client.call("get_status")
         assert "edged.engine.bench_page" in engine.log.read_text()
         assert not loaded(engine)
-        assert (await fetched(engine, "/bench")).status == 200
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        assert (await browser.get("/bench")).status == 200
         wait_for(lambda: loaded(engine))
 
 
@@ -250,7 +245,9 @@ async def one_shot(client: McpClient, tool: str, arguments: dict[str, Any], look
 
 
 @promise("page.one-row")
-async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: Engine) -> None:
+async def test_an_open_page_is_one_row_and_its_looks_are_none(
+    engine: Engine, browser: TestClient
+) -> None:
     def new_tools(since: int) -> list[str]:
         found = [row["tool"] for row in rows(engine) if row["seq"] > since]
         return sorted(set(found) - {"audit.list"})
@@ -271,7 +268,7 @@ async def test_an_open_page_is_one_row_and_its_looks_are_none(engine: Engine) ->
         "fetch_waveform": trace,
     }
     since = newest()
-    async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+    async with browser.ws_connect("/bench/events") as socket:
         look = (await subscribed(socket, "instrument", "value"))["look"]
         for tool, arguments in looks.items():
             answer = await one_shot(client, tool, arguments, look)
@@ -355,7 +352,7 @@ def test_the_key_is_in_no_command_line_when_the_page_is_opened(
 
 @promise("page.key")
 async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can(
-    engine: Engine,
+    engine: Engine, browser: TestClient
 ) -> None:
     url = opened(engine, "--full")["url"]
     key = url.rpartition("#key=")[2]
@@ -363,7 +360,7 @@ async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can
     assert len(key) == 32
     assert stat.S_IMODE((engine.state_dir / "page_key").stat().st_mode) == 0o600
     assert "key" not in opened(engine)["url"]
-    async with waiting_call(engine) as (call, name), browser(engine) as session:
+    async with waiting_call(engine) as (call, name):
         for given in (
             {}, {"Edged-Page-Key": ""}, {"Edged-Page-Key": "0" * 32},
             {"Edged-Page-Key": key[:-1]}, {"Authorization": f"Bearer {key}"},
@@ -373,23 +370,23 @@ async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can
                 ("approve", {"id": name}), ("deny", {"id": name}),
                 ("break", {"lease": "psu1", "reason": "mine"}),
             ):  # fmt: skip
-                refused = await session.post(f"/bench/owner/{what}", json=body, headers=given)
+                refused = await browser.post(f"/bench/owner/{what}", json=body, headers=given)
                 assert refused.status == 401, (given, await refused.text())
         assert not call.done()
         held = {"Edged-Page-Key": key}
         for body in ("", "[]", "{}", '{"id": 5}', '{"id": ""}', "x" * 70_000):
-            bad = await session.post(
+            bad = await browser.post(
                 "/bench/owner/approve",
                 data=body,
                 headers={**held, "Content-Type": "application/json"},
             )
             assert bad.status in {400, 413}, (body[:20], await bad.text())
-        form = await session.post("/bench/owner/approve", data={"id": name}, headers=held)
+        form = await browser.post("/bench/owner/approve", data={"id": name}, headers=held)
         assert form.status == 400
-        unknown = await session.post("/bench/owner/approve", json={"id": "nobody"}, headers=held)
+        unknown = await browser.post("/bench/owner/approve", json={"id": "nobody"}, headers=held)
         assert unknown.status == 404
         assert not call.done()
-        done = await session.post("/bench/owner/approve", json={"id": name}, headers=held)
+        done = await browser.post("/bench/owner/approve", json={"id": name}, headers=held)
         assert done.status == 200, await done.text()
         assert not (await call).get("isError")
     granted = [row for row in rows(engine) if "the page at 127.0.0.1" in json.dumps(row)]
@@ -402,17 +399,17 @@ async def test_an_agent_with_the_url_cannot_answer_and_a_person_with_the_key_can
 
 @promise("page.key")
 async def test_no_on_the_page_is_no_and_the_owner_breaks_a_lease_there(
-    engine: Engine,
+    engine: Engine, browser: TestClient
 ) -> None:
     key = {"Edged-Page-Key": opened(engine, "--full")["url"].rpartition("#key=")[2]}
-    async with waiting_call(engine) as (call, name), browser(engine) as session:
-        done = await session.post("/bench/owner/deny", json={"id": name}, headers=key)
+    async with waiting_call(engine) as (call, name):
+        done = await browser.post("/bench/owner/deny", json={"id": name}, headers=key)
         assert done.status == 200
         assert (await call)["isError"]
         client = McpClient(engine.ports["mcp_port"])
         await client.initialize("2025-11-25")
         await client.call("bench__reserve", {"instruments": ["psu1"], "purpose": "burn-in"})
-        broken = await session.post(
+        broken = await browser.post(
             "/bench/owner/break", json={"lease": "psu1", "reason": "lunch"}, headers=key
         )
         assert broken.status == 200, await broken.text()
@@ -420,63 +417,66 @@ async def test_no_on_the_page_is_no_and_the_owner_breaks_a_lease_there(
 
 
 @promise("page.downloads")
-async def test_a_run_is_taken_away_whole(engine: Engine) -> None:
+async def test_a_run_is_taken_away_whole(engine: Engine, browser: TestClient) -> None:
     stream = engine.tool("start_stream", **VOLTS, interval_ms=100, duration_ms=1000, detach=True)[
         "result"
     ]["stream_id"]
     wait_for(lambda: engine.tool("bench__runs", run_id=stream)["result"]["state"] == "ended")
     count = engine.tool("bench__runs", run_id=stream)["result"]["total_rows"]
-    table = await fetched(engine, f"/bench/runs/{stream}/data.csv")
+    table = await browser.get(f"/bench/runs/{stream}/data.csv")
     assert table.status == 200
     assert table.headers["Content-Disposition"] == f'attachment; filename="{stream}.csv"'
     found = list(csv.reader(io.StringIO(await table.text())))
     assert len(found) == count + 1
-    packed = await fetched(engine, f"/bench/runs/{stream}/data.npz")
+    packed = await browser.get(f"/bench/runs/{stream}/data.npz")
     assert zipfile.ZipFile(io.BytesIO(await packed.read())).testzip() is None
-    report = await fetched(engine, f"/bench/runs/{stream}/report.html")
+    report = await browser.get(f"/bench/runs/{stream}/report.html")
     assert report.status == 200
     assert report.headers["Content-Disposition"].startswith("attachment")
     assert "MY54506462" in await report.text()
     for name in ("data.csv", "data.npz", "report.html"):
-        assert (await fetched(engine, f"/bench/runs/nobody/{name}")).status == 404
+        assert (await browser.get(f"/bench/runs/nobody/{name}")).status == 404
 
 
 @promise("page.modes")
-async def test_off_there_is_none_and_read_answers_nothing(tmp_path: Path) -> None:
+async def test_off_there_is_none_and_read_answers_nothing(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     for mode in ("off", "read"):
         place = tmp_path / mode
         place.mkdir()
         with running_engine(place, config={"BENCH_PAGE": mode}) as engine:
-            page = await fetched(engine, "/bench")
+            browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+            page = await browser.get("/bench")
             assert page.status == (404 if mode == "off" else 200)
             if mode == "read":
-                key = keep_page_key(engine.state_dir)
-                async with browser(engine) as session:
-                    refused = await session.post(
-                        "/bench/owner/approve", json={"id": "x"}, headers={"Edged-Page-Key": key}
-                    )
-                    assert refused.status == 403
+                key = {"Edged-Page-Key": keep_page_key(engine.state_dir)}
+                refused = await browser.post("/bench/owner/approve", json={"id": "x"}, headers=key)
+                assert refused.status == 403
 
 
 @promise("page.as-tools")
-async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(tmp_path: Path) -> None:
+async def test_whoever_may_not_use_the_tools_sees_no_more_on_the_page(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": ["get_status"]}) as engine:
-        assert (await fetched(engine, "/bench")).status == 200
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        assert (await browser.get("/bench")).status == 200
         for path in ("runs/x/data.csv", "runs/x/report.html", "units/psu1/trace", "events"):
-            assert (await fetched(engine, f"/bench/{path}")).status == 403, path
-        async with browser(engine) as session:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await session.ws_connect("/bench/events")
-            assert refused.value.status == 403
+            assert (await browser.get(f"/bench/{path}")).status == 403, path
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await browser.ws_connect("/bench/events")
+        assert refused.value.status == 403
 
 
 @promise("page.as-tools")
 async def test_the_page_shows_rows_of_the_tools_that_the_owner_allows_and_no_others(
-    tmp_path: Path,
+    tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
     allowed = ["bench__check", "bench__history", "bench__runs", "get_status"]
     with running_engine(tmp_path, config={"DIRECT_TOOLS_ALLOW": allowed}) as engine:
-        async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        async with browser.ws_connect("/bench/events") as socket:
             await subscribed(socket, "audit")
             engine.tool("send_scpi", instrument_id="psu1", scpi_command="*IDN?")
             engine.tool("get_status")
@@ -485,42 +485,42 @@ async def test_the_page_shows_rows_of_the_tools_that_the_owner_allows_and_no_oth
 
 
 @promise("page.origins")
-async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(tmp_path: Path) -> None:
+async def test_pages_of_allowed_origins_may_ask_and_read_and_no_others(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     friend, foe = "https://lab.example", "https://evil.example"
     wish = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type, mcp-method, mcp-param-a",
     }
     with running_engine(tmp_path, config={"ALLOWED_ORIGINS": [friend]}) as engine:
-        async with browser(engine) as session:
-            for path in ("/mcp", "/bench/owner/approve"):
-                asked = await session.options(path, headers={"Origin": friend, **wish})
-                assert asked.status == 204
-                assert asked.headers["Access-Control-Allow-Origin"] == friend
-                assert "POST" in asked.headers["Access-Control-Allow-Methods"]
-                assert "mcp-param-a" in asked.headers["Access-Control-Allow-Headers"]
-                refused = await session.options(path, headers={"Origin": foe, **wish})
-                assert refused.status == 403
-                assert "Access-Control-Allow-Origin" not in refused.headers
-            call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-            for origin in (friend, None):
-                answered = await session.post(
-                    "/mcp", json=call, headers={"Origin": origin} if origin else {}
-                )
-                assert answered.status == 200
-                assert answered.headers.get("Access-Control-Allow-Origin") == origin
-            page = await session.get("/bench", headers={"Origin": friend})
-            assert page.headers["Access-Control-Allow-Origin"] == friend
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        for path in ("/mcp", "/bench/owner/approve"):
+            asked = await browser.options(path, headers={"Origin": friend, **wish})
+            assert asked.status == 204
+            assert asked.headers["Access-Control-Allow-Origin"] == friend
+            assert "POST" in asked.headers["Access-Control-Allow-Methods"]
+            assert "mcp-param-a" in asked.headers["Access-Control-Allow-Headers"]
+            refused = await browser.options(path, headers={"Origin": foe, **wish})
+            assert refused.status == 403
+            assert "Access-Control-Allow-Origin" not in refused.headers
+        call = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        for origin in (friend, None):
+            answered = await browser.post(
+                "/mcp", json=call, headers={"Origin": origin} if origin else {}
+            )
+            assert answered.status == 200
+            assert answered.headers.get("Access-Control-Allow-Origin") == origin
+        page = await browser.get("/bench", headers={"Origin": friend})
+        assert page.headers["Access-Control-Allow-Origin"] == friend
     place = tmp_path / "none"
     place.mkdir()
     with running_engine(place) as engine:
-        async with browser(engine) as session:
-            own = {"Origin": base(engine)}
-            assert (
-                "Access-Control-Allow-Origin"
-                not in (await session.get("/bench", headers=own)).headers
-            )
-            assert (await session.options("/mcp", headers=own)).status == 405
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        own = {"Origin": base(engine)}
+        page = await browser.get("/bench", headers=own)
+        assert "Access-Control-Allow-Origin" not in page.headers
+        assert (await browser.options("/mcp", headers=own)).status == 405
 
 
 @promise("page.modes")
@@ -532,15 +532,17 @@ def test_the_endpoint_cannot_be_where_the_page_is(path: str) -> None:
 
 
 @promise("page.supervised")
-async def test_the_supervisor_carries_the_page_and_its_socket(tmp_path: Path) -> None:
+async def test_the_supervisor_carries_the_page_and_its_socket(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     with (
         running_bench("--instruments", "psu1,dmm1") as bench,
         supervised(tmp_path, bench) as one,
     ):
         engine = one.engine()
-        page = await fetched(engine, "/bench")
-        assert page.status == 200
-        async with browser(engine) as session, session.ws_connect("/bench/events") as socket:
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        assert (await browser.get("/bench")).status == 200
+        async with browser.ws_connect("/bench/events") as socket:
             assert (await subscribed(socket, "value"))["look"]
             await asyncio.to_thread(lambda: engine.tool("execute_command", **VOLTS))
             assert (await told(socket, "value"))["data"][0]["unit"] == "V"

@@ -2,71 +2,67 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pytest_aiohttp import AiohttpClient
+
 from edged.relay.announcement import fitted, read_said
-from tests.bench.engine import Engine, running_engine
+from tests.bench.engine import running_engine
+from tests.bench.listener_server import already_at
 from tests.promises import promise
 
 
-def ask(url: str, *, method: str = "GET", **headers: str) -> tuple[int, bytes]:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    request = urllib.request.Request(url, headers=named, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return answer.status, answer.read()
-    except urllib.error.HTTPError as refused:
-        return refused.code, refused.read()
-
-
-def metrics(engine: Engine) -> str:
-    return f"http://127.0.0.1:{engine.ports['mcp_port']}/metrics"
-
-
 @promise("fleet.metrics-door")
-def test_metrics_are_on_the_mcp_port_behind_the_endpoint_s_guard(tmp_path: Path) -> None:
+async def test_metrics_are_on_the_mcp_port_behind_the_endpoint_s_guard(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
     with running_engine(tmp_path) as engine:
-        status, body = ask(metrics(engine))
-        assert status == 200
-        assert b"edged_instruments" in body
+        mcp = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        rpc = await aiohttp_client(already_at(engine.ports["rpc_port"]))
+        answer = await mcp.get("/metrics")
+        assert answer.status == 200
+        assert "edged_instruments" in (body := await answer.text())
         # The same figures as at the RPC port.
-        there = ask(f"http://127.0.0.1:{engine.ports['rpc_port']}/metrics")[1]
-        named = {line.split()[2] for line in there.decode().splitlines() if "# TYPE" in line}
-        assert named == {line.split()[2] for line in body.decode().splitlines() if "# TYPE" in line}
-        assert ask(metrics(engine), Host="evil.example")[0] == 403
-        assert ask(metrics(engine), Origin="https://evil.example")[0] == 403
-        assert ask(metrics(engine), Edge_Caller_JWT="")[0] == 404
-        assert ask(metrics(engine), method="DELETE")[0] == 405
-        assert ask(f"{metrics(engine)}/x")[0] == 404
+        there = await (await rpc.get("/metrics")).text()
+        named = {line.split()[2] for line in there.splitlines() if "# TYPE" in line}
+        assert named == {line.split()[2] for line in body.splitlines() if "# TYPE" in line}
+        for headers, status in (
+            ({"Host": "evil.example"}, 403),
+            ({"Origin": "https://evil.example"}, 403),
+            ({"Edge-Caller-JWT": ""}, 404),
+        ):
+            assert (await mcp.get("/metrics", headers=headers)).status == status, headers
+        assert (await mcp.delete("/metrics")).status == 405
+        assert (await mcp.get("/metrics/x")).status == 404
 
 
 @promise("fleet.metrics-door")
-def test_the_owner_shuts_the_metrics_or_bounds_who_may_see_them(tmp_path: Path) -> None:
-    for name in ("off", "bound"):
-        (tmp_path / name).mkdir()
-    with running_engine(tmp_path / "off", config={"METRICS": "off"}) as engine:
-        assert ask(metrics(engine))[0] == 404
-    bound = {"DIRECT_TOOLS_ALLOW": ["list_instruments"]}
-    with running_engine(tmp_path / "bound", config=bound) as engine:
-        assert ask(metrics(engine))[0] == 403
+@pytest.mark.parametrize(
+    ("config", "status"),
+    [({"METRICS": "off"}, 404), ({"DIRECT_TOOLS_ALLOW": ["list_instruments"]}, 403)],
+)
+async def test_the_owner_shuts_the_metrics_or_bounds_who_may_see_them(
+    tmp_path: Path, aiohttp_client: AiohttpClient, config: dict[str, Any], status: int
+) -> None:
+    with running_engine(tmp_path, config=config) as engine:
+        mcp = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        assert (await mcp.get("/metrics")).status == status
 
 
 @promise("fleet.here")
-def test_what_an_engine_tells_of_itself_leaves_no_row_and_is_an_announcement(
-    tmp_path: Path,
+async def test_what_an_engine_tells_of_itself_leaves_no_row_and_is_an_announcement(
+    tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
     config = {"INBOUND_AUTH_TOKEN": "t" * 20}
     with running_engine(tmp_path, config=config) as engine:
-        url = f"http://127.0.0.1:{engine.ports['rpc_port']}/here"
-        assert ask(url)[0] == 401
+        rpc = await aiohttp_client(already_at(engine.ports["rpc_port"]))
+        assert (await rpc.get("/here")).status == 401
         known = {"Authorization": f"Bearer {'t' * 20}"}
         engine.token = "t" * 20
         before = {row["seq"] for row in engine.rpc("audit.list", limit=500)["rows"]}
-        told: dict[str, Any] = json.loads(ask(url, **known)[1])
+        told = await (await rpc.get("/here", headers=known)).json()
         rows = engine.rpc("audit.list", limit=500)["rows"]
         added = [row["tool"] for row in rows if row["seq"] not in before]
         # The looks at the record are rows themselves.

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp import AiohttpClient
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.listener_server import already_at
 from tests.promises import promise
 
 FAMILY = re.compile(r"^# HELP (edged_\w+) ", re.MULTILINE)
@@ -22,25 +24,20 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         yield running
 
 
-def get(engine: Engine, path: str, method: str = "GET") -> tuple[str, dict[str, str]]:
-    url = engine.rpc_url.replace("/rpc", path)
-    own = engine.rpc_url.removesuffix("/rpc")
-    request = urllib.request.Request(url, method=method, headers={"Origin": own})
-    try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.read().decode(), dict(answer.headers)
-    except urllib.error.HTTPError as refused:
-        with refused:
-            return refused.read().decode(), dict(refused.headers)
+@pytest.fixture
+async def rpc(engine: Engine, aiohttp_client: AiohttpClient) -> TestClient:
+    own = {"Origin": engine.rpc_url.removesuffix("/rpc")}
+    return await aiohttp_client(already_at(engine.ports["rpc_port"]), headers=own)
 
 
 @promise("rpc.metrics")
-def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
-    engine: Engine,
+async def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
+    engine: Engine, rpc: TestClient
 ) -> None:
     engine.tool("list_instruments")
-    page, headers = get(engine, "/metrics")
-    assert headers["Content-Type"].startswith("text/plain")
+    answer = await rpc.get("/metrics")
+    assert answer.content_type == "text/plain"
+    page = await answer.text()
     found = {name.removesuffix("_total") for name in FAMILY.findall(page)}
     documented = set(IN_PAGE.findall((REPOSITORY / "docs" / "rpc.md").read_text()))
     assert found == documented
@@ -50,7 +47,7 @@ def test_every_family_of_figures_is_on_the_page_and_in_the_reference(
 
 
 @pytest.mark.parametrize("path", ["/rpc", "/metrics", "/healthz", "/events"])
-def test_no_page_of_another_origin_is_let_in_by_a_header(engine: Engine, path: str) -> None:
+async def test_no_page_of_another_origin_is_let_in_by_a_header(rpc: TestClient, path: str) -> None:
     for method in ("OPTIONS", "GET"):
-        _, headers = get(engine, path, method)
-        assert not [name for name in headers if name.lower().startswith("access-control")]
+        answer = await rpc.request(method, path)
+        assert not [name for name in answer.headers if name.lower().startswith("access-control")]

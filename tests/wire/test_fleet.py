@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_aiohttp import AiohttpClient
 
 from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
@@ -19,10 +20,12 @@ from edged.relay.envelope import Cancel, Open
 from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
+from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import Answer, McpClient, modern
 from tests.promises import promise
 
 Bench = FleetBench
+Get = Callable[..., Awaitable[Answer]]
 FIVE = [
     "fleet__list_edges",
     "fleet__find_instrument",
@@ -38,12 +41,16 @@ async def bench(tmp_path: Path, free_port: Callable[[], int]) -> AsyncIterator[B
         yield made
 
 
-async def get(front: Front, path: str = "/fleet", token: str = "", **headers: str) -> Answer:
-    client = McpClient(front.port, path=path)
-    given = {"Accept": "application/json", **headers}
-    if token:
-        given["Authorization"] = f"Bearer {token}"
-    return await client.send("GET", headers=given)
+@pytest.fixture
+def get(bench: Bench, aiohttp_client: AiohttpClient) -> Get:
+    async def asked(front: Front, path: str = "/fleet", token: str = "", **headers: str) -> Answer:
+        client = await aiohttp_client(already_at(front.port))
+        bearer = {"Authorization": f"Bearer {token}"} if token else {}
+        given = {"Accept": "application/json", **bearer, **headers}
+        async with client.get(path, headers=given) as reply:
+            return Answer(reply.status, reply.headers, await reply.read())
+
+    return asked
 
 
 async def structured(client: McpClient, name: str, /, **arguments: Any) -> Any:
@@ -58,7 +65,7 @@ async def error_of(client: McpClient, name: str, /, **arguments: Any) -> Any:
 
 
 @promise("fleet.json")
-async def test_two_fronts_tell_the_same_of_every_edge(bench: Bench) -> None:
+async def test_two_fronts_tell_the_same_of_every_edge(bench: Bench, get: Get) -> None:
     first, second = await bench.front(), await bench.front()
     one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
     await one.say(page="http://10.0.0.7:8767/bench")
@@ -87,7 +94,9 @@ async def test_two_fronts_tell_the_same_of_every_edge(bench: Bench) -> None:
 
 
 @promise("fleet.page-shell")
-async def test_a_browser_gets_an_empty_page_that_holds_nothing_of_any_bench(bench: Bench) -> None:
+async def test_a_browser_gets_an_empty_page_that_holds_nothing_of_any_bench(
+    bench: Bench, get: Get
+) -> None:
     front = await bench.front()
     edge = await bench.edge()
     await edge.say()
@@ -114,7 +123,9 @@ async def test_a_browser_gets_an_empty_page_that_holds_nothing_of_any_bench(benc
 
 
 @promise("fleet.http-sd")
-async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(bench: Bench) -> None:
+async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(
+    bench: Bench, get: Get
+) -> None:
     front = await bench.front()
     one, two = await bench.edge("edge-1"), await bench.edge("edge-2")
     await one.say(metrics="10.0.0.7:8767/metrics")
@@ -139,7 +150,7 @@ async def test_prometheus_finds_the_metrics_of_the_edges_that_have_some(bench: B
 
 @promise("fleet.own-host")
 async def test_an_edge_is_shown_at_its_own_host_alone_whatever_address_it_announces(
-    bench: Bench,
+    bench: Bench, get: Get
 ) -> None:
     front = await bench.front()
     ends = {edge_id: await bench.edge(edge_id) for edge_id in ("edge-1", "edge-2", "edge-3")}
@@ -187,7 +198,7 @@ ELSEWHERE = (
 
 
 @promise("fleet.token-claims")
-async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench) -> None:
+async def test_no_bad_token_gets_in_at_any_of_the_fleet_s_doors(bench: Bench, get: Get) -> None:
     front = await bench.front()
     bad = {**lasting_bad_fleet_tokens(bench.issuer), "of an edge": bench.issuer.mint(), "none": ""}
     for name, token in bad.items():
@@ -283,7 +294,7 @@ async def test_an_edge_cannot_answer_the_next_request_of_a_connection_that_a_pro
 
 @promise("fleet.every-edge")
 async def test_a_token_for_every_edge_counts_where_the_front_s_owner_says_so(
-    bench: Bench,
+    bench: Bench, get: Get
 ) -> None:
     closed, open_ = await bench.front(), await bench.front(takes_all=True)
     edge = await bench.edge()

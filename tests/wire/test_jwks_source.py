@@ -3,94 +3,91 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
+from aiohttp import web
+from pytest_aiohttp import AiohttpRawServer
 
 from edged.auth import keys
 from edged.auth.keys import HttpJwksSource, JwksError
 
-Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Issuer = tuple[HttpJwksSource, list[str]]
 
 
-@contextlib.asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[tuple[str, list[bytes]]]:
-    heads: list[bytes] = []
-    serving_now: set[asyncio.Task[None]] = set()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving_now.add(asyncio.current_task())  # type: ignore[arg-type]
-        try:
-            heads.append(await reader.readuntil(b"\r\n\r\n"))
-            await answer(writer)
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            writer.transport.abort()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}/jwks", heads
-    finally:
-        server.close()
-        for task in serving_now:
-            task.cancel()
-        await asyncio.gather(*serving_now, return_exceptions=True)
-
-
-def plain(status: str, body: bytes, *headers: str) -> Answer:
-    async def answer(writer: asyncio.StreamWriter) -> None:
-        lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
-        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
-        await writer.drain()
+def plain(status: int, body: bytes, **headers: str) -> Answer:
+    async def answer(_request: web.BaseRequest) -> web.Response:
+        return web.Response(status=status, body=body, headers=headers)
 
     return answer
 
 
-async def endless(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+async def endless(request: web.BaseRequest) -> web.StreamResponse:
+    answer = web.StreamResponse()
+    await answer.prepare(request)
     while True:
-        writer.write(b"4000\r\n" + b"a" * 0x4000 + b"\r\n")
-        await writer.drain()
+        await answer.write(b"a" * 0x4000)
 
 
-async def silent(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-    await writer.drain()
-    await asyncio.sleep(5)
+async def silent(request: web.BaseRequest) -> web.StreamResponse:
+    answer = web.StreamResponse(headers={"Content-Length": "100"})
+    await answer.prepare(request)
+    await answer.write(b"{")
+    return answer
 
 
-async def test_a_key_set_is_fetched() -> None:
-    async with serving(plain("200 OK", b'{"keys": []}')) as (url, heads):
-        assert await HttpJwksSource(url).fetch() == b'{"keys": []}'
-    assert heads[0].startswith(b"GET /jwks HTTP/1.1\r\n")
+async def garbled(request: web.BaseRequest) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")
+    return web.Response()
+
+
+@pytest.fixture
+async def issuer(answer: Answer, aiohttp_raw_server: AiohttpRawServer) -> Issuer:
+    asked: list[str] = []
+
+    async def noted(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(f"{request.method} {request.path}")
+        return await answer(request)
+
+    server = await aiohttp_raw_server(noted)
+    return HttpJwksSource(str(server.make_url("/jwks"))), asked
+
+
+@pytest.mark.parametrize("answer", [plain(200, b'{"keys": []}')])
+async def test_a_key_set_is_fetched(issuer: Issuer) -> None:
+    source, asked = issuer
+    assert await source.fetch() == b'{"keys": []}'
+    assert asked == ["GET /jwks"]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        plain("302 Found", b"", "Location: http://127.0.0.1:9/jwks"),
-        plain("404 Not Found", b"{}"),
-        plain("500 Oops", b"{}"),
-        plain("200 OK", b"a" * (256 * 1024 + 1)),
+        plain(302, b"", Location="http://127.0.0.1:9/jwks"),
+        plain(404, b"{}"),
+        plain(500, b"{}"),
+        plain(200, b"a" * (256 * 1024 + 1)),
         endless,
-        plain("200 OK\r\nContent-Length: x", b""),
+        garbled,
     ],
 )
-async def test_what_is_no_plain_bounded_answer_is_an_error(answer: Answer) -> None:
-    async with serving(answer) as (url, heads):
-        with pytest.raises(JwksError):
-            await HttpJwksSource(url).fetch()
-    assert len(heads) == 1
+async def test_what_is_no_plain_bounded_answer_is_an_error(issuer: Issuer) -> None:
+    source, asked = issuer
+    with pytest.raises(JwksError):
+        await source.fetch()
+    assert len(asked) == 1
 
 
-async def test_a_server_that_stalls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("answer", [silent])
+async def test_a_server_that_stalls_is_given_up(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(keys, "FETCH_WITHIN_S", 0.1)
-    async with serving(silent) as (url, _):
-        async with asyncio.timeout(2):
-            with pytest.raises(JwksError, match="within"):
-                await HttpJwksSource(url).fetch()
+    async with asyncio.timeout(2):
+        with pytest.raises(JwksError, match="within"):
+            await issuer[0].fetch()
 
 
 async def test_nobody_at_the_address_is_an_error(free_port: Callable[[], int]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from pytest_aiohttp import AiohttpRawServer
 
 from edged.auth.claims import Door, EdgeDoor
 from edged.auth.keys import JwksError, KeyBook
@@ -94,19 +95,24 @@ class Bench:
             clock=CLOCK,
         )
         endpoint = await self.stack.enter_async_context(running_endpoint(guard=guard))
+        return endpoint, await self.carrier(endpoint.port, edge_id)
+
+    async def carrier(
+        self, engine_port: int, edge_id: str = EDGE, pulse: Pulse | None = None
+    ) -> Carrier:
         link = await self.link(edge_id)
         carrier = Carrier(
             link,
             edge_id=edge_id,
-            engine=lambda: EngineAddress(endpoint.port, "/mcp"),
-            pulse=Pulse(CLOCK),
+            engine=lambda: EngineAddress(engine_port, "/mcp"),
+            pulse=pulse or Pulse(CLOCK),
             peer_header=lambda peer: ("Edged-Peer", f"s {peer}"),
             clock=CLOCK,
         )
         await carrier.start()
         self.stack.push_async_callback(carrier.stop)
         await link.flush()
-        return endpoint, carrier
+        return carrier
 
     def client(self, port: int = 0, edge_id: str = EDGE, **claims: Any) -> McpClient:
         client = McpClient(port or self.ports[0], path=f"/mcp/{edge_id}")
@@ -451,7 +457,9 @@ async def test_half_an_answer_is_never_taken_for_a_whole_one(bench: Bench) -> No
 
 
 @promise("relay.flow-control")
-async def test_a_client_that_does_not_read_stops_the_edge_s_reading(bench: Bench) -> None:
+async def test_a_client_that_does_not_read_stops_the_edge_s_reading(
+    aiohttp_raw_server: AiohttpRawServer, bench: Bench
+) -> None:
     await bench.front()
     sent = 0
 
@@ -463,18 +471,8 @@ async def test_a_client_that_does_not_read_stops_the_edge_s_reading(bench: Bench
             await response.write(bytes(64 * 1024))
             sent += 64 * 1024
 
-    server = await asyncio.get_running_loop().create_server(web.Server(flood), "127.0.0.1", 0)
-    link = await bench.link(EDGE)
-    carrier = Carrier(
-        link,
-        edge_id=EDGE,
-        engine=lambda: EngineAddress(server.sockets[0].getsockname()[1], "/mcp"),
-        pulse=Pulse(CLOCK),
-        peer_header=lambda peer: ("Edged-Peer", peer),
-        clock=CLOCK,
-    )
-    await carrier.start()
-    await link.flush()
+    server = await aiohttp_raw_server(flood)
+    await bench.carrier(server.port)
     line = await bench.client().open_post(bench.client().message("ping"))
     before = -1
     while sent != before or not sent:
@@ -483,9 +481,6 @@ async def test_a_client_that_does_not_read_stops_the_edge_s_reading(bench: Bench
     # What the sockets on the way hold; each side's own memory is bounded by the credit.
     assert sent < 128 * 1024 * 1024
     line.abort()
-    await carrier.stop()
-    server.close()
-    await asyncio.sleep(0.05)
 
 
 @promise("relay.isolation")
@@ -542,7 +537,7 @@ async def test_hundred_exchanges_side_by_side_are_not_crossed(bench: Bench) -> N
 
 @promise("supervisor.silent-at-once")
 async def test_an_engine_that_hangs_is_answered_for_within_a_second_over_the_relay(
-    bench: Bench,
+    aiohttp_raw_server: AiohttpRawServer, bench: Bench
 ) -> None:
     asked = list[str]()
     forever = asyncio.Event()
@@ -557,18 +552,8 @@ async def test_an_engine_that_hangs_is_answered_for_within_a_second_over_the_rel
         return False
 
     await bench.front()
-    server = await asyncio.get_running_loop().create_server(web.Server(hang), "127.0.0.1", 0)
-    link, pulse = await bench.link(EDGE), Pulse(CLOCK)
-    carrier = Carrier(
-        link,
-        edge_id=EDGE,
-        engine=lambda: EngineAddress(server.sockets[0].getsockname()[1], "/mcp"),
-        pulse=pulse,
-        peer_header=lambda peer: ("Edged-Peer", peer),
-        clock=CLOCK,
-    )
-    await carrier.start()
-    await link.flush()
+    server, pulse = await aiohttp_raw_server(hang), Pulse(CLOCK)
+    await bench.carrier(server.port, pulse=pulse)
     health = Health(rpc_port=1, mcp_port=None, mcp_path="/mcp")
     watchdog = Watchdog(health, pulse=pulse, clock=CLOCK, ask=silence)
     watching = asyncio.create_task(watchdog.until_hung())
@@ -581,7 +566,5 @@ async def test_an_engine_that_hangs_is_answered_for_within_a_second_over_the_rel
     assert len(asked) == 1
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-    await carrier.stop()
     pulse.stop()
-    server.close()
     forever.set()

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from aiohttp.test_utils import TestClient
 
 from tests.bench.mcp_client import Connection
 from tests.wire.test_http_connection import GARBAGE, statuses
@@ -14,15 +15,11 @@ from tests.wire.test_rpc_listener import (  # noqa: F401 - fixtures
     Dispatcher,
     dispatcher,
     make_listener,
-    open_rpc,
     request,
+    rpc,
 )
 
 # ruff: noqa: F811 - the fixtures
-
-
-def port_of(url: str) -> int:
-    return int(url.rsplit(":", 1)[1].removesuffix("/rpc"))
 
 
 def post(port: int, body: bytes = b"", *more: str) -> bytes:
@@ -35,11 +32,11 @@ STATUS = json.dumps(request("status")).encode()
 
 
 async def test_what_is_no_http_gets_an_error_body_behind_the_answers_before_it(
-    open_rpc: str, caplog: pytest.LogCaptureFixture
+    rpc: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     for before in (0, 2):
-        async with await Connection.to(port_of(open_rpc)) as connection:
-            connection.send(post(port_of(open_rpc), STATUS) * before + GARBAGE)
+        async with await Connection.to(rpc.port) as connection:
+            connection.send(post(rpc.port, STATUS) * before + GARBAGE)
             for _ in range(before):
                 assert "result" in json.loads((await connection.read_answer()).body)
             told = await connection.read_answer()
@@ -49,17 +46,17 @@ async def test_what_is_no_http_gets_an_error_body_behind_the_answers_before_it(
     assert is_quiet(caplog)
 
 
-async def test_a_body_whose_framing_breaks_is_400_at_once(open_rpc: str) -> None:
-    async with await Connection.to(port_of(open_rpc)) as connection:
-        connection.send(post(port_of(open_rpc), b"", "Transfer-Encoding: chunked"))
+async def test_a_body_whose_framing_breaks_is_400_at_once(rpc: TestClient) -> None:
+    async with await Connection.to(rpc.port) as connection:
+        connection.send(post(rpc.port, b"", "Transfer-Encoding: chunked"))
         await connection.writer.drain()
         connection.send(b"zz\r\n")
         assert await statuses(connection) == [400]
 
 
-async def test_a_half_closed_client_gets_its_answers(open_rpc: str) -> None:
-    async with await Connection.to(port_of(open_rpc)) as connection:
-        connection.send(post(port_of(open_rpc), STATUS) * 2)
+async def test_a_half_closed_client_gets_its_answers(rpc: TestClient) -> None:
+    async with await Connection.to(rpc.port) as connection:
+        connection.send(post(rpc.port, STATUS) * 2)
         connection.half_close()
         assert await statuses(connection) == [200, 200]
 
@@ -75,10 +72,10 @@ async def test_a_half_closed_client_gets_its_answers(open_rpc: str) -> None:
     ],
 )
 async def test_what_the_port_does_not_serve_is_said_in_a_sentence(
-    open_rpc: str, line: str, more: str, status: int, word: str
+    rpc: TestClient, line: str, more: str, status: int, word: str
 ) -> None:
-    async with await Connection.to(port_of(open_rpc)) as connection:
-        host = f"Host: 127.0.0.1:{port_of(open_rpc)}\r\n"
+    async with await Connection.to(rpc.port) as connection:
+        host = f"Host: 127.0.0.1:{rpc.port}\r\n"
         connection.send(f"{line} HTTP/1.1\r\n{host}{more}\r\n".encode())
         told = await connection.read_answer()
     assert (told.status, told.error_code) == (status, -32600)
@@ -86,11 +83,10 @@ async def test_what_the_port_does_not_serve_is_said_in_a_sentence(
     assert ("allow" in told.headers) is (status == 405)
 
 
-async def test_the_body_is_asked_for_where_the_client_waits_to_be_asked(open_rpc: str) -> None:
-    port = port_of(open_rpc)
+async def test_the_body_is_asked_for_where_the_client_waits_to_be_asked(rpc: TestClient) -> None:
     length = f"Content-Length: {len(STATUS)}"
-    async with await Connection.to(port) as connection:
-        connection.send(post(port, b"", "Expect: 100-continue", length))
+    async with await Connection.to(rpc.port) as connection:
+        connection.send(post(rpc.port, b"", "Expect: 100-continue", length))
         assert (await connection.read_head())[0] == 100
         connection.send(STATUS)
         assert (await connection.read_answer()).status == 200

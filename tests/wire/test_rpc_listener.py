@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import io
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
-from yarl import URL
+from aiohttp.test_utils import TestClient
+from pytest_aiohttp import AiohttpClient
 
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
@@ -24,6 +25,8 @@ from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
 from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.server import RpcListener, Sights
+from tests.bench.listener_server import ListenerServer, already_at
+from tests.bench.mcp_client import McpClient
 from tests.promises import promise
 
 HINTS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -92,15 +95,13 @@ def dispatcher() -> Dispatcher:
 
 
 @pytest.fixture
-async def open_rpc(dispatcher: Dispatcher) -> AsyncIterator[str]:
-    async for url in serve(dispatcher, None):
-        yield url
+async def rpc(dispatcher: Dispatcher, aiohttp_client: AiohttpClient) -> TestClient:
+    return await aiohttp_client(ListenerServer(serving(dispatcher)))
 
 
 @pytest.fixture
-async def guarded_rpc(dispatcher: Dispatcher) -> AsyncIterator[str]:
-    async for url in serve(dispatcher, "s3cret"):
-        yield url
+async def guarded_rpc(dispatcher: Dispatcher, aiohttp_client: AiohttpClient) -> TestClient:
+    return await aiohttp_client(ListenerServer(serving(dispatcher, "s3cret")))
 
 
 async def no_metrics() -> tuple[bytes, str]:
@@ -122,23 +123,20 @@ def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcLi
     )
 
 
-async def serve(dispatcher: Dispatcher, token: str | None) -> AsyncIterator[str]:
+@asynccontextmanager
+async def serving(dispatcher: Dispatcher, token: str | None = None) -> AsyncIterator[RpcListener]:
     listener = make_listener(dispatcher, 0, token)
     await listener.start()
     try:
-        yield f"http://127.0.0.1:{listener.port}/rpc"
+        yield listener
     finally:
         await listener.stop()
 
 
-async def post(url: str, body: Any, **headers: str) -> tuple[int, Any]:
+async def post(rpc: TestClient, body: Any, **headers: str) -> tuple[int, Any]:
     data = io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(
-            url, data=data, headers={"Content-Type": "application/json", **headers}
-        ) as reply,
-    ):
+    headers = {"Content-Type": "application/json", **headers}
+    async with rpc.post("/rpc", data=data, headers=headers) as reply:
         return reply.status, await reply.json()
 
 
@@ -147,14 +145,14 @@ def request(method: str, **params: Any) -> dict[str, Any]:
 
 
 async def test_a_tool_is_called_by_tools_call_by_its_name_and_by_its_short_name(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
     for body in (
         request("tools/call", name="get_status", arguments={}),
         request("get_status"),
         request("status"),
     ):
-        status, reply = await post(open_rpc, body)
+        status, reply = await post(rpc, body)
         assert status == 200
         assert reply == {
             "jsonrpc": "2.0",
@@ -165,22 +163,25 @@ async def test_a_tool_is_called_by_tools_call_by_its_name_and_by_its_short_name(
     assert {call.caller.route.value for call in dispatcher.calls} == {"rpc"}
 
 
-async def test_a_failed_tool_is_a_result_that_says_so(open_rpc: str) -> None:
-    _, reply = await post(open_rpc, request("tools/call", name="nope", arguments={}))
+async def test_a_failed_tool_is_a_result_that_says_so(rpc: TestClient) -> None:
+    _, reply = await post(rpc, request("tools/call", name="nope", arguments={}))
     assert reply["result"]["is_error"] is True
     assert reply["result"]["error"]["code"] == "unknown_tool"
 
 
-async def test_an_unknown_method_names_the_known_ones(open_rpc: str) -> None:
-    status, reply = await post(open_rpc, request("nope"))
+async def test_an_unknown_method_names_the_known_ones(rpc: TestClient) -> None:
+    status, reply = await post(rpc, request("nope"))
     assert status == 200
     assert reply["error"]["code"] == -32601
     assert "tools/call" in reply["error"]["data"]["remedy"]
 
 
-async def test_without_the_token_nothing_comes_in(guarded_rpc: str, dispatcher: Dispatcher) -> None:
+async def test_without_the_token_nothing_comes_in(
+    guarded_rpc: TestClient, dispatcher: Dispatcher
+) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic s3cret"}):
-        status, reply = await post(guarded_rpc, request("status"), **headers)
+        # aiohttp 3.8 ends the connection of a request whose body it has not read.
+        status, reply = await post(guarded_rpc, request("status"), Connection="close", **headers)
         assert status == 401
         assert reply["error"]["code"] == -33001
     assert dispatcher.calls == []
@@ -189,9 +190,9 @@ async def test_without_the_token_nothing_comes_in(guarded_rpc: str, dispatcher: 
 
 
 async def test_without_a_token_a_foreign_host_name_is_refused(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
-    status, _ = await post(open_rpc, request("status"), Host="evil.example")
+    status, _ = await post(rpc, request("status"), Host="evil.example")
     assert status == 401
     assert dispatcher.calls == []
 
@@ -206,14 +207,14 @@ async def test_without_a_token_a_foreign_host_name_is_refused(
     ],
 )
 async def test_what_is_no_request_gets_an_error_body(
-    open_rpc: str, body: bytes, status: int, code: int
+    rpc: TestClient, body: bytes, status: int, code: int
 ) -> None:
-    found, reply = await post(open_rpc, body)
+    found, reply = await post(rpc, body)
     assert (found, reply["error"]["code"]) == (status, code)
 
 
-async def test_a_body_over_four_mebibytes_is_refused_with_a_body(open_rpc: str) -> None:
-    status, reply = await post(open_rpc, b'"' + b"x" * (4 * 1024 * 1024 + 10) + b'"')
+async def test_a_body_over_four_mebibytes_is_refused_with_a_body(rpc: TestClient) -> None:
+    status, reply = await post(rpc, b'"' + b"x" * (4 * 1024 * 1024 + 10) + b'"')
     assert status == 413
     assert reply["error"]["code"] == -32600
 
@@ -227,64 +228,49 @@ async def test_a_body_over_four_mebibytes_is_refused_with_a_body(open_rpc: str) 
     ],
 )
 async def test_what_http_cannot_carry_gets_an_error_body_and_no_trace_in_the_log(
-    open_rpc: str,
+    rpc: TestClient,
     caplog: pytest.LogCaptureFixture,
     path: str,
     headers: dict[str, str],
     body: bytes,
     status: int,
 ) -> None:
-    host, _, port = open_rpc.removeprefix("http://").partition("/")[0].partition(":")
-    lines = {"Host": host, "Content-Type": "application/json", "Content-Length": str(len(body))}
-    lines |= headers
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    reader, writer = await asyncio.open_connection(host, int(port))
-    async with asyncio.timeout(20):
-        writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
-        answer = await reader.readuntil(b"\r\n\r\n")
-        size = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        told = json.loads(await reader.readexactly(size))
-    writer.close()
-    with contextlib.suppress(ConnectionError):
-        await writer.wait_closed()
-    assert answer.split()[1] == str(status).encode()
-    assert told["error"]["code"] == -32600
+    answer = await McpClient(rpc.port, path=path).post(body, headers)
+    assert (answer.status, answer.error_code) == (status, -32600)
     assert [r for r in caplog.records if r.name.startswith("aiohttp")] == []
 
 
-async def test_other_verbs_and_content_types_are_refused_with_a_body(open_rpc: str) -> None:
-    async with aiohttp.ClientSession() as session:
-        async with session.get(open_rpc) as reply:
-            assert reply.status == 405
-            assert reply.headers["Allow"] == "POST"
-            assert "error" in await reply.json()
-        async with session.post(open_rpc, data=b"{}", headers={"Content-Type": "text/plain"}) as r:
-            assert r.status == 415
+async def test_other_verbs_and_content_types_are_refused_with_a_body(rpc: TestClient) -> None:
+    async with rpc.get("/rpc") as reply:
+        assert reply.status == 405
+        assert reply.headers["Allow"] == "POST"
+        assert "error" in await reply.json()
+    async with rpc.post("/rpc", data=b"{}", headers={"Content-Type": "text/plain"}) as reply:
+        assert reply.status == 415
 
 
-async def test_a_taken_port_is_told_with_its_number(open_rpc: str, dispatcher: Dispatcher) -> None:
-    port = int(open_rpc.rsplit(":", 1)[1].split("/")[0])
-    second = make_listener(dispatcher, port, None)
-    with pytest.raises(Failed, match=str(port)) as failure:
+async def test_a_taken_port_is_told_with_its_number(
+    rpc: TestClient, dispatcher: Dispatcher
+) -> None:
+    second = make_listener(dispatcher, rpc.port, None)
+    with pytest.raises(Failed, match=str(rpc.port)) as failure:
         await second.start()
     assert failure.value.code is ErrorCode.BIND_FAILED
 
 
 @promise("rpc.token")
 async def test_every_path_of_the_port_wants_the_token(
-    guarded_rpc: str, dispatcher: Dispatcher
+    guarded_rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
-    base = guarded_rpc.removesuffix("/rpc")
-    async with aiohttp.ClientSession() as session:
-        for path in ("/healthz", "/metrics", "/events"):
-            async with session.get(base + path) as reply:
-                assert reply.status == 401
-                assert (await reply.json())["error"]["code"] == -33001
-        headers = {"Authorization": "Bearer s3cret"}
-        async with session.get(f"{base}/healthz", headers=headers) as reply:
-            assert await reply.json() == {"status": "ok"}
-        async with session.get(f"{base}/metrics", headers=headers) as reply:
-            assert b"edged_info" in await reply.read()
+    for path in ("/healthz", "/metrics", "/events"):
+        async with guarded_rpc.get(path) as reply:
+            assert reply.status == 401
+            assert (await reply.json())["error"]["code"] == -33001
+    headers = {"Authorization": "Bearer s3cret"}
+    async with guarded_rpc.get("/healthz", headers=headers) as reply:
+        assert await reply.json() == {"status": "ok"}
+    async with guarded_rpc.get("/metrics", headers=headers) as reply:
+        assert b"edged_info" in await reply.read()
     assert dispatcher.rows == [
         (p, "not_authenticated") for p in ("/healthz", "/metrics", "/events")
     ]
@@ -295,37 +281,34 @@ async def test_every_path_of_the_port_wants_the_token(
 async def test_the_supervisors_look_is_answered_before_the_door_and_leaves_no_row(
     dispatcher: Dispatcher, token: str | None
 ) -> None:
-    async for url in serve(dispatcher, token):
-        port = int(url.rsplit(":", 1)[1].split("/")[0])
-        assert all([await ask(port, look_at_rpc(port)) for _ in range(5)])
+    async with serving(dispatcher, token) as listener:
+        assert all([await ask(listener.port, look_at_rpc(listener.port)) for _ in range(5)])
     assert dispatcher.rows == []
     assert dispatcher.calls == []
 
 
 async def test_a_page_from_elsewhere_may_not_open_the_events(
-    open_rpc: str, dispatcher: Dispatcher
+    aiohttp_client: AiohttpClient, dispatcher: Dispatcher
 ) -> None:
-    url = open_rpc.replace("/rpc", "/events")
     # One connection each: a refused handshake ends its own.
     alone = aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession(connector=alone) as session:
-        own = str(URL(open_rpc).origin())
-        for foreign in ("https://evil.example", "http://localhost:3000", "null", f"{own}0", "://"):
-            async with session.get(url, headers={"Origin": foreign}) as reply:
-                assert reply.status == 403, foreign
-            with pytest.raises(aiohttp.WSServerHandshakeError):
-                await session.ws_connect(url, headers={"Origin": foreign})
-        async with session.ws_connect(url, headers={"Origin": own}):
-            pass
+    rpc = await aiohttp_client(ListenerServer(serving(dispatcher)), connector=alone)
+    own = str(rpc.make_url("/").origin())
+    for foreign in ("https://evil.example", "http://localhost:3000", "null", f"{own}0", "://"):
+        async with rpc.get("/events", headers={"Origin": foreign}) as reply:
+            assert reply.status == 403, foreign
+        with pytest.raises(aiohttp.WSServerHandshakeError):
+            await rpc.ws_connect("/events", headers={"Origin": foreign})
+    async with rpc.ws_connect("/events", headers={"Origin": own}):
+        pass
     assert dispatcher.rows[0] == ("/events", "not_allowed")
 
 
 @promise("rpc.events")
 async def test_events_come_over_a_websocket_to_whoever_subscribed(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
-    url = open_rpc.replace("/rpc", "/events")
-    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
+    async with rpc.ws_connect("/events") as socket:
         await socket.send_json(request("subscribe", topics=["audit"]))
         assert (await socket.receive_json())["result"] == {"topics": ["audit"]}
         await socket.send_json(request("subscribe", topics=None))
@@ -347,14 +330,10 @@ async def test_events_come_over_a_websocket_to_whoever_subscribed(
 
 @promise("rpc.events")
 async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_missed(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
-    url = open_rpc.replace("/rpc", "/events")
     heavy = "x" * 20_000
-    async with (
-        aiohttp.ClientSession() as session,
-        session.ws_connect(f"{url}?topics=audit", max_msg_size=0) as socket,
-    ):
+    async with rpc.ws_connect("/events?topics=audit", max_msg_size=0) as socket:
         while not dispatcher.publish:
             await asyncio.sleep(0)
         sent = 0
@@ -378,30 +357,28 @@ async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_miss
 
 
 async def test_topics_may_stand_in_the_url_and_must_exist(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
-    url = open_rpc.replace("/rpc", "/events")
-    async with aiohttp.ClientSession() as session:
-        async with session.ws_connect(f"{url}?topics=audit") as socket:
-            dispatcher.publish["audit"]("row", 1)
-            assert (await socket.receive_json())["params"]["data"] == 1
-        async with session.get(f"{url}?topics=nope") as reply:
-            assert reply.status == 400
+    async with rpc.ws_connect("/events?topics=audit") as socket:
+        dispatcher.publish["audit"]("row", 1)
+        assert (await socket.receive_json())["params"]["data"] == 1
+    async with rpc.get("/events?topics=nope") as reply:
+        assert reply.status == 400
 
 
 async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(
-    dispatcher: Dispatcher,
+    aiohttp_client: AiohttpClient, dispatcher: Dispatcher
 ) -> None:
     listener = make_listener(dispatcher, 0, None)
     await listener.start()
-    async with aiohttp.ClientSession() as session:
-        await session.ws_connect(f"http://127.0.0.1:{listener.port}/events?topics=audit")
-        async with asyncio.timeout(3):
-            await listener.stop()
+    rpc = await aiohttp_client(already_at(listener.port))
+    await rpc.ws_connect("/events?topics=audit")
+    async with asyncio.timeout(3):
+        await listener.stop()
 
 
 async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_path(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
     for body in (
         request("version"),
@@ -410,7 +387,7 @@ async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_pat
         request("status"),
         request("tools/call", name=7),
     ):
-        await post(open_rpc, body)
+        await post(rpc, body)
     assert dispatcher.rows == [
         ("version", "ok"),
         ("methods", "ok"),
@@ -421,13 +398,13 @@ async def test_methods_of_the_daemon_leave_their_rows_and_tools_those_of_the_pat
 
 
 async def test_a_bug_is_an_answer_with_an_id_and_never_a_500(
-    open_rpc: str, dispatcher: Dispatcher
+    rpc: TestClient, dispatcher: Dispatcher
 ) -> None:
     async def broken(_params: Any) -> Any:
         raise RuntimeError("secret detail")
 
     dispatcher.own["broken"] = broken
-    status, reply = await post(open_rpc, request("broken"))
+    status, reply = await post(rpc, request("broken"))
     assert (status, reply["error"]["code"]) == (200, -32603)
     assert reply["error"]["data"]["data"]["fault_id"] == "a1"
     assert "secret detail" not in json.dumps(reply)

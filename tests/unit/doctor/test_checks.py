@@ -7,9 +7,7 @@ import dataclasses
 import os
 import socket
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from edged.profiles.bench_file import SeenUnit
 from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
+from tests.bench.answering_server import AnsweringServer, answering_server
 from tests.bench.store_bench import running_store
 from tests.promises import promise
 
@@ -219,55 +218,37 @@ def test_an_engine_must_run_answer_and_be_of_this_version(tmp_path: Path) -> Non
     assert "has died" in told(check(dataclasses.replace(silent, engine=dead)))[1]
 
 
-class FakeMcp(BaseHTTPRequestHandler):
-    body = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.body)))
-        self.end_headers()
-        self.wfile.write(self.body)
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing on the terminal."""
-
-
 @pytest.fixture
-def mcp_port() -> Iterator[int]:
-    server = HTTPServer(("127.0.0.1", 0), FakeMcp)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    thread.join()
-    server.server_close()
+def mcp() -> Iterator[AnsweringServer]:
+    with answering_server() as server:
+        server.result({"protocolVersion": "2025-06-18"})
+        yield server
 
 
 @promise("doctor.real-initialize")
 def test_mcp_listener_passes_only_after_a_real_initialize(
-    tmp_path: Path, mcp_port: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, mcp: AnsweringServer
 ) -> None:
     check = port_checks.check_mcp
-    status = {**STATUS, "mcp": {"port": mcp_port, "path": "/mcp", "error": ""}}
+    status = {**STATUS, "mcp": {"port": mcp.port, "path": "/mcp", "error": ""}}
     verdict, found = told(check(facts(tmp_path, status=status)))
     assert verdict == "PASS"
-    assert f"127.0.0.1:{mcp_port}/mcp" in found
-    monkeypatch.setattr(FakeMcp, "body", b"<html>It works!</html>")
+    assert f"127.0.0.1:{mcp.port}/mcp" in found
+    mcp.answer(b"<html>It works!</html>")
     assert told(check(facts(tmp_path, status=status)))[0] == "FAIL"
 
 
 def test_an_engine_that_wants_a_token_serves_mcp_all_the_same(
-    tmp_path: Path, mcp_port: int
+    tmp_path: Path, mcp: AnsweringServer
 ) -> None:
     file = EngineFile(
-        path=tmp_path, pid=os.getpid(), rpc_port=1, mcp_port=mcp_port, facts={"mcp_path": "/here"}
+        path=tmp_path, pid=os.getpid(), rpc_port=1, mcp_port=mcp.port, facts={"mcp_path": "/here"}
     )
     refused = Refused("It wants its token.", code=ErrorCode.NOT_AUTHENTICATED, remedy="Give it.")
     untold = facts(tmp_path, status={}, engine=False, unreachable=refused)
     untold = dataclasses.replace(untold, engine=file)
     verdict, found = told(port_checks.check_mcp(untold))
-    assert (verdict, f"127.0.0.1:{mcp_port}/here" in found) == ("PASS", True)
+    assert (verdict, f"127.0.0.1:{mcp.port}/here" in found) == ("PASS", True)
     assert told(port_checks.check_reach(untold))[0] == "PASS"
     assert port_checks.check_engine(untold).remedy == "Give it."
 
@@ -285,8 +266,10 @@ def test_mcp_that_a_flag_or_the_environment_switched_off_is_skipped(tmp_path: Pa
 
 
 @promise("doctor.believes-the-engine")
-def test_mcp_that_only_the_file_switches_off_is_looked_at(tmp_path: Path, mcp_port: int) -> None:
-    status = {**STATUS, "mcp": {"enabled": True, "port": mcp_port, "path": "/mcp", "error": ""}}
+def test_mcp_that_only_the_file_switches_off_is_looked_at(
+    tmp_path: Path, mcp: AnsweringServer
+) -> None:
+    status = {**STATUS, "mcp": {"enabled": True, "port": mcp.port, "path": "/mcp", "error": ""}}
     on = facts(tmp_path, status=status, config=config(tmp_path, mcp_enabled=False))
     assert told(port_checks.check_mcp(on))[0] == "PASS"
 
