@@ -41,6 +41,7 @@ from edged.scpi.line import Message, messages
 from edged.scpi.words import (
     FIRST_HOLE,
     Captures,
+    first_letter,
     match_header,
     match_node,
     match_pattern,
@@ -295,7 +296,8 @@ class Headers:
                     header = spelling.message.nodes
                     found = match_header(header, nodes)
                 if found is not None:
-                    yield entries, *found
+                    captures, rank = found
+                    yield entries, captures, rank
 
     def beginning(self, nodes: tuple[str, ...]) -> Iterator[str]:
         """The names of the commands whose header begins with the first mnemonic of another."""
@@ -426,15 +428,10 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
             names=frozenset(holes),
             quoted=frozenset(quoted),
             arguments=arguments,
-            initial=_first_letter(message.arguments[0]) if arguments else "",
+            initial=first_letter(message.arguments[0]) if arguments else "",
             inside=frozenset(range(len(holes))) - alone,
             literal=max(split_at_holes(message.text)[::2], key=len),
         )
-
-
-def _first_letter(argument: str) -> str:
-    first = argument[:1].upper()
-    return first if first in string.ascii_uppercase else ""
 
 
 def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argument:

@@ -471,30 +471,28 @@ def _found(headers: Headers, message: Message, find: _Find) -> _Found:
         needed = every[: len(by_standard)]
     is_known = is_known and all(any(match.is_certain for match in one) for one in needed)
     found = [match for one in every for match in one if match.command is not ASKED]
-    by_name: dict[str, list[RawMatch]] = {}
+    by_name: dict[str, RawMatch] = {}
     for match in [match for match in found if match.is_certain] or found:
-        by_name.setdefault(match.command.name, []).append(match)
+        name = match.command.name
+        known = by_name.get(name)
+        by_name[name] = match if known is None else _joined(known, match)
     beside = tuple(
         match
         for match in found
         if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
-    matches = tuple(_joined(*same) for same in by_name.values())
-    return _Found(matches=matches, beside=beside, is_known=is_known)
+    return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
 
 
-def _joined(first: RawMatch, *others: RawMatch) -> RawMatch:
-    """Lines of one command, or one line on two paths: all their readings must be allowed."""
-    if not others:
-        return first
-    command, choices, bare, unknown, is_certain, holes, is_fitting, changes = first
-    for match in others:
-        if choices != match.choices and not _are_read_alike(choices, match.choices):
-            choices += () if match.choices[0] in choices else match.choices
-            bare += () if not match.bare or match.bare[0] in bare else match.bare
-            unknown |= match.unknown
-            holes |= match.holes
-        changes = changes or match.changes
+def _joined(one: RawMatch, other: RawMatch) -> RawMatch:
+    """Two lines of one command, or one line on two paths: all their readings must be allowed."""
+    command, choices, bare, unknown, is_certain, holes, is_fitting, changes = one
+    if choices != other.choices and not _are_read_alike(choices, other.choices):
+        choices += () if other.choices[0] in choices else other.choices
+        bare += () if not other.bare or other.bare[0] in bare else other.bare
+        unknown |= other.unknown
+        holes |= other.holes
+    changes = changes or other.changes
     return RawMatch(command, choices, bare, unknown, is_certain, holes, is_fitting, changes)
 
 

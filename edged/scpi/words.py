@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
+import string
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
@@ -24,6 +25,7 @@ from edged.scpi.numbers import number_with_suffix
 __all__ = [
     "FIRST_HOLE",
     "Captures",
+    "first_letter",
     "is_on",
     "is_recalling",
     "match_argument",
@@ -160,6 +162,13 @@ def match_header(template: Sequence[str], raw: Sequence[str]) -> tuple[Captures,
 def match_argument(template: str, raw: str) -> Captures | None:
     """Whether a raw argument is the template's, and what stood at its placeholders."""
     return (_match_argument_again if len(raw) <= LONGEST_KEPT else _match_argument)(template, raw)
+
+
+def first_letter(template: str) -> str:
+    """The letter that every raw argument of a template's begins with; empty where others may."""
+    first = template[:1].upper()
+    is_free = first not in string.ascii_uppercase or template.upper() in _TRUTHS
+    return "" if is_free or read_number(template) is not None else first
 
 
 def _match_argument(template: str, raw: str) -> Captures | None:
