@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from edged.clock import SystemClock
+from edged.profiles.model import Command
 from edged.profiles.template import effective_bound, render
-from tests.bench.engine_process import engine_process
+from tests.bench.engine import running_engine
 from tests.bench.profile_matrix import (
     SIMULATED,
     TRIES,
@@ -23,42 +26,87 @@ from tests.bench.profile_matrix import (
 
 pytestmark = pytest.mark.timeout(600)
 STOPS = 10
+AT_ONCE = 12
 ENDED_WITHIN_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MatrixBench]:
     directory = tmp_path_factory.mktemp("matrix")
-    with engine_process(directory, "--instruments", instruments_flag()) as engine:
+    with running_engine(directory, "--instruments", instruments_flag()) as engine:
         yield MatrixBench.of(engine)
 
 
-@pytest.mark.parametrize("key", sorted(SIMULATED))
-def test_every_command_works_at_both_ends_of_every_argument(bench: MatrixBench, key: str) -> None:
-    profile = SIMULATED[key]
-    faults = []
-    for command in profile.commands.values():
-        if command.requires_sweep:
-            continue
-        faults += [bench.fault_of(profile, case) for case in cases(command)]
-    assert list(filter(None, faults)) == []
+@dataclass(frozen=True)
+class Tried:
+    """What was wrong with a profile, a sentence each.
+
+    Attributes:
+        ends: with its commands at both ends of their arguments.
+        outside: what was taken, or sent, one step outside.
+        sweeps: with a sweep, by command; empty where nothing was.
+    """
+
+    ends: list[str]
+    outside: list[str]
+    sweeps: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def tried(bench: MatrixBench) -> Iterator[dict[str, Future[Tried]]]:
+    """Each profile's own trial: one unit waits while others work."""
+    with ThreadPoolExecutor(AT_ONCE) as callers:
+        yield {key: callers.submit(try_profile, bench, key) for key in sorted(SIMULATED)}
+
+
+def try_profile(bench: MatrixBench, key: str) -> Tried:
+    commands = SIMULATED[key].commands.values()
+    return Tried(
+        outside=faults_outside(bench, key),
+        ends=faults_at_ends(bench, key),
+        sweeps={c.name: fault_of_sweep(bench, key, c) for c in commands if c.sweep is not None},
+    )
 
 
 @pytest.mark.parametrize("key", sorted(SIMULATED))
-def test_one_step_outside_is_refused_and_sends_nothing(bench: MatrixBench, key: str) -> None:
+def test_every_command_works_at_both_ends_of_every_argument(
+    tried: dict[str, Future[Tried]], key: str
+) -> None:
+    assert tried[key].result().ends == []
+
+
+def faults_at_ends(bench: MatrixBench, key: str) -> list[str]:
     profile = SIMULATED[key]
+    commands = [one for one in profile.commands.values() if not one.requires_sweep]
+    faults = [bench.fault_of(profile, case) for command in commands for case in cases(command)]
+    return list(filter(None, faults))
+
+
+@pytest.mark.parametrize("key", sorted(SIMULATED))
+def test_one_step_outside_is_refused_and_sends_nothing(
+    tried: dict[str, Future[Tried]], key: str
+) -> None:
+    assert tried[key].result().outside == []
+
+
+def faults_outside(bench: MatrixBench, key: str) -> list[str]:
+    profile = SIMULATED[key]
+    received: list[str] = []
     # A unit that timed out in the test before, on a busy machine, is asked for its name meanwhile.
     for _ in range(TRIES):
         since = bench.mark()
         wrong = [case for command in profile.commands.values() for case in refusals(command)]
-        taken = [case for case in wrong if not bench.run(profile, case)["is_error"]]
-        assert taken == []
-        if (received := bench.received(key, since)) != ["*IDN?"]:
-            break
-    assert received == []
+        taken = [str(case) for case in wrong if not bench.run(profile, case)["is_error"]]
+        received = bench.received(key, since)
+        if taken or received != ["*IDN?"]:
+            return taken + received
+    return received
 
 
-def test_every_shipped_instrument_obeys_a_stop_of_the_whole_bench(bench: MatrixBench) -> None:
+def test_every_shipped_instrument_obeys_a_stop_of_the_whole_bench(
+    bench: MatrixBench, tried: dict[str, Future[Tried]]
+) -> None:
+    wait(tried.values())
     names = {str(instrument_id): key for key, instrument_id in bench.ids.items()}
     stopped: list[dict[str, Any]] = []
     # On a busy machine twenty instruments do not all answer within the second of the answer.
@@ -115,14 +163,16 @@ def wait_ended(bench: MatrixBench, sweep_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("key", "name"), sweepables())
 def test_whatever_can_be_swept_arrives_and_is_aborted_by_a_stop(
-    bench: MatrixBench, key: str, name: str
+    tried: dict[str, Future[Tried]], key: str, name: str
 ) -> None:
-    profile = SIMULATED[key]
-    command = profile.commands[name]
+    assert tried[key].result().sweeps[name] == ""
+
+
+def fault_of_sweep(bench: MatrixBench, key: str, command: Command) -> str:
+    profile, name = SIMULATED[key], command.name
     assert command.sweep is not None
     case = smallest(command)
-    swept = command.sweep.parameter
-    bound = effective_bound(command.parameters[swept], case.arguments)
+    bound = effective_bound(command.parameters[command.sweep.parameter], case.arguments)
     assert bound.min is not None
     assert bound.max is not None
     span = bound.max - bound.min
@@ -132,16 +182,18 @@ def test_whatever_can_be_swept_arrives_and_is_aborted_by_a_stop(
         status = wait_ended(bench, start(bench, key, name, target, span / 2))
         if status["status"] == "completed" or "in time" not in str(status["error"]):
             break
-    assert status["status"] == "completed", status
+    if status["status"] != "completed":
+        return f"it did not arrive: {status}"
     sweep_id = start(bench, key, name, bound.min + span / 2, span / 1000)
     since = bench.mark()
     stopped = bench.engine.tool("stop_sweep", sweep_id=sweep_id, hold=False)
-    assert stopped["result"]["status"] == "stopped", stopped
+    if stopped["result"]["status"] != "stopped":
+        return f"it was not stopped: {stopped}"
     # Without an abort of its own a sweep ends by its unit's.
     steps = command.sweep.abort or profile.abort
     abort = [render(step.send, command.parameters, case.arguments) for step in steps]
     received = bench.received(key, since)
     found = [line for line in received if line in abort]
     # A selection is sent once more before each query that it belongs to.
-    assert abort, command
-    assert any(found[at : at + len(abort)] == abort for at in range(len(found))), received
+    is_aborted = any(found[at : at + len(abort)] == abort for at in range(len(found)))
+    return "" if is_aborted else f"it was not aborted by {abort}: {received}"
