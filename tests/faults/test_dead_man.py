@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.engine_process import EngineProcess
+from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.fault_proxy import FaultProxy
 from tests.bench.guarded_supply import (
     command,
@@ -75,7 +75,7 @@ def goes_off_in_time(bench: SimBench, engine: EngineProcess, how: Callable[[], N
 
 @promise("dead-man.off-by-itself")
 def test_after_a_kill_without_a_restart_it_is_off(bench: SimBench, tmp_path: Path) -> None:
-    with engine_on(tmp_path, bench, LIMIT_S) as engine:
+    with engine_on(tmp_path, bench, LIMIT_S, engine_process) as engine:
         switch_on(engine)
         goes_off_in_time(bench, engine, engine.process.kill)
 
@@ -84,7 +84,7 @@ def test_after_a_kill_without_a_restart_it_is_off(bench: SimBench, tmp_path: Pat
 def test_of_an_engine_that_stands_still_it_is_off_and_told_when_that_goes_on(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(tmp_path, bench, LIMIT_S) as engine:
+    with engine_on(tmp_path, bench, LIMIT_S, engine_process) as engine:
         switch_on(engine)
         try:
             goes_off_in_time(bench, engine, lambda: engine.process.send_signal(signal.SIGSTOP))
@@ -100,7 +100,7 @@ def test_of_a_loop_that_hangs_while_its_lines_have_work_it_is_off(tmp_path: Path
     with running_bench("--instruments", "dmm1=keysight_34461a") as bench:
         bench.add("psu1", "keysight_n6700", latency_ms=150)
         hangs = (sys.executable, "-c", HANGS)
-        with engine_on(tmp_path, bench, LIMIT_S, command=hangs) as engine:
+        with engine_on(tmp_path, bench, LIMIT_S, engine_process, command=hangs) as engine:
             switch_on(engine)
             asking = threading.Event()
             with concurrent.futures.ThreadPoolExecutor(80) as callers:
@@ -131,7 +131,7 @@ async def test_of_a_line_that_hangs_it_is_off(bench: SimBench, tmp_path: Path) -
         bench.instruments["psu1"]["address"] = f"TCPIP::127.0.0.1::{proxy.port}::SOCKET"
 
         def drive() -> threading.Event:
-            with engine_on(tmp_path, bench, LIMIT_S) as engine:
+            with engine_on(tmp_path, bench, LIMIT_S, engine_process) as engine:
                 switch_on(engine)
                 loop.call_soon_threadsafe(switched_on.set)
                 is_off.wait(30)
@@ -154,7 +154,7 @@ async def test_of_a_line_that_hangs_it_is_off(bench: SimBench, tmp_path: Path) -
 def test_a_supply_that_was_switched_off_and_on_gets_its_timer_before_it_is_on_again(
     bench: SimBench, tmp_path: Path
 ) -> None:
-    with engine_on(tmp_path, bench, LIMIT_S) as engine:
+    with engine_on(tmp_path, bench, LIMIT_S, engine_process) as engine:
         switch_on(engine)
         begun = bench.mark()
         bench.call("power_cycle", instrument="psu1")
@@ -176,7 +176,7 @@ def test_engines_that_end_and_begin_anew_never_trip_it(bench: SimBench, tmp_path
     """Orderly ends and kills; the long one is ``python -m benchmarks.dead_man``."""
     limit_s = 10.0
     for life in range(4):
-        with engine_on(tmp_path, bench, limit_s) as engine:
+        with engine_on(tmp_path, bench, limit_s, engine_process) as engine:
             if life == 0:
                 switch_on(engine)
             done(command(engine, "measure_voltage"))
