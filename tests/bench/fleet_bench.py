@@ -253,7 +253,7 @@ class FleetBench:
         """Wait until every front has heard these."""
         async with asyncio.timeout(10):
             while not all(front.table.find(e) for front in self.fronts for e in edges):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
 
 def _add_bench_tools(endpoint: Endpoint) -> None:

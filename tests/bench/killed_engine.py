@@ -65,7 +65,7 @@ async def _until_connected(engine: EngineProcess) -> None:
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(condition):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 def writes_in_log(bench: SimBench) -> list[str]:

@@ -126,7 +126,7 @@ class NatsServer:
                 socket.create_connection(("127.0.0.1", self.port), 0.2),
             ):
                 return
-            time.sleep(0.02)  # noqa: TID251
+            time.sleep(0.05)  # noqa: TID251
         raise AssertionError((self.directory / "nats.log").read_text())
 
     def stop(self) -> None:

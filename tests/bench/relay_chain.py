@@ -141,7 +141,7 @@ def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> fl
     began = time.monotonic()
     while not what():
         assert time.monotonic() - began < within_s, "it did not happen in time"
-        time.sleep(0.02)  # noqa: TID251
+        time.sleep(0.05)  # noqa: TID251
     return time.monotonic() - began
 
 

@@ -64,14 +64,14 @@ class Trial:
         """A first answer: on a busy machine a connection may take longer than a line allows."""
         async with asyncio.timeout(20):
             while not await self.ask(20.0):
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
         self.errors = 0
 
     async def recovers(self) -> None:
         """Right again, by itself, and then for good."""
         async with asyncio.timeout(RECOVERY_S):
             while not await self.ask(1.0):
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
         for _ in range(3):
             await self.must_answer()
 
@@ -194,7 +194,7 @@ async def preempted_while_nothing_comes(trial: Trial) -> None:
     asked = asyncio.create_task(trial.line.echo("hung", answer_s=20.0, timeout_s=20.0))
     await trial.wired.heard('DIAG:ECHO? "hung"')
     safe = asyncio.create_task(trial.line.make_safe("OUTP OFF"))
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.05)
     await trial.proxy.heal()
     await asyncio.gather(safe, return_exceptions=True)
     try:
@@ -253,7 +253,7 @@ async def instrument_is_switched_off_and_on(trial: Trial) -> None:
 
 async def instrument_speaks_unasked(trial: Trial) -> None:
     await trial.wired.station.say(b"surprise\n")
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(0.05)
     await trial.ask()
 
 

@@ -64,7 +64,7 @@ class StoreBench:
         async with asyncio.timeout(WAIT_S):
             while not self.database.health.is_healthy:
                 await self.database.flush()
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
     async def has_state(self, state: StoreState, *, within_s: float = WAIT_S) -> None:
         await until(

@@ -70,7 +70,7 @@ async def waiting(engine: Engine) -> dict[str, Any]:
             if found:
                 one: dict[str, Any] = found[0]
                 return one
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
 
 @promise("approval.ends")

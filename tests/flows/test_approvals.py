@@ -77,7 +77,7 @@ async def waits(engine: Engine, count: int = 1) -> list[dict[str, Any]]:
             if len(found["approvals"]) == count:
                 waiting: list[dict[str, Any]] = found["approvals"]
                 return waiting
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
 
 def edged(engine: Engine, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:

@@ -72,7 +72,7 @@ async def heard(engine: Engine, since: int) -> None:
             for entry in engine.sim("log", instrument="psu1", since=since)["entries"]
             if entry["direction"] == "in"
         ]:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
 
 def error_of(answer: Answer) -> dict[str, Any]:

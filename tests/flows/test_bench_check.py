@@ -105,7 +105,7 @@ async def test_a_unit_whose_line_is_taken_by_a_long_answer_is_busy_and_neither_s
     measuring = asyncio.create_task(client.call("execute_command", call))
     async with asyncio.timeout(5):
         while line_state(engine, "dmm2") != "busy":
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
     began = time.monotonic()
     answer, units = await checked(engine)
     assert time.monotonic() - began <= WITHIN_S

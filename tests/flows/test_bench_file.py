@@ -26,7 +26,7 @@ def set_voltage(engine: Engine, voltage: float) -> bool:
     deadline = time.monotonic() + 20
     while not engine.tool("get_status")["result"]["instrument_count"]:
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
     (supply,) = engine.tool("list_instruments")["result"]
     answer = engine.tool(
         "execute_command",

@@ -60,7 +60,7 @@ def wait_for_names(engine: Engine, names: list[str]) -> None:
     for name in names:
         while not engine.tool("list_instruments", filter=name)["result"]:
             assert time.monotonic() < deadline, name
-            time.sleep(0.02)  # noqa: TID251 - another process has no event to wait for
+            time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 async def told(client: McpClient, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def over(client: McpClient, run_id: str, within_s: float = 30.0) -> dict[s
     """The run once it runs no more."""
     async with asyncio.timeout(within_s):
         while (run := await told(client, "bench__runs", run_id=run_id))["state"] == "running":
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
     return run
 
 
@@ -82,7 +82,7 @@ async def rows_taken(client: McpClient, run_id: str, count: int) -> dict[str, An
     """The run once it has so many rows."""
     async with asyncio.timeout(20):
         while (run := await told(client, "bench__runs", run_id=run_id))["total_rows"] < count:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
     return run
 
 
@@ -494,7 +494,7 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
         assert {run["state"] for run in before.values()} == {"running"}
         async with asyncio.timeout(10):
             while len(places := [*tmp_path.glob("data/runs/*/*/meta.json")]) < 3:
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
     # As where its recording had been refused: then the journal alone knows.

@@ -49,7 +49,7 @@ def wait_until(what: Callable[[], object], within_s: float = 10) -> None:
     give_up = time.monotonic() + within_s
     while not what():
         assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.02)  # noqa: TID251 - an engine in a process of its own
+        time.sleep(0.05)  # noqa: TID251 - an engine in a process of its own
 
 
 def as_json(engine: Engine, *words: str, status: int = 0) -> Any:

@@ -182,7 +182,7 @@ async def test_gaps_are_kept_on_the_wire_and_last_words_are_said() -> None:
         async with asyncio.timeout(20):
             # What is in the port's buffer the unit reads when it gets to it.
             while unit.received()[-1] != "LEV 0":
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
 
 
 async def test_a_usb_instrument_is_asked_for_as_much_as_its_profile_says() -> None:

@@ -373,7 +373,7 @@ def test_a_safe_command_gets_past_a_hung_query(engine: Engine) -> None:
             engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 30"
         )
         while not any("DELAY" in text for text in arrived(engine, before)):
-            time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
         began = time.monotonic()
         done = engine.tool("rigol_dp832__output_off", channel=1)
         assert done["is_error"] is False, done
@@ -392,13 +392,13 @@ def test_a_write_behind_a_slow_question_is_refused_if_locked_out_meanwhile(
             engine.tool, "send_scpi", instrument_id=SUPPLY, scpi_command="DIAG:DELAY? 0.6"
         )
         while not any("DELAY" in text for text in arrived(engine, before)):
-            time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
         waiting = others.submit(engine.tool, "rigol_dp832__output_on", channel=1)
         while not any(
             (row["phase"], row["command"]) == ("intent", "output_on")
             for row in engine.rpc("audit.list", limit=3)["rows"]
         ):
-            time.sleep(0.01)  # noqa: TID251 - as above
+            time.sleep(0.05)  # noqa: TID251 - as above
         locking = {"instrument_id": SUPPLY, "reason": "hands inside", "by": "anna"}
         try:
             engine.rpc("lockout.set", **locking)
@@ -558,7 +558,7 @@ def test_sigterm_ends_within_five_seconds_also_beside_a_hung_instrument(tmp_path
                 arguments={"instrument_id": SUPPLY, "scpi_command": "DIAG:DELAY? 30"},
             )  # fmt: skip
             while not any("DELAY" in text for text in arrived(engine, before)):
-                time.sleep(0.01)  # noqa: TID251 - a real process has no event to wait for
+                time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
             began = time.monotonic()
             assert engine.stop() == 0
             assert time.monotonic() - began < 5

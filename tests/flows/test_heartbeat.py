@@ -116,7 +116,7 @@ async def test_a_unit_that_does_not_answer_is_silent_for_as_long_as_it_does_not(
     bench.wire.is_silent = False
     async with asyncio.timeout(20):
         while state_of(bench.instrument) is not UnitState.READY:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
 
 async def test_an_odd_answer_puts_the_line_out_of_step_and_stands_in_the_trace(

@@ -71,5 +71,5 @@ def modules_of(engine: EngineProcess, told: Path) -> set[str]:
     engine.process.send_signal(signal.SIGUSR1)
     give_up = time.monotonic() + GIVE_UP_S
     while not told.exists() and time.monotonic() < give_up:
-        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
     return set(told.read_text().split())

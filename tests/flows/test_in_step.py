@@ -120,7 +120,7 @@ async def sweep(client: Client, instrument: Numbered, target: float) -> None:
     async with asyncio.timeout(10):
         # At its target it still reads back, and holds the unit meanwhile.
         while state["status"] == "running":
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
             _, state = await client.call("get_sweep_status", {"sweep_id": told["sweep_id"]})
     assert state["status"] == "completed", state
 

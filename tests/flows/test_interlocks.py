@@ -80,7 +80,7 @@ def until(holds: Any, within_s: float = WITHIN_S) -> float:
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < within_s
-        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
     return time.monotonic() - began
 
 

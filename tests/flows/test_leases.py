@@ -264,12 +264,12 @@ async def test_a_write_that_waited_under_a_lease_that_ended_is_not_sent(
         alice.call("send_scpi", {"instrument_id": "psu1", "scpi_command": ":SOUR1:VOLT?"})
     )
     while "busy" not in (await told(alice, "get_status"))["instruments_by_state"]:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     waiting = asyncio.create_task(
         alice.call("execute_command", {**SET, "parameters": {"channel": 1, "voltage": 4.5}})
     )
     while not (await told(alice, "get_status"))["waiting_calls"]:
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.05)
     engine.rpc("leases.break", lease_id="psu1", reason="mine", by="anna")
     again = asyncio.create_task(reserved(alice))
     assert "was ended by the end of the lease of " in json.dumps(await waiting)

@@ -56,7 +56,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
         deadline = time.monotonic() + 20
         while engine.tool("get_status")["result"]["instrument_count"] < 2:
             assert time.monotonic() < deadline
-            time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
         yield Road(engine)
 
 

@@ -96,7 +96,7 @@ class Bench:
         """Wait until it is so; not all that happens is news."""
         async with asyncio.timeout(20):
             while not is_so():
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.05)
 
     async def ask(self, instrument: Instrument, question: str) -> str | None:
         reply = await instrument.converse(
@@ -395,9 +395,9 @@ async def test_a_device_that_cannot_be_opened_is_set_aside_and_looked_at_again_s
     monitor.say()
     async with asyncio.timeout(5):
         while usb.looks == looks:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
         while not bench.discovery.set_aside():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
     (aside,) = bench.discovery.set_aside()
     assert aside["reason"] == "edged may not open it"
     # udev has given access meanwhile; no further event tells of it.

@@ -31,7 +31,7 @@ def with_supply(engine: Engine) -> None:
     deadline = time.monotonic() + 20
     while not engine.tool("get_status")["result"]["instrument_count"]:
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
 
 
 @promise("raw.said")

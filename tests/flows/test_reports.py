@@ -91,7 +91,7 @@ def until(is_so: Callable[[], object], within_s: float = 30) -> None:
     deadline = time.monotonic() + within_s
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - another process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 def edged(

@@ -60,7 +60,7 @@ def _ends_its_streams(engine: Engine) -> None:
     deadline = time.monotonic() + 20
     while engine.tool("get_status")["result"]["streams"]:
         assert time.monotonic() < deadline, "the stream runs on"
-        time.sleep(0.02)  # noqa: TID251 - a real engine has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real engine has no event to wait for
 
 
 def _refuses_what_it_must(client: SdkSession) -> None:

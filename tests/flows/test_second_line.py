@@ -94,7 +94,7 @@ async def test_an_abort_goes_by_the_second_line_when_the_first_hangs_for_good(
     # Some instruments take one connection at a time: the second line is not kept.
     async with asyncio.timeout(5):
         while unit.second.open_connections:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
     unit.let_go.set()
     with pytest.raises(Failed):
         await asked

@@ -32,7 +32,7 @@ def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 5
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - another process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 @promise("discovery.simulated-bench")

@@ -76,7 +76,7 @@ async def standing(engine: Engine, obstacles: tuple[str, ...]) -> AsyncIterator[
         waiting = asyncio.create_task(holder.call("execute_command", ON))
         async with asyncio.timeout(WITHIN_S):
             while not (await told(other, "get_status"))["approvals"]:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
     if "lockout" in obstacles:
         await lock(engine)
     try:

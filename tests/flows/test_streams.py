@@ -156,7 +156,7 @@ async def test_a_client_that_is_killed_in_mid_stream_leaves_a_silent_instrument(
         await connection.close()
     async with asyncio.timeout(3):
         while engine.rpc("streams.show", stream_id=stream_id)["status"] == "running":
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
     assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"
     await asyncio.sleep(0.6)
     entries = engine.sim("log", since=mark, instrument=SUPPLY)["entries"]
@@ -201,7 +201,7 @@ async def test_a_cancelled_request_cancels_its_stream(engine: Engine) -> None:
         await client.notify("notifications/cancelled", {"requestId": message["id"]})
         async with asyncio.timeout(2):
             while engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "running":
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.05)
     assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"
     assert engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "cancelled"
 

@@ -108,7 +108,7 @@ async def streams(one: Supervised) -> list[str]:
 async def until_served(client: McpClient) -> None:
     async with asyncio.timeout(20):
         while not await is_served(client):
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
 
 
 async def is_served(client: McpClient) -> bool:

@@ -91,7 +91,7 @@ def wait_for(condition: Any, within_s: float = 20.0) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.01)  # noqa: TID251 - another process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 def start(engine: Engine, target: float = 3.0, rate: float = 1.0, **more: Any) -> str:

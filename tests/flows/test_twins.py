@@ -33,7 +33,7 @@ def until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
     deadline = time.monotonic() + within_s
     while not is_so():
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - other processes are waited for
+        time.sleep(0.05)  # noqa: TID251 - other processes are waited for
 
 
 @dataclass(frozen=True, slots=True)

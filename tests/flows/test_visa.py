@@ -83,7 +83,7 @@ def until(holds: Any) -> None:
     began = time.monotonic()
     while not holds():
         assert time.monotonic() - began < WITHIN_S
-        time.sleep(0.02)  # noqa: TID251 - a real process has no event to wait for
+        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
 
 
 @promise("visa.every-call")
