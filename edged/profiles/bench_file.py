@@ -407,7 +407,8 @@ def parse_bench(
     with gathering.part():
         _check_keys(units)
         _check_aliases(units)
-    profiles = tuple(library.profiles.values())
+    # Most entries fit one of the first profiles, and the others need not be unpacked.
+    profiles = library.each()
     own = _own_profiles(units, library, seen)
     for rules in units.values():
         with gathering.part():
@@ -660,7 +661,7 @@ def _check_aliases(units: Mapping[str, UnitRules]) -> None:
         owners[alias] = key
 
 
-def _check_fits_one(rules: UnitRules, profiles: Sequence[Profile]) -> None:
+def _check_fits_one(rules: UnitRules, profiles: Iterable[Profile]) -> None:
     """Raises what is wrong with the entry for the profile that it was most likely written for."""
     best: tuple[tuple[int, int, int, bool], list[Invalid], str] | None = None
     for profile in profiles:

@@ -6,7 +6,7 @@ Source: docs/bench-file.md; docs/guards.md.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -219,7 +219,7 @@ def _guards(fields: Fields) -> tuple[Guarded, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def check_interlocks(rules: Sequence[Interlock], profiles: Sequence[Profile]) -> None:
+def check_interlocks(rules: Sequence[Interlock], profiles: Iterable[Profile]) -> None:
     """Raise what no profile can mean: which one a unit has is known once it has answered."""
     for rule in rules:
         _check_question(rule, profiles)
@@ -228,23 +228,23 @@ def check_interlocks(rules: Sequence[Interlock], profiles: Sequence[Profile]) ->
                 _check_guarded(rule, guarded, profiles)
 
 
-def _commands(name: str, profiles: Sequence[Profile]) -> Iterator[Command]:
+def _commands(name: str, profiles: Iterable[Profile]) -> Iterator[Command]:
     return (p.commands[name] for p in profiles if name in p.commands)
 
 
-def _check_question(rule: Interlock, profiles: Sequence[Profile]) -> None:
+def _check_question(rule: Interlock, profiles: Iterable[Profile]) -> None:
     owner = f"interlock {rule.name}"
-    commands = tuple(_commands(rule.command, profiles))
-    if not commands:
-        known = {name for profile in profiles for name in profile.commands}
-        message = f'{owner}: no profile has a command "{rule.command}".'
-        raise complaint(rule.mark, message, nearest(rule.command, known))
-    whys = [
-        _why_not_polled(command) or why_no_reading(rule, command) or _why_refused(rule, command)
-        for command in commands
-    ]
-    if all(whys):
+    whys = []
+    for command in _commands(rule.command, profiles):
+        why = _why_not_polled(command) or why_no_reading(rule, command)
+        whys.append(why or _why_refused(rule, command))
+        if not whys[-1]:
+            return
+    if whys:
         raise complaint(rule.mark, f"{owner}: {whys[0]}")
+    known = {name for profile in profiles for name in profile.commands}
+    message = f'{owner}: no profile has a command "{rule.command}".'
+    raise complaint(rule.mark, message, nearest(rule.command, known))
 
 
 def _why_not_polled(command: Command) -> str:
@@ -286,14 +286,15 @@ def why_no_reading(rule: Interlock, command: Command) -> str:
     return ""
 
 
-def _check_guarded(rule: Interlock, guarded: Guarded, profiles: Sequence[Profile]) -> None:
+def _check_guarded(rule: Interlock, guarded: Guarded, profiles: Iterable[Profile]) -> None:
     owner = f"interlock {rule.name}"
-    commands = tuple(_commands(guarded.command, profiles))
-    if not commands:
-        known = {name for profile in profiles for name in profile.commands}
-        message = f'{owner}: no profile has a command "{guarded.command}" to guard.'
-        raise complaint(rule.mark, message, nearest(guarded.command, known))
-    if all(command.is_safe for command in commands):
+    commands = _commands(guarded.command, profiles)
+    if any(not command.is_safe for command in commands):
+        return
+    if any(_commands(guarded.command, profiles)):
         raise complaint(
             rule.mark, f"{owner}: {guarded.command} makes safe, and nothing holds that back."
         )
+    known = {name for profile in profiles for name in profile.commands}
+    message = f'{owner}: no profile has a command "{guarded.command}" to guard.'
+    raise complaint(rule.mark, message, nearest(guarded.command, known))

@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import enum
 import io
+import itertools
 import pickle
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,6 +149,22 @@ class Complaint:
         return f"{self.path}:{self.line}:{self.column}: {self.message} {self.remedy}".strip()
 
 
+class _Each(Iterable[Profile]):
+    """See ``ProfileLibrary.each``."""
+
+    def __init__(self, profiles: Iterable[Profile]) -> None:
+        self._others = iter(profiles)
+        self._made: list[Profile] = []
+
+    def __iter__(self) -> Iterator[Profile]:
+        for place in itertools.count():
+            if place == len(self._made):
+                self._made.extend(itertools.islice(self._others, 1))
+            if place == len(self._made):
+                return
+            yield self._made[place]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileLibrary:
     """Every profile that could be loaded, by key, and what was wrong with the others.
@@ -174,6 +191,10 @@ class ProfileLibrary:
             complaints=self.complaints,
             known={**self.heads, **{key: head_of(profile) for key, profile in more.items()}},
         )
+
+    def each(self) -> Iterable[Profile]:
+        """Every profile, unpacked when somebody comes to it, and once however often they look."""
+        return _Each(self.profiles.values())
 
     def chosen(self, key: str) -> Profile | None:
         """The profile by which an instrument is to be worked; all of one model share it."""
