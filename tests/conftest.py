@@ -7,6 +7,7 @@ that the leak is found where it is made and not three tests later.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import os
 import shutil
@@ -102,6 +103,12 @@ def _is_roomy(folder: Path) -> bool:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are no garbage; looking through them would take much of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import socket
@@ -23,12 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+import pytest
 import structlog
 
 from edged.cli.engine import read
 from edged.clock import SystemClock
 from edged.config.load import Config, LogFormat, LogLevel
-from edged.engine.engine import Engine as TheEngine
+from edged.engine import engine as engine_module
 from edged.engine.life import first_aid
 from edged.engine.sim_child import SimChild
 from edged.log import set_up_logging
@@ -109,8 +109,6 @@ def running_engine(
             engine = Engine(state_dir=directory / "state", log=log, ports=ports)
             wait_answered(engine, begins_at, len(settings["INSTRUMENTS"]), ANSWERED_WITHIN_S)
             yield engine
-        # A process that is one engine sets what it has loaded apart from its garbage.
-        gc.unfreeze()
 
 
 def write_config(directory: Path, config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -182,7 +180,7 @@ class _SimHere(SimChild):
 
 
 @contextlib.asynccontextmanager
-async def _engine(arguments: Sequence[str]) -> AsyncIterator[TheEngine]:
+async def _engine(arguments: Sequence[str]) -> AsyncIterator[engine_module.Engine]:
     """What ``edged engine`` does, but for signals and its process."""
     config, sim_arguments, _ = read(arguments)
     with _locked(config):
@@ -194,7 +192,10 @@ async def _engine(arguments: Sequence[str]) -> AsyncIterator[TheEngine]:
             else:
                 options = read_options(sim_arguments)
                 sim = _SimHere(await parts.enter_async_context(serving(options)))
-            engine = TheEngine(config, sim=sim, is_supervised=False, visited=visited)
+            # A process that is one engine gives memory back once; this one starts many.
+            patch = parts.enter_context(pytest.MonkeyPatch.context())
+            patch.setattr(engine_module, "give_back", lambda: None)
+            engine = engine_module.Engine(config, sim=sim, is_supervised=False, visited=visited)
             await engine.start(parts)
             yield engine
 
