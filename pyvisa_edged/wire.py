@@ -13,7 +13,6 @@ import select
 import socket
 import ssl
 import threading
-import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -26,8 +25,6 @@ __all__ = ["Bench", "McpSession", "SessionGone", "Wire"]
 OPEN_S = 10.0
 SILENT_S = 50.0
 """The bench shows a sign of life each 15 s of a request that takes long."""
-IDLE_S = 0.5
-"""A connection that was not used for so long may have been closed; that is looked at first."""
 MAX_HEAD = 65_536
 MAX_BODY = 16 * 1_048_576
 """What a bench answers is a tenth of this; whoever announces more is none."""
@@ -89,7 +86,6 @@ class Wire:
         # Of an answer as it came, and read: most are alike.
         self._last_head, self._last_read = b"", (0, {"": ""})
         self._owes = False
-        self._used_s = 0.0
         self._count = 0
         begins_anew(self)
 
@@ -234,13 +230,9 @@ class Wire:
 
     def _connected(self) -> socket.socket:
         """The connection; another where the bench has closed it meanwhile, or spoke unasked."""
-        now_s = time.monotonic()
-        if self._socket is not None and (
-            self._buffer or (now_s - self._used_s > IDLE_S and _is_readable(self._socket))
-        ):
+        if self._socket is not None and (self._buffer or _is_readable(self._socket)):
             # Something that answers nothing, or its end.
             self.close()
-        self._used_s = now_s
         if self._socket is None:
             made = socket.create_connection((self._host, self._port), OPEN_S)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
