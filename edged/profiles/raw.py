@@ -471,14 +471,15 @@ def _found(headers: Headers, message: Message, find: _Find) -> _Found:
         needed = every[: len(by_standard)]
     is_known = is_known and all(any(match.is_certain for match in one) for one in needed)
     found = [match for one in every for match in one if match.command is not ASKED]
+    certain = [match for match in found if match.is_certain]
     by_name: dict[str, RawMatch] = {}
-    for match in [match for match in found if match.is_certain] or found:
+    for match in certain or found:
         name = match.command.name
         known = by_name.get(name)
         by_name[name] = match if known is None else _joined(known, match)
     beside = tuple(
         match
-        for match in found
+        for match in (found if certain else ())
         if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
     return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
