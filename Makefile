@@ -23,7 +23,6 @@ DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
 # Readers of what edged writes, and the servers and simulators of instruments that others wrote.
 OTHERS := parquet grafana instruments hislip
-ALL := $(OTHERS) $(DRIVERS)
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node
@@ -120,7 +119,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
-environments: $(VENV)/.ok $(WARMED) clients $(ALL:%=.venv-clients/%/.ok) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
+environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(OTHERS) $(DRIVERS)) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \

@@ -22,8 +22,8 @@ def run(arguments: Sequence[str]) -> int:
     config, sim_arguments, supervised = read(arguments)
     set_up_logging(config.log_level, config.log_format)
     sim = None if sim_arguments is None else SimChild(sim_arguments)
-    # After the configuration: whoever mistyped a key need not wait for more to load; after the
-    # simulated bench was launched: it gets ready meanwhile.
+    # Imported here: a mistake in the configuration is reported without it, and the simulated bench
+    # starts in the meantime.
     from edged.engine import life as engine_life
 
     return engine_life.run(config, sim=sim, supervised=supervised)

@@ -193,7 +193,7 @@ class ProfileLibrary:
         )
 
     def each(self) -> Iterable[Profile]:
-        """Every profile, unpacked when somebody comes to it, and once however often they look."""
+        """Every profile, to be iterated over many times; each is unpacked once, when reached."""
         return _Each(self.profiles.values())
 
     def chosen(self, key: str) -> Profile | None:

@@ -627,27 +627,13 @@ def _misfits(entry: Entry) -> list[tuple[int, RawMatch]]:
 
 
 def _read_all(entry: Entry, written: _Written) -> list[tuple[int, RawMatch]]:
-    """What the texts mean of each that sends the entry, read once, by place."""
+    """What the texts mean for each sender of the entry, by its place; they are read once."""
     first, *others = entry.senders
     match = _read(entry, written, first)
-    _, choices, bare, unknown, is_certain, holes, is_fitting, _ = match
     return [
         (first.place, match),
         *(
-            # By position, for as many as begin with the same line.
-            (
-                place,
-                RawMatch(
-                    command or ASKED,
-                    choices,
-                    bare,
-                    unknown,
-                    is_certain,
-                    holes,
-                    is_fitting,
-                    changes,
-                ),
-            )
+            (place, RawMatch(command or ASKED, *match[1:-1], changes))
             for place, command, changes in others
         ),
     ]

@@ -56,10 +56,10 @@ class ToldOn:
         database.attach(self)
 
     def note(self, unit: str, instrument_id: str, outputs: Collection[str], why: str = "") -> None:
-        """These outputs are about to be told something. Never raises, never waits.
+        """A command that may set these outputs is about to be sent. Never raises, never waits.
 
         Args:
-            why: why their state is not known, a clause; empty where it is known what they are told.
+            why: why their state is not known afterwards, a clause; empty if it is known.
         """
         if not outputs:
             return
@@ -94,11 +94,11 @@ class ToldOn:
         return next((mark.instrument_id for mark in self._marks.get(unit, {}).values()), "")
 
     def told(self) -> dict[str, dict[str, Any]]:
-        """Unit → {instrument_id, outputs, since_ms, why, left}; the id under which it was told.
+        """Unit → {instrument_id, outputs, since_ms, why, left}; the id is the one at that time.
 
-        ``why`` says why the state of its outputs is not known, as far as this run of the engine
-        can tell. ``left`` are the outputs that the previous run of the engine left, and that were
-        neither set since nor seen to be off.
+        ``why`` is why the state of its outputs is not known; empty if that was in a previous run of
+        the engine. ``left`` are the outputs that the previous run left on, and that were neither
+        set since nor seen to be off.
         """
         return {
             unit: {

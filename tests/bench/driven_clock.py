@@ -8,7 +8,7 @@ import itertools
 
 # Turns of the loop that everything which can run gets before and after time moves.
 SETTLE_TURNS = 20
-# Turns with nobody ready but who waits here, after which nobody will be.
+# After so many turns without a ready callback there will be none.
 IDLE_TURNS = 3
 START_WALL_MS = 1_790_000_000_000
 
@@ -78,7 +78,7 @@ class DrivenClock:
 
 async def settle() -> None:
     """Let everything that can run without time passing run."""
-    # Of asyncio's loops alone; nothing public tells that nobody is ready.
+    # asyncio has no public way to ask whether a callback is ready.
     ready = getattr(asyncio.get_running_loop(), "_ready", (None,))
     idle = 0
     for _ in range(SETTLE_TURNS):

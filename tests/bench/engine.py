@@ -176,7 +176,7 @@ class _SimHere(SimChild):
         self.instruments = tuple(ready["instruments"])
 
     async def wait_ready(self) -> None:
-        """It is."""
+        """It is ready when it is made."""
 
 
 @contextlib.asynccontextmanager
@@ -227,6 +227,7 @@ class _Lines:
 
     def __init__(self) -> None:
         self.files: list[TextIO] = []
+        self.before: tuple[list[logging.Handler], int] = ([], logging.WARNING)
 
     def write(self, text: str) -> int:
         for file in self.files:
@@ -248,16 +249,15 @@ _LINES = _Lines()
 def _logging_to(file: TextIO) -> Iterator[None]:
     """Logging is one for a process: the first engine sets it up, the last puts it back."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    is_first = not _LINES.files
-    _LINES.files.append(file)
-    if is_first:
+    if not _LINES.files:
+        _LINES.before = root.handlers[:], root.level
         set_up_logging(LogLevel.INFO, LogFormat.JSON, stream=cast("TextIO", _LINES))
+    _LINES.files.append(file)
     try:
         yield
     finally:
         _LINES.files.remove(file)
-        if is_first:
-            root.handlers[:], root.level = handlers, level
+        if not _LINES.files:
+            root.handlers[:], root.level = _LINES.before
             structlog.reset_defaults()
             logging.captureWarnings(capture=False)

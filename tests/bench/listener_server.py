@@ -39,7 +39,7 @@ class ListenerServer(BaseTestServer):
         await self._running.__aexit__(None, None, None)
 
     async def _make_runner(self, **_: Any) -> NoReturn:
-        raise NotImplementedError("The listener has no runner of aiohttp; use start_server.")
+        raise AssertionError("start_server starts the listener, which needs no runner")
 
 
 def already_at(port: int) -> ListenerServer:
