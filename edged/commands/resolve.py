@@ -270,8 +270,7 @@ def _is_dangerous(part: RawPart) -> bool:
 def _only_reads_or_makes_safe(part: RawPart) -> bool:
     """Whether a unit certainly changes nothing but what waits to be read, or makes safe."""
     if part.kind is LineClass.KNOWN and not part.is_query:
-        commands = [match.command for match in part.matches]
-        return bool(commands) and all(command.is_safe for command in commands)
+        return part.makes_safe
     return part.kind is LineClass.COMMON or part.is_harmless
 
 

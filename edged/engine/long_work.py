@@ -37,7 +37,6 @@ from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
-from edged.profiles.raw import asks
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
@@ -144,7 +143,7 @@ class LongWork:
             journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
             notes=notes,
             new_plan=new_plan,
-            asks=lambda instrument_id, line: asks(pool.get(instrument_id).profile, line),
+            profile_of=lambda instrument_id: pool.get(instrument_id).profile,
         )
         self.streams = StreamRegistry(
             perform=perform,

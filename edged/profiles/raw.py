@@ -161,6 +161,9 @@ MAX_MESSAGES: Final = 64
 _MOST_READINGS: Final = 64
 """More possibilities than this are as good as unknown."""
 
+_MOST_MATCHES: Final = 1_024
+"""Possibilities of a line that are worked out; a message beyond them is unknown."""
+
 ASKED: Final = Command(name="", scpi=(), is_query=True)
 """Stands for what the engine asks by itself: no caller can name it."""
 
@@ -229,6 +232,7 @@ class RawPart:
         is_declared: that stands in the profile, and cannot be seen (it has no ``?``).
         beside: commands that send such a message, too, and of which this one does not tell all:
             it is not they, and yet their limits hold for the values that it carries.
+        makes_safe: by every header that it may have, it is what a safe command sends.
     """
 
     text: str
@@ -237,6 +241,7 @@ class RawPart:
     is_declared: bool = False
     matches: tuple[RawMatch, ...] = ()
     beside: tuple[RawMatch, ...] = ()
+    makes_safe: bool = False
 
     @property
     def command(self) -> Command | None:
@@ -337,8 +342,26 @@ def identify(profile: Profile | None, line: str) -> tuple[RawPart, ...]:
     if profile is None:
         return tuple(_common_or_unknown(message, ERROR_QUERY) for message in found)
     # Programs repeat themselves: what a header with its arguments may be is found once in a line.
-    find = functools.cache(functools.partial(_matches, _headers(profile, "")))
+    find = functools.cache(_Finder(_headers(profile, "")))
     return tuple(_part(profile, message, find) for message in found)
+
+
+class _Finder:
+    """Finds what a line's messages may be, and nothing more once there was ``_MOST_MATCHES``."""
+
+    def __init__(self, headers: Headers) -> None:
+        self._headers = headers
+        self._left = _MOST_MATCHES
+
+    def __call__(
+        self, nodes: tuple[str, ...], is_query: bool, written: tuple[str, ...]
+    ) -> list[RawMatch]:
+        """The same as ``_Find``."""
+        if self._left <= 0:
+            return []
+        found = _judged_all(self._headers.find(nodes, is_query=is_query), written)
+        self._left -= len(found)
+        return found
 
 
 def _common_or_unknown(message: Message, error_query: str) -> RawPart:
@@ -371,6 +394,7 @@ def _part(profile: Profile, message: Message, find: _Find) -> RawPart:
         is_declared=is_declared,
         matches=found.matches,
         beside=found.beside,
+        makes_safe=found.makes_safe,
     )
 
 
@@ -425,6 +449,14 @@ def asks(profile: Profile | None, line: str) -> bool:
     return any(map(headers.is_declared, (line.strip(), *split_compound(line))))
 
 
+def sets(profile: Profile | None, line: str) -> bool:
+    """Whether a line sets something, a query that its profile calls a write among them."""
+    if not asks(profile, line):
+        return True
+    parts = identify(profile, line)
+    return any(match.command.is_write for part in parts for match in part.matches)
+
+
 def question_by_heart(connection: Connection) -> str:
     """What an idle unit is asked: its probe, else who it is; empty where nothing is known."""
     if connection.probe is not None:
@@ -443,11 +475,13 @@ class _Found:
         beside: beside certain ones, those that send such a message, too, for its values.
         is_known: by every header that the standard gives it, it is a command, or a query of the
             engine's own.
+        makes_safe: by every header that it may have, it is what a safe command sends.
     """
 
     matches: tuple[RawMatch, ...]
     beside: tuple[RawMatch, ...]
     is_known: bool
+    makes_safe: bool
 
 
 def _found(headers: Headers, message: Message, find: _Find) -> _Found:
@@ -482,18 +516,33 @@ def _found(headers: Headers, message: Message, find: _Find) -> _Found:
         for match in (found if certain else ())
         if not match.is_certain and match.is_fitting and match.command.name not in by_name
     )
-    return _Found(matches=tuple(by_name.values()), beside=beside, is_known=is_known)
+    makes_safe = is_known and all(_makes_safe(one) for one in every if one)
+    return _Found(
+        matches=tuple(by_name.values()), beside=beside, is_known=is_known, makes_safe=makes_safe
+    )
+
+
+def _makes_safe(matches: Iterable[RawMatch]) -> bool:
+    """Whether a message does no more than safe commands do, which nothing may hold back.
+
+    It may be a line of another command, too; the same bytes have the same effect.
+    """
+    certain = [match.command for match in matches if match.is_certain]
+    is_whole = any(command.is_safe and len(command.scpi) == 1 for command in certain)
+    return is_whole or (bool(certain) and all(command.is_safe for command in certain))
 
 
 def _joined(one: RawMatch, other: RawMatch) -> RawMatch:
     """Two lines of one command, or one line on two paths: all their readings must be allowed."""
     command, choices, bare, unknown, is_certain, holes, is_fitting, changes = one
+    changes = changes or other.changes
     if choices != other.choices and not _are_read_alike(choices, other.choices):
         choices += () if other.choices[0] in choices else other.choices
         bare += () if not other.bare or other.bare[0] in bare else other.bare
         unknown |= other.unknown
         holes |= other.holes
-    changes = changes or other.changes
+    elif changes is one.changes:
+        return one
     return RawMatch(command, choices, bare, unknown, is_certain, holes, is_fitting, changes)
 
 
@@ -502,12 +551,6 @@ def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> b
     # Readings with other names are others, however many there are.
     has_others = some[0].keys() != more[0].keys() or some[-1].keys() != more[0].keys()
     return len(some) > 1 and not has_others and _combined(some) == _combined(more)
-
-
-def _matches(
-    headers: Headers, nodes: tuple[str, ...], is_query: bool, written: tuple[str, ...]
-) -> list[RawMatch]:
-    return _judged_all(headers.find(nodes, is_query=is_query), written)
 
 
 def _judged_all(
@@ -628,15 +671,15 @@ def _misfits(entry: Entry) -> list[tuple[int, RawMatch]]:
 
 def _read_all(entry: Entry, written: _Written) -> list[tuple[int, RawMatch]]:
     """What the texts mean for each sender of the entry, by its place; they are read once."""
-    first, *others = entry.senders
-    match = _read(entry, written, first)
-    return [
-        (first.place, match),
-        *(
+    senders = entry.senders
+    match = _read(entry, written, senders[0])
+    found = [(senders[0].place, match)]
+    if len(senders) > 1:
+        found += [
             (place, RawMatch(command or ASKED, *match[1:-1], changes))
-            for place, command, changes in others
-        ),
-    ]
+            for place, command, changes in senders[1:]
+        ]
+    return found
 
 
 def _read(entry: Entry, written: _Written, sender: Sender) -> RawMatch:

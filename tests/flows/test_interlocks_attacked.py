@@ -278,6 +278,23 @@ def test_a_typed_recall_may_be_what_is_guarded_as_a_raw_one_may(tmp_path: Path) 
         assert sim.received("psu1", since=begun) == []
 
 
+@promise("raw.safe-passes")
+def test_a_raw_off_passes_although_a_guarded_command_sends_the_same_line(tmp_path: Path) -> None:
+    guarding = rule(must="value > 100", guards=["psu1.set_tracking"])
+    model = "psu1=siglent_spd3303x,dmm1"
+    with bench_of(tmp_path, guarding, instruments=model) as (engine, sim):
+        engine.rpc("lockout.set", instrument_id="psu1", reason="rewiring", by="anna")
+        begun = sim.mark()
+        lines = ("OUTP CH1,OFF", "OUTP:TRACK 1", "OUTP CH1,ON")
+        first, *others = (
+            engine.tool("send_scpi", instrument_id="psu1", scpi_command=line) for line in lines
+        )
+        done(first)
+        assert [other["result"]["error"]["code"] for other in others] == ["locked_out"] * 2
+        sent = sim.received("psu1", since=begun)
+        assert [line for line in sent if "OUTP" in line] == ["OUTP CH1,OFF"]
+
+
 @promise("interlock.every-road")
 def test_where_the_guarded_command_is_not_known_every_write_may_be_it(tmp_path: Path) -> None:
     guarding = rule(must="value > 100", guards=["psu1.recall_state", "psu2.output_on"])

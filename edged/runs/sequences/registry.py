@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
@@ -31,7 +30,7 @@ from edged.runs.ports import (
     RunNotes,
 )
 from edged.runs.run_head import RunNow
-from edged.runs.sequences.run import Asks, SequenceJournal, SequenceRun, asks_by_form, fill
+from edged.runs.sequences.run import ProfileOf, SequenceJournal, SequenceRun, fill, no_profile
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
@@ -79,7 +78,7 @@ class SequenceRegistry:
         recorder: keeps who ran what, and the rows; ``None`` keeps none.
         journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
         notes: told of each that writes.
-        asks: whether a line of an instrument (its id, the line) will be answered.
+        profile_of: what says of the lines of an instrument what they do.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class SequenceRegistry:
         precheck: Precheck,
         new_id: NewId,
         clock: Clock,
-        asks: Asks = asks_by_form,
+        profile_of: ProfileOf = no_profile,
         recorder: Recorder | None = None,
         journal: SequenceJournal | None = None,
         notes: RunNotes | None = None,
@@ -99,7 +98,7 @@ class SequenceRegistry:
         self._steps = SequenceSteps(perform=perform, clock=clock)
         self._precheck, self._new_plan = precheck, new_plan
         self._new_id = new_id
-        self._asks = asks
+        self._profile_of = profile_of
         self._journal = journal
         self._clock = clock
         self._recorder = recorder
@@ -382,7 +381,7 @@ class SequenceRegistry:
             sequence=sequence,
             caller=caller,
             head=table_head(run_id, action, sequence, values, caller, started_ms),
-            asks=partial(self._asks, action.instrument_id),
+            profile=self._profile_of(action.instrument_id),
             values={**values},
         )
 

@@ -29,8 +29,7 @@ from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
-from edged.profiles.model import CommandStep, ForStep, Scalar, Sequence
-from edged.profiles.raw import asks
+from edged.profiles.model import CommandStep, ForStep, Profile, Scalar, Sequence
 from edged.profiles.template import placeholders, render
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.notes import is_limited, notes_of_limit
@@ -42,15 +41,15 @@ from edged.store.journal import JournalEntry, JournalKind
 
 __all__ = [
     "UNKNOWN",
-    "Asks",
     "NotKnownYet",
+    "ProfileOf",
     "SequenceJournal",
     "SequenceRun",
     "Values",
-    "asks_by_form",
     "command_of",
     "fill",
     "loop_values",
+    "no_profile",
     "number",
     "place_set",
     "query_of",
@@ -74,13 +73,13 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 Values = dict[str, Scalar | _Unknown | None]
-Asks = Callable[[str, str], bool]
-"""Whether a line of an instrument (its id, the line) will be answered."""
+ProfileOf = Callable[[str], Profile | None]
+"""The profile of an instrument, by its id."""
 
 
-def asks_by_form(_instrument_id: str, line: str) -> bool:
-    """As ``Asks``, of instruments about which no profile says anything."""
-    return asks(None, line)
+def no_profile(_instrument_id: str) -> Profile | None:
+    """As ``ProfileOf``, of instruments about which no profile says anything."""
+    return None
 
 
 class NotKnownYet(Exception):
@@ -203,8 +202,8 @@ class SequenceRun:
     values: Values
     # What of it is recorded.
     head: RunHead
-    # Whether an answer to a line will come.
-    asks: Callable[[str], bool]
+    # What says of its lines whether they ask, and whether they set something.
+    profile: Profile | None
     # Monotonic seconds when it was started; the same for people.
     began: float
     started_ms: int

@@ -31,6 +31,7 @@ from edged.profiles.model import (
     Step,
     WaitStep,
 )
+from edged.profiles.raw import asks, sets
 from edged.runs.notes import is_limited
 from edged.runs.ports import NewPlan, NoPlan, Perform, Precheck, StepPlan
 from edged.runs.run_head import Column, RunHead, RunKind
@@ -197,7 +198,7 @@ class SequenceSteps:
         outcome = await self._perform(action)
         run.sent.extend(outcome.scpi)
         for line in outcome.scpi:
-            if not run.asks(line):
+            if sets(run.profile, line):
                 place = place_set(line)
                 run.left.pop(place, None)
                 run.left[place] = line
@@ -269,7 +270,7 @@ class SequenceCheck:
                     values[step.save_as] = UNKNOWN
                 lines = self._judge(run, command_of(run, step, values, Purpose.SEQUENCE_STEP))
                 if run.is_gathering and len(run.clean_up) < MAX_CLEAN_UP:
-                    run.clean_up += [line for line in lines if not run.asks(line)]
+                    run.clean_up += [line for line in lines if not asks(run.profile, line)]
             case QueryStep():
                 values[step.save_as] = UNKNOWN
                 self._judge(run, query_of(run, step.query, values, Purpose.SEQUENCE_STEP))

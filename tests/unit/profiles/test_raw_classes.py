@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from edged.profiles.raw import (
     judged_parts,
     nearest_commands,
 )
+from edged.profiles.template import possible_values, render_lines
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.line import LONGEST_NODE, MOST_NODES, messages
 from edged.scpi.words import match_node
@@ -38,6 +40,7 @@ COMMON, KNOWN, UNKNOWN = LineClass.COMMON, LineClass.KNOWN, LineClass.UNKNOWN
 ERRORS = Connection(errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"))
 NAME = command("name", "NAME {text}", text=Parameter(name="text", type=ParameterType.STRING))
 OFFSET = command("offset", "OFFS {v}mV", v=Parameter(name="v", type=ParameterType.FLOAT, unit="mV"))
+VOLTS = Parameter(name="v", type=ParameterType.FLOAT)
 LOCK = command(
     "lock",
     "LOCK {on}",
@@ -213,6 +216,29 @@ def test_a_line_is_every_command_that_it_is_by_its_optional_nodes() -> None:
 
 
 @promise("raw.classes")
+@promise("raw.safe-passes")
+@pytest.mark.parametrize("key", sorted(shipped_library().profiles))
+def test_the_line_of_a_safe_command_makes_safe_whatever_else_sends_it(key: str) -> None:
+    shipped = shipped_library().profiles[key]
+    safe = [one for one in shipped.commands.values() if one.is_safe and len(one.scpi) == 1]
+    for one in safe:
+        choices = itertools.product(*map(possible_values, one.parameters.values()))
+        for values in itertools.islice(choices, 16):
+            (line,) = render_lines(one, dict(zip(one.parameters, values, strict=True)))
+            parts = identify(shipped, line)
+            assert all(part.makes_safe or part.is_harmless for part in parts), line
+
+
+def test_a_line_that_may_be_another_by_its_path_does_not_make_safe() -> None:
+    off = replace(command("off", "OUTP OFF"), is_safe=True)
+    two = profile(command("level", "LIM:VOLT {v}", v=VOLTS), off)
+    both = profile(*two.commands.values(), command("arm", "LIM:OUTP OFF"))
+    line = "LIM:VOLT 1;OUTP OFF"
+    assert not identify(both, line)[1].makes_safe
+    assert not identify(two, line)[1].makes_safe
+    assert identify(both, "LIM:VOLT 1;:OUTP OFF")[1].makes_safe
+
+
 def test_calc_is_not_cal() -> None:
     toy = profile(command("calibration", "CAL?"), command("average", "CALC:AVER:CLE"))
     assert classes("CAL?", toy) == classes("CALIBRATION?", toy) == [KNOWN]
@@ -285,6 +311,8 @@ WORST = [
     ";".join(f":C{n}.5E0mV:BSWV OFST,{n}.5E0V" for n in range(64)),
     ";".join(f":C{n}.5E0mV:BSWV OFST,0" for n in range(64)),
     ";".join(f"C{n}.5E0mV:BSWV?" for n in range(64)),
+    ";".join(f":C{n}:BSWV OFST,0" for n in range(64)),
+    ";".join(f":MEAS:ITEM? VPP,CHAN{n}" for n in range(64)),
     ";".join(f":ROUT:CLOS (@{n}.5!1!{n},{n}!2!2,2!3!3,4!4!4)" for n in range(64)),
     ";".join(f':SENS:FUNC "VOLT{n}"' for n in range(64)),
     ";".join(f":OUTP{n}:LOAD {n}.5E0ohm" for n in range(64)),
@@ -328,6 +356,15 @@ def test_the_longest_lines_are_judged_in_a_bounded_number_of_steps(line: str) ->
     counted = {key: calls_to_judge(key, line) for key in KEYS}
     slowest = max(counted, key=lambda key: counted[key])
     assert counted[slowest] < 60_000, slowest
+
+
+@promise("raw.bounded")
+def test_where_a_line_may_be_too_many_commands_what_is_left_is_unknown() -> None:
+    many = [command(f"set_{n}", "LIST {v}", v=replace(VOLTS, max=float(n + 1))) for n in range(300)]
+    line = ";".join(f"LIST {n}" for n in range(8))
+    kinds = classes(line, profile(*many))
+    assert kinds == [KNOWN] * 4 + [UNKNOWN] * 4
+    assert class_of(identify(profile(*many), line)) is UNKNOWN
 
 
 @promise("raw.bounded")

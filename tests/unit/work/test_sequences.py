@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,11 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import (
+    Changes,
     CommandStep,
     ForStep,
     PollStep,
+    Profile,
     QueryStep,
     RowStep,
     Sequence,
@@ -27,6 +30,8 @@ from edged.runs.wording import all_stopped_by
 from edged.scpi.answer_text import AnswerType
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
+from tests.unit.profiles.test_raw import command
+from tests.unit.profiles.test_raw import profile as supply_of
 
 Answers = Callable[[RunCommand | SendScpi], Any]
 
@@ -34,7 +39,12 @@ Answers = Callable[[RunCommand | SendScpi], Any]
 class Lab:
     """Records what was performed and prechecked; answers as told."""
 
-    def __init__(self, clock: DrivenClock, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self,
+        clock: DrivenClock,
+        recorder: Recorder | None = None,
+        profile: Profile | None = None,
+    ) -> None:
         self.clock = clock
         self.performed: list[tuple[str, dict[str, Any], Purpose]] = []
         self.answers: dict[str, Any] = {}
@@ -49,6 +59,7 @@ class Lab:
             new_id=lambda: f"a{next(ids)}",
             clock=clock,
             recorder=recorder,
+            profile_of=lambda _id: profile,
         )
 
     def precheck(self, action: Action) -> tuple[str, ...]:
@@ -93,6 +104,12 @@ class Lab:
             sequence_name=sequence.name,
         )
         return await self.book.run(action, sequence, values, alone_on=alone_on)
+
+
+def trigger_profile() -> Profile:
+    """Of a unit whose READ? switches its output on."""
+    read = replace(command("read", "READ?"), changes=Changes.OUTPUTS)
+    return supply_of(read, command("level", "VOLT?"))
 
 
 @pytest.fixture
@@ -522,6 +539,22 @@ async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told
     assert summary["error"] == "It set the following, and did not undo it: :VOLT 5; :OUTP CH1,OFF."
     (told,) = lab.book.runs()
     assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
+
+
+@promise("sequence.client-gone-tells")
+async def test_a_query_that_sets_something_is_told_as_left_set(driven_clock: DrivenClock) -> None:
+    shelf = Shelf()
+    lab = Lab(driven_clock, shelf, trigger_profile())
+    lab.gate["wait?"] = asyncio.Event()
+    steps = (CommandStep(command="READ?"), CommandStep(command="VOLT?"))
+    sequence = Sequence(name="acting", steps=(*steps, CommandStep(command="wait?")))
+    running = asyncio.create_task(lab.run(sequence))
+    await lab.reached("wait?")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert shelf.sheets[0].ended is not None
+    assert shelf.sheets[0].ended[1]["left"] == ["READ?"]
 
 
 @promise("sequence.detach")
