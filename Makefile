@@ -18,6 +18,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
 CLIENTS := mcp1 mcp2 fastmcp
+# Frameworks whose agents read the tools their own way.
+AGENTS := autogen mcpo openai-agents pydantic-ai semantic-kernel
 # Whose drivers work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
 DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
@@ -119,7 +121,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
-environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(OTHERS) $(DRIVERS)) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
+environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(OTHERS) $(DRIVERS) $(AGENTS)) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
