@@ -300,8 +300,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     directory.mkdir()
     (directory / "toy_supply.yaml").write_text(PROFILE)
     for number in range(MORE):
-        text = PROFILE.replace("toy_supply", f"more_{number:03d}").replace("toy", f"maker{number} ")
-        (directory / f"more_{number:03d}.yaml").write_text(text)
+        name = f"more_{number:03d}"
+        match = f"{{idn: 'maker{number} ,s1', examples: ['MAKER{number} ,S1,0001,1.0']}}"
+        text = f"format: 1\nprofile_key: {name}\nmodel: S1\nextends: toy_supply\nmatch: {match}\n"
+        (directory / f"{name}.yaml").write_text(text)
     load_cached_library([directory], place / CACHE)
     return directory, place / CACHE
 
