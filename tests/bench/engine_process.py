@@ -67,20 +67,17 @@ def engine_process(
         begins_at = errors.tell()
         words = ["engine", *command_line(directory, *arguments, sim=sim)]
         process: subprocess.Popen[bytes] | PreparedProcess | None = None
-        if command == EDGED and not any(
-            name.startswith(INTERPRETERS) for name in environment or ()
-        ):
+        variables = environment or {}
+        if command == EDGED and not any(name.startswith(INTERPRETERS) for name in variables):
             with Path(os.devnull).open("rb") as nothing:
-                process = prepared_process(
-                    words, environment or {}, nothing.fileno(), errors.fileno()
-                )
+                process = prepared_process(words, variables, nothing.fileno(), errors.fileno())
         process = process or subprocess.Popen(
             [*command, *words],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
             cwd=REPOSITORY,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **variables},
         )
         try:
             engine = EngineProcess(
