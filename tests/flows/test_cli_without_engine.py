@@ -146,7 +146,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_no_traceback(
 
 def test_an_arrow_does_not_stop_a_verb_where_the_output_knows_no_arrows(tmp_path: Path) -> None:
     """As on Windows, where what goes into a file is in the machine's code page."""
-    variable = {"PYTHONIOENCODING": "cp1252"}
+    variable = {"PYTHONIOENCODING": "cp1252", **command_line.NO_PROFILES}
     # A process, because it is about a process's output.
     done = command_line.edged(
         "doctor", "--state-dir", str(tmp_path), environ=variable, cwd=tmp_path

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.command_line import edged
+from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
@@ -254,7 +254,8 @@ def test_what_cannot_be_exported_is_one_warning_and_a_line_of_doctor(
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://name:password@127.0.0.1:9", **extra}
     with exporting_engine(tmp_path, environment) as engine:
         status = engine.rpc("tools/call", name="get_status", arguments={})["result"]["telemetry"]
-        doctor = edged("doctor", "--json", "--config", str(tmp_path / "edged.yaml"))
+        config = str(tmp_path / "edged.yaml")
+        doctor = edged("doctor", "--json", "--config", config, environ=NO_PROFILES)
     assert status["is_on"] is False
     assert problem in status["problem"]
     [line] = [one for one in json.loads(doctor.stdout)["checks"] if one["check"] == "telemetry"]
