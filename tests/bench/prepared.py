@@ -6,7 +6,7 @@ streams, signals and exit status. The run's controller owns the process that for
 test of a worker sees it among its own children, and what all of them cost counts as the run's.
 
 Without workers (``-n``), and on a system other than Linux, there is none, and an engine starts the
-usual way. So does one for whose environment or program a test cares.
+usual way. So does one whose interpreter or linker a test sets up, and every engine of tests/faults.
 """
 
 from __future__ import annotations
