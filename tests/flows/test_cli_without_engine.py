@@ -135,7 +135,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_no_traceback(
     tmp_path: Path, redirected: str, status: int
 ) -> None:
     line = f'"{sys.executable}" -m edged {redirected}'
-    environ = {**os.environ, "EDGED_STATE_DIR": str(tmp_path)}
+    environ = {**os.environ, **command_line.NO_PROFILES, "EDGED_STATE_DIR": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-c", line], capture_output=True, text=True, timeout=30, check=False, env=environ
     )
