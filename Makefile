@@ -29,7 +29,7 @@ NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
 SHUFFLED := -n 6 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
-PATHS := edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
+PATHS := conftest.py edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint format types smoke clients \
 	docs deb wheels deb-test lock shape soak clean
