@@ -3,9 +3,6 @@
 
 tree=tmp/edged # within the system
 benchmarks=(startup memory)
-# The core takes values and gives values, with no module of Debian's (a contract in setup.cfg): what
-# `make test` shows of it is true here.
-core=(profiles protocol sharing sim)
 
 pip_of() {
     if "$python" -m pip --version > /dev/null 2>&1; then "$python" -m pip "$@"
@@ -43,8 +40,8 @@ from_the_tree() { # COMMAND…: in the source tree, with loopback only
 }
 
 lay_out_tree() { # RELEASE: the source tree with what its tests need, beside the installed package
-    inside closure apt-get install -qq --no-install-recommends nats-server curl iproute2 gcc \
-        libc6-dev procps git make python3-matplotlib > "$work/tools.log" 2>&1 ||
+    inside closure apt-get install -qq --no-install-recommends nats-server curl iproute2 \
+        procps git make python3-matplotlib > "$work/tools.log" 2>&1 ||
         { tail -n 20 "$work/tools.log" >&2; fail "$1: what the tests need cannot be installed"; }
     test_tools "$1"
     mkdir -p "$work/closure/$tree"
@@ -54,8 +51,7 @@ lay_out_tree() { # RELEASE: the source tree with what its tests need, beside the
 
 run_tests() { # RELEASE
     local which=(tests/unit tests/wire)
-    if [ -n "$is_quick" ]; then which+=("${core[@]/#/--ignore=tests/unit/}")
-    else which+=(tests/hostile tests/flows); fi
+    [ -n "$is_quick" ] || which+=(tests/hostile tests/flows)
     say "$1: the test suite on the packaged modules: ${which[*]}"
     lay_out_tree "$1"
     # Other people's clients are programs of their own, with environments from PyPI.
