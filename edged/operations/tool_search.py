@@ -223,17 +223,17 @@ OPERATIONS: Final = (
         run=ToolSearch.find,
         tool=StaticTool(
             name="bench__find_tools",
-            title="Find tools",
             description=(
                 "Find the tools for a purpose ('set voltage', 'capture trace'), best first, also "
                 "those that your list leaves out."
             ),
             schema=parameters_of(
                 ("query",),
-                query={"type": "string", "minLength": 1, "maxLength": 200},
+                query={"type": "string", "maxLength": 200},
                 instrument_id=INSTRUMENT_ID,
                 limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
             ),
+            accepts={"query": {"type": "string", "minLength": 1, "maxLength": 200}},
             annotations=READ,
             make=only_asking(FindTools),
             needs_instruments=True,
