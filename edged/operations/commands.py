@@ -41,7 +41,7 @@ from edged.commands.static_tool import (
     text_of,
 )
 from edged.commands.target import Target
-from edged.errors import EdgedError, Failed, Invalid
+from edged.errors import Failed, Invalid
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_answer
@@ -535,26 +535,8 @@ def failed_sequence(failure: Failure) -> dict[str, Any]:
 
 
 def failed_raw(failure: Failure) -> dict[str, Any]:
-    """send_scpi's result, whose ``error`` is a text."""
-    return {"response": None, "error": str(failure.error), "execution_time_ms": failure.time_ms}
-
-
-def refused_raw(failure: Failure) -> dict[str, Any]:
-    """A refusal of send_scpi, with what its callers read of every answer besides."""
-    return {
-        "response": None,
-        "error": _refusal(failure.error),
-        "execution_time_ms": failure.time_ms,
-    }
-
-
-def _refusal(error: EdgedError) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "code": error.code.value,
-        "message": error.message,
-        "remedy": error.remedy,
-    }
-    return {**told, "data": error.data} if error.data else told
+    """send_scpi's result, of a refusal as of a failure."""
+    return {"response": None, "error": failure.told, "execution_time_ms": failure.time_ms}
 
 
 COMMAND_RESULT: Final = (
@@ -640,7 +622,7 @@ OPERATIONS: Final = (
         rehearse=CommandOperations.rehearse_raw,
         aim=Resolver.raw,
         failed=failed_raw,
-        refused=refused_raw,
+        refused=failed_raw,
         tool=StaticTool(
             name="send_scpi",
             title="Send raw SCPI",
