@@ -481,7 +481,7 @@ def _message(value: object) -> Message:
     """One JSON value as a message.
 
     Raises:
-        BadMessage: -32600 (-32602 for params that are no object), with the id if that at least is one.
+        BadMessage: -32600 (-32602 for params that are no object), with the id if that is one.
     """
     if not isinstance(value, dict):
         raise _invalid("A JSON-RPC message is an object.", None)

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.actions.caller import Caller, client_text
+from edged.actions.caller import Caller, Route, client_text
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -99,6 +99,7 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        path: of the endpoint's URL.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
         authorize: judges the callers of methods that need the permission of a tool.
@@ -115,6 +116,7 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    path: str
     offers: Collection[str]
     keeps_sessions: bool
     authorize: Authorize
@@ -375,14 +377,15 @@ async def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> di
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
     told = messages.initialize_params(call.request)
+    result = results.initialize_result(call.post.revision, parts.server, _advice(parts, call))
     if not parts.keeps_sessions:
-        return results.initialize_result(call.post.revision, parts.server)
+        return result
     session = parts.board.open(call.post.revision, call.post.caller)
     session.choice = call.post.choice
     session.client = client_text(told.client.text) or call.post.caller.client
     session.can_elicit = can_elicit(told.capabilities)
     call.headers = ((SESSION_HEADER, session.id),)
-    return results.initialize_result(call.post.revision, parts.server)
+    return result
 
 
 def ping(_parts: Parts, _call: PendingCall) -> bytes:
@@ -392,7 +395,16 @@ def ping(_parts: Parts, _call: PendingCall) -> bytes:
 
 def discover(parts: Parts, call: PendingCall) -> bytes:
     """Say what this server is and can do."""
-    return results.discover_result(call.post.revision, parts.server)
+    return results.discover_result(call.post.revision, parts.server, _advice(parts, call))
+
+
+def _advice(parts: Parts, call: PendingCall) -> str:
+    """What to say of a long list, with the URL of a short one as far as that is known here."""
+    post = call.post
+    host = post.accepted.header("Host")
+    is_direct = post.caller.route is Route.DIRECT and host
+    url = f"http://{host}{parts.path}" if is_direct else "this URL with "
+    return parts.tool_list.advice(post.choice, url)
 
 
 def list_tools(parts: Parts, call: PendingCall) -> bytes:
