@@ -284,6 +284,7 @@ def _only_page(request: Request) -> None:
     results.page_number(request, messages.list_cursor(request), generation=0, count=1)
 
 
+STILL: Final = "Still under way."
 SENT: Final = frozenset({TOOLS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED})
 
 
@@ -492,25 +493,55 @@ def find_tool(registry: ToolSource, name: object) -> Tool | None:
 
 def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:
     """Where a call's progress goes; ``None`` when nobody could read it."""
-    post = call.post
-    if not post.can_stream:
+    if not call.post.can_stream:
         return None
+    reports = _Reports(call, token)
+    call.beat = reports.beat
+    return reports.send
 
-    def send(progress: Progress) -> bool:
+
+class _Reports:
+    """The progress notifications of one call, whose numbers increase whoever counts them."""
+
+    __slots__ = ("_call", "_number", "_since", "_token")
+
+    def __init__(self, call: PendingCall, token: messages.ProgressToken) -> None:
+        self._call = call
+        self._token = token
+        self._number = 0
+        # Those that came behind that number without one of their own.
+        self._since = 0
+
+    def send(self, progress: Progress) -> bool:
+        """See ``ProgressSink``."""
         # A reader that is minutes behind misses points; the numbers tell it, and the result counts.
-        if post.is_lagging:
+        if self._call.post.is_lagging:
             return False
+        number: float = progress.progress
+        if number > self._number:
+            self._number, self._since = progress.progress, 0
+        else:
+            number = self._between()
         payload = messages.progress_bytes(
-            token,
-            progress.progress,
+            self._token,
+            number,
             total=progress.total,
             message=progress.message,
             meta=progress.meta,
         )
-        post.notify(call, payload)
+        self._call.post.notify(self._call, payload)
         return True
 
-    return send
+    def beat(self) -> None:
+        """Say that it goes on: many clients give up after a minute without progress."""
+        if not self._call.post.is_lagging:
+            payload = messages.progress_bytes(self._token, self._between(), message=STILL)
+            self._call.post.notify(self._call, payload)
+
+    def _between(self) -> float:
+        """A number above all before and below the next whole one."""
+        self._since += 1
+        return self._number + self._since / (self._since + 1)
 
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(
