@@ -18,7 +18,14 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
-from edged.profiles.naming import KnownInstrument, Namer, loose_name, strict_name, strict_names
+from edged.profiles.naming import (
+    NAME_LENGTH,
+    KnownInstrument,
+    Namer,
+    listed_names,
+    loose_name,
+    strict_name,
+)
 from edged.profiles.owner_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
@@ -52,7 +59,8 @@ class ToolRegistry:
         bench: the tools that are listed while any instrument is registered, or a wrapper has
             tools; those that answer alone can be called without.
         wrappers: the SDK wrappers that have tools.
-        is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
+        is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``. In each mode a name
+            that is too long for some clients is shown shortened, and can be called by both.
         uses_aliases: TOOL_NAMES: alias; a unit's alias stands for its short id.
     """
 
@@ -253,9 +261,7 @@ class ToolRegistry:
             if wrapper.stem not in taken:
                 its = tools if wrapper.is_listed else absent
                 its.extend(self._tools_of_wrapper(wrapper))
-        if self._is_strict:
-            tools = self._in_strict_spelling(tools)
-            absent = self._in_strict_spelling(absent)
+        tools, absent = self._as_listed(tools), self._as_listed(absent)
         was_absent, self._absent = self._absent, tuple(absent)
         before = self._tools
         self._tools = tuple(tools)
@@ -275,11 +281,13 @@ class ToolRegistry:
         """The same by name; empty while they are listed."""
         return tuple(t.name for t in self._unlisted() if t not in self._tools)
 
-    def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
+    def _as_listed(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""
-        spelled = strict_names(tool.name for tool in tools)
+        if not self._is_strict and all(len(tool.name) <= NAME_LENGTH for tool in tools):
+            return tools
+        listed = listed_names((tool.name for tool in tools), is_strict=self._is_strict)
         return [
-            tool if spelled[tool.name] == tool.name else replace(tool, name=spelled[tool.name])
+            tool if listed[tool.name] == tool.name else replace(tool, name=listed[tool.name])
             for tool in tools
         ]
 
