@@ -38,7 +38,6 @@ __all__ = [
     "check_wrappers",
 ]
 
-LONGEST_NAME: Final = 64
 SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
 
@@ -181,12 +180,10 @@ def check_tool_list(facts: Facts) -> CheckLine:
             "Give clients that URL (edged connect --tools essential), or set TOOLS: essential; "
             "execute_command and bench__find_tools reach everything.",
         )
-    long = [name for name in names if len(name) > LONGEST_NAME]
     dotted = [name for name in names if "." in name]
-    if long or dotted:
+    if dotted:
         return warn(
-            f"{told} Some clients refuse names over {LONGEST_NAME} characters or with dots: "
-            f"{', '.join([*long, *dotted][:SHOWN])}.",
+            f"{told} Some clients refuse names with dots: {', '.join(dotted[:SHOWN])}.",
             "Set TOOL_NAMES: strict.",
         )
     return passed(told)

@@ -426,7 +426,7 @@ class Post:
             self.carry_out(self.exchange.keep_alive())
 
     def _beat(self) -> bool:
-        """Say of each call whose client asked for progress that it goes on; false: there is none."""
+        """Say of each call whose client asked for progress that it goes on; false: no such."""
         if self._stream is None and not self.can_stream:
             return False
         begun = [call for call in self.calls[: self.served] if not call.is_answered]

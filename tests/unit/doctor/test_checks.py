@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import socket
 import sqlite3
@@ -23,6 +24,7 @@ from edged.doctor.facts import Facts
 from edged.doctor.port_checks import check_relay
 from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.host import SUPERVISOR_FILE
 from edged.profiles.bench_file import SeenUnit
 from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
@@ -307,6 +309,27 @@ def test_a_port_of_another_program_fails_and_names_it(tmp_path: Path) -> None:
             assert f"PID {os.getpid()}" in found
 
 
+@promise("doctor.own-supervisor")
+def test_the_port_of_its_own_supervisor_is_no_other_programs_and_the_start_is_told(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        down = facts(tmp_path, engine=False, config=config(tmp_path, mcp_port=port, rpc_port=0))
+        state_dir = down.config.state_dir
+        state_dir.mkdir(exist_ok=True)
+        (state_dir / SUPERVISOR_FILE).write_text(json.dumps({"pid": os.getpid()}))
+        for check in (port_checks.check_mcp, port_checks.check_engine):
+            verdict, found = told(check(down))
+            assert verdict == "WARN"
+            assert f"The supervisor with PID {os.getpid()} is starting the engine" in found
+        # The engine is up, and could not bind its port for another reason.
+        up = {**STATUS, "mcp": {"port": None, "error": "No address."}}
+        line = port_checks.check_mcp(facts(tmp_path, status=up, config=down.config, engine=True))
+        assert "another program" not in line.found
+        assert "No address." in line.found
+
+
 def test_an_rpc_port_that_wants_its_token_fails_with_what_to_do(tmp_path: Path) -> None:
     check = port_checks.check_rpc
     assert told(check(facts(tmp_path)))[0] == "PASS"
@@ -425,7 +448,6 @@ def test_a_bench_file_that_is_gone_is_a_failure_with_an_engine_and_without(
     [
         (["list_instruments"], "PASS", "1 tools"),
         (["a.b"], "WARN", "a.b"),
-        (["x" * 65], "WARN", "over 64"),
     ],
 )
 def test_names_that_strict_clients_drop_are_warned_of(
