@@ -225,7 +225,7 @@ LOOK_EVERY_S: Final = 2.0
 SCAN_LIMIT_S: Final = 15.0
 """How long one scan_instruments may take, whatever hangs."""
 TRIES_AT_SCAN: Final = 2
-"""To reach a unit that is away: an attempt right after a failed one is refused, so there are two."""
+"""To reach a unit that is away: an attempt right after a failure is refused, so there are two."""
 PickMonitor = Callable[[ListThings, Clock], Picked]
 
 

@@ -495,7 +495,14 @@ OPERATIONS: Final = (
                 },
             ),
             output=result_of(
-                "sweep_id", "status", "was", "current_value", "reason", "aborted", "still_on"
+                "sweep_id",
+                "status",
+                "was",
+                "current_value",
+                "reason",
+                "aborted",
+                "still_on",
+                "who",
             ),
             annotations=CALM,
             make=stop_sweep,
