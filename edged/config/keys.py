@@ -106,6 +106,13 @@ class MetricsAccess(enum.StrEnum):
     READ = "read"
 
 
+class SdkTools(enum.StrEnum):
+    """Which tools of SDK wrappers are listed: each, or those whose device was seen."""
+
+    ALL = "all"
+    CONNECTED = "connected"
+
+
 class ToolNames(enum.StrEnum):
     """Tool names as promised, with dots turned into ``_``, or with aliases for short ids."""
 
@@ -320,6 +327,13 @@ _TABLE: Final = (
         kind=map_of(map_of(TEXT)),
         default=MappingProxyType({}),
         sentence="Settings of wrappers, such as a serial port: wrapper → name → text.",
+    ),
+    Key(
+        name="SDK_TOOLS",
+        kind=choice(SdkTools),
+        default=SdkTools.ALL,
+        sentence="Which tools of SDK wrappers are listed. all: each, from the start; connected: "
+        "those whose device was seen (docs/sdk-wrappers.md).",
     ),
     Key(
         name="SDK_ENVIRONMENT",

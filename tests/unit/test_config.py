@@ -11,7 +11,7 @@ import pytest
 
 from edged.cli.config import configuration_page
 from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
-from edged.config.keys import KEYS, RENAMED, BenchPage
+from edged.config.keys import KEYS, RENAMED, BenchPage, SdkTools
 from edged.config.load import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
@@ -81,6 +81,7 @@ ALLOWED = {
     "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
     "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),
     "SDK_ENVIRONMENT": ("[GENICAM_GENTL64_PATH]", ("GENICAM_GENTL64_PATH",)),
+    "SDK_TOOLS": ("connected", SdkTools.CONNECTED),
     "SDK_SETTINGS": ("{korad: {port: /dev/ttyACM0}}", {"korad": {"port": "/dev/ttyACM0"}}),
     "SDK_MEMORY_MB": ("256", 256),
     "BENCH_FILE": ("/b.yaml", Path("/b.yaml")),

@@ -684,14 +684,14 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     fine = {
         "wrapper": "a",
         "state": "ready",
-        "is_listed": True,
+        "is_seen": True,
         "is_usable": True,
         "tools": 3,
     }
     missing = {
         "wrapper": "b",
         "state": "library_missing",
-        "is_listed": True,
+        "is_seen": True,
         "is_usable": False,
         "tools": 2,
         "problem": "libdwf.so was not found.",
@@ -709,7 +709,7 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     line = look(fine, missing)
     assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
     assert line.remedy == "Install WaveForms."
-    absent = look({**missing, "is_listed": False})
+    absent = look({**missing, "is_seen": False})
     assert told(absent)[0] == "PASS"
     assert "no such device was seen" in absent.found
     assert told(look(fine, complaints=["x.py: no."]))[0] == "WARN"
