@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import (
     LOOPBACK,
     ExitStatus,
@@ -136,6 +136,12 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
         state_dir, port = engine.path.parent, engine.mcp_port or port
     except EdgedError:
         remark = "No engine is running now; this address comes from the configuration."
+    if not port:
+        raise Failed(
+            "MCP_PORT is 0, and no engine has chosen a port yet.",
+            code=ErrorCode.NO_ENGINE,
+            remedy="Start edged, then run this again.",
+        )
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
@@ -302,11 +308,13 @@ CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
             "refresh button of its MCP panel.",
             tools=ListedTools.ESSENTIAL,
         ),
-        # Its model reads a million tokens: the whole list fits.
+        # 512 tools of all servers together in a request (google-gemini/gemini-cli#19083), and 128
+        # where its models are reached by Vertex AI (reference of FunctionDeclaration).
         "gemini-cli": Client(
             write=_gemini,
             where="Gemini CLI: put this into ~/.gemini/settings.json, or .gemini/settings.json of "
             "a project.",
+            tools=ListedTools.ESSENTIAL,
         ),
         # The functions of an OpenAI request are 128 at most (API reference, tools).
         "codex": Client(

@@ -32,6 +32,7 @@ from edged.config.kinds import (
     list_of,
     map_of,
     matching,
+    matching_each,
     url,
 )
 from edged.host import Places, host_name
@@ -183,10 +184,13 @@ class Key:
 
 
 PORT: Final = integer(0, 65_535)
-URL_PATH: Final = matching(
+URL_PATH: Final = matching_each(
     "URL path",
-    r"(?!/(?:bench|metrics)(?:/|$))/[A-Za-z0-9._~/-]{0,200}",
-    "be a path that begins with /, has no ? or #, and is neither /bench nor /metrics",
+    (r"/.*", "begin with /"),
+    (r"[^?#]*", "have no ? or #"),
+    (r"[A-Za-z0-9._~/-]*", "have only letters, digits and . _ ~ - / in it"),
+    (r".{1,201}", "have at most 201 characters"),
+    (r"(?!/(?:bench|metrics)(?:/|$)).*", "be neither /bench nor /metrics, which have other uses"),
 )
 HOST: Final = matching(
     "host name", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", "be a host name without scheme and port"

@@ -27,7 +27,6 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
-from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, heard_ms
@@ -132,8 +131,6 @@ class BenchOperations:
         arguments = action.arguments
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
         wrappers = self.wrappers()
-        if wanted_class:
-            self._check_class(wanted_class, wrappers)
         if wanted_id:
             named = [one for one in wrappers if one["instrument_id"] == wanted_id]
             if named:
@@ -149,19 +146,6 @@ class BenchOperations:
             one for one in wrappers if not wanted_class or one["instrument_class"] == wanted_class
         ]
         return Done(data=entries + more)
-
-    def _check_class(self, wanted: str, wrappers: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a class that nothing here has, and no profile."""
-        here = {i.instrument_class for i in self.pool.all()}
-        here |= {one["instrument_class"] for one in wrappers}
-        listed = sorted(here - {""})
-        if wanted in here or any(p.instrument_class == wanted for p in self.profiles().values()):
-            return
-        raise Invalid(
-            f"There is no instrument_class {wanted[:100]!r}.",
-            data={"parameter": "instrument_class", "value": wanted[:100], "options": listed},
-            remedy=f"Here are {', '.join(listed)}." if listed else "list_instruments has them all.",
-        )
 
     async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
         """Look at the buses now."""

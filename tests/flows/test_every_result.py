@@ -198,3 +198,5 @@ def _walk_bench(walk: Walk) -> None:
     walk.refused("bench__plot", run_id="nosuch")
     walk.refused("bench__find_tools", query="")
     walk.refused("get_capabilities", instrument_id="nobody")
+    assert walk("get_capabilities", instrument_class="oven")["capabilities"] == []
+    assert walk("get_capabilities", instrument_class="no such class")["capabilities"] == []

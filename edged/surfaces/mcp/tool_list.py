@@ -73,7 +73,7 @@ def warning_of(size: ListSize, url: str) -> str:
     """What an owner should know of a list of this size; empty where all is well.
 
     Args:
-        url: the endpoint's, without a query.
+        url: the endpoint's, without a query; empty while it has none.
     """
     if size.tools <= MANY_TOOLS:
         return ""
