@@ -454,7 +454,7 @@ _TABLE: Final = (
         kind=choice(ToolNames),
         default=ToolNames.SPEC,
         sentence="strict turns dots in tool names into _ (calls accept both spellings); alias puts "
-        "a unit's alias in place of its short id.",
+        "a unit's alias in place of its short id. Names over 52 characters are always shortened.",
     ),
     Key(
         name="RAW_SCPI",
