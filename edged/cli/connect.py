@@ -39,6 +39,12 @@ __all__ = ["CLIENTS", "ClientTarget", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
 HEADER_VARIABLE: Final = "EDGED_AUTHORIZATION"
+DEFAULT_NAME: Final = "edged"
+"""Names of tools leave room for it and for what clients put around it (``profiles.naming``)."""
+LONG_NAME: Final = (
+    "Clients put this name before that of each tool, and some take 64 characters in all: with a "
+    "name longer than edged some tools may be missing."
+)
 CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
 ALONE: Final = "Only programs of this machine reach it: it has no address on a private network now."
 
@@ -79,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged connect", description=__doc__)
     parser.add_argument("client", choices=tuple(CLIENTS), help="the client to configure")
     parser.add_argument("--host", help="the name or address to use, instead of the one found")
-    parser.add_argument("--name", default="edged", help="the name of the bench in the client")
+    parser.add_argument("--name", default=DEFAULT_NAME, help="the name of the bench in the client")
     parser.add_argument(
         "--relay", action="store_true", help="connect through the relay, with a token"
     )
@@ -101,6 +107,8 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load(options)
     client = CLIENTS[options.client]
     target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
+    if len(options.name) > len(DEFAULT_NAME):
+        remark = f"{remark} {LONG_NAME}".strip()
     if target.needs_token and client.holds_token:
         remark = f"Write the token itself instead of ${TOKEN_VARIABLE}; it is valid for 5 minutes."
     tools = options.tools or client.tools
