@@ -323,8 +323,10 @@ def test_names_of_two_units_of_every_profile_fit_behind_the_longest_prefix(mode:
     pool = FakePool(*units)
     registry = registry_of(pool, is_strict=mode == "strict", uses_aliases=mode == "alias")
     found = [tool.name for tool in registry.tools()]
-    assert len(set(found)) == len(found) == 2 * sum(
-        len(profile.commands) + len(profile.sequences) for profile in profiles
+    assert (
+        len(set(found))
+        == len(found)
+        == 2 * sum(len(profile.commands) + len(profile.sequences) for profile in profiles)
     )
     for name in found:
         assert len(f"mcp__edged__{name}") <= 64
