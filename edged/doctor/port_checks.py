@@ -17,7 +17,7 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import netloc_of, port_holder, reached_at, read_supervisor_file
+from edged.host import netloc_of, reached_at, read_supervisor_file
 from edged.service import lock_holder
 
 __all__ = [
@@ -117,7 +117,7 @@ def _remedy(unreachable: EdgedError, *, otherwise: str) -> str:
 
 
 def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
-    holder = _stranger_at(port, facts)
+    holder = facts.stranger_at(port)
     again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
     if holder:
         return fail(
@@ -139,15 +139,6 @@ def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
             facts.unreachable.remedy if facts.unreachable is not None else LOOK,
         )
     return skip("No engine runs; the port is free." if port else "No engine runs.")
-
-
-def _stranger_at(port: int, facts: Facts) -> str:
-    """Who listens on a port and belongs neither to the engine nor to its supervisor."""
-    ours = {
-        read_supervisor_file(facts.config.state_dir).get("pid", 0),
-        facts.engine.pid if facts.engine is not None else 0,
-    }
-    return port_holder(port, besides=ours) if port else ""
 
 
 def _starting(facts: Facts) -> str:
@@ -203,7 +194,7 @@ def check_rpc(facts: Facts) -> CheckLine:
     """Whether the RPC port answers."""
     if facts.engine is None:
         port = facts.config.rpc_port
-        holder = _stranger_at(port, facts)
+        holder = facts.stranger_at(port)
         if holder:
             return fail(
                 f"RPC port {port} is held by another program: {holder}.",

@@ -21,6 +21,7 @@ from edged.doctor import machine_checks as state_checks
 from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
+from edged.doctor.hislip_check import check_hislip
 from edged.doctor.port_checks import check_relay
 from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
@@ -330,6 +331,10 @@ def test_the_port_of_its_own_supervisor_is_no_other_programs_and_the_start_is_to
         line = port_checks.check_mcp(facts(tmp_path, status=up, config=down.config, engine=True))
         assert "another program" not in line.found
         assert "No address." in line.found
+        visa = {**STATUS, "visa": {"enabled": True, "port": None, "error": "No address."}}
+        hislip = config(tmp_path, hislip_port=port)
+        line = check_hislip(facts(tmp_path, status=visa, config=hislip))
+        assert line.found == "No address."
 
 
 def test_an_rpc_port_that_wants_its_token_fails_with_what_to_do(tmp_path: Path) -> None:
