@@ -133,6 +133,18 @@ class EdgedError(Exception):
             "data": self.data,
         }
 
+    def for_caller(self) -> dict[str, Any]:
+        """{code, message, remedy, sent?, data?}: the one form of an error in the result of a tool.
+
+        ``sent`` are the lines that had gone out, of what may have sent some.
+        """
+        told: dict[str, Any] = {
+            "code": self.code.value,
+            "message": self.message,
+            "remedy": self.remedy,
+        }
+        return {**told, "data": self.data} if self.data else told
+
     def __str__(self) -> str:
         """The sentence, with what to do after it."""
         return f"{self.message} {self.remedy}".strip()
@@ -184,6 +196,10 @@ class Failed(EdgedError):
         super().__init__(message, code=code, data=data, remedy=remedy)
         self.sent = sent
         self.why = why or message
+
+    def for_caller(self) -> dict[str, Any]:
+        """The same with ``sent``."""
+        return {**super().for_caller(), "sent": list(self.sent)}
 
 
 class Fault(EdgedError):
