@@ -17,7 +17,7 @@ from semantic_kernel.connectors.mcp import MCPStreamableHttpPlugin
 
 async def main(url: str, calls: list[dict[str, Any]]) -> None:
     kernel, answers = Kernel(), []
-    async with MCPStreamableHttpPlugin(name="bench", url=url) as plugin:
+    async with MCPStreamableHttpPlugin(name="bench", url=url, load_prompts=False) as plugin:
         functions = kernel.add_plugin(plugin)
         for call in calls:
             try:
