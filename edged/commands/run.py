@@ -29,6 +29,7 @@ from edged.instruments.conversation import (
     Reply,
     Send,
     command_conversation,
+    lines_in,
     program_conversation,
     raw_conversation,
 )
@@ -36,13 +37,17 @@ from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Hold, Job, Priority, Waiter
 from edged.profiles.answers import Answer, matches, parse_answer, picked
+from edged.profiles.frames import Frame
 from edged.profiles.model import (
     Command,
     CompletionKind,
     Connection,
+    ImageAnswer,
+    ListAnswer,
     Parameter,
     Profile,
     Scalar,
+    WaveformAnswer,
 )
 from edged.profiles.raw import asks
 from edged.profiles.template import render
@@ -52,9 +57,11 @@ from edged.scpi.numbers import number_with_suffix
 __all__ = [
     "GRACE_S",
     "PRIORITY",
+    "TRANSFER_S",
     "CommandJob",
     "ProgramJob",
     "RawJob",
+    "answer_form",
     "armed_first",
     "at_one_meeting",
     "noting_write",
@@ -107,6 +114,9 @@ def noting_write(
 
 
 UNDECODED: Final = "\ufffd"
+TRANSFER_S: Final = 60.0
+"""What moving the bytes of a trace or of many lines may take besides; a line or a slice of a block
+that stands still ends it earlier."""
 GRACE_S: Final = 5.0
 """Waiting in the mailbox behind others, on top of what the command itself may take."""
 
@@ -311,7 +321,7 @@ class RawJob(LineJob):
     """Raw lines; the answer to the last one, if it is a query.
 
     Args:
-        is_known: see ``raw_conversation``.
+        is_known, form: see ``raw_conversation``.
         timer: see ``Target``.
         finish: makes the result.
         remembers: see ``CommandJob``.
@@ -320,6 +330,7 @@ class RawJob(LineJob):
     __slots__ = (
         "_connection",
         "_finish",
+        "_form",
         "_guard",
         "_instrument",
         "_is_known",
@@ -336,11 +347,13 @@ class RawJob(LineJob):
         purpose: Purpose,
         *,
         is_known: bool,
+        form: Frame | int | None = 1,
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Callable[[Reply], Done],
         remembers: Remembering = NOTHING_REMEMBERED,
     ) -> None:
+        self._form = form
         self._instrument = instrument
         self._connection = instrument.connection
         self._lines = lines
@@ -402,6 +415,7 @@ class RawJob(LineJob):
             asks=asks(self._instrument.profile, self._lines[-1]),
             connection=connection,
             is_known=self._is_known,
+            form=self._form,
         )
 
 
@@ -476,7 +490,6 @@ class ProgramJob(LineJob):
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         target = self._target
-        commands = [match.command for part in target.parts for match in part.matches[:1]]
         return program_conversation(
             line=target.lines[0],
             data=self._action.data,
@@ -484,8 +497,27 @@ class ProgramJob(LineJob):
             connection=connection,
             timeout_s=self._timeout_s,
             is_known=target.is_one_command,
-            returns=commands[0].returns if len(target.parts) == 1 and commands else None,
+            form=answer_form(target),
         )
+
+
+def answer_form(target: Target) -> Frame | int | None:
+    """In which form a raw line is answered, as far as it is one command's; else one line.
+
+    Data whose end follows from what only a preamble tells are read as a line, too.
+    """
+    command = target.parts[0].command if len(target.parts) == 1 else None
+    if command is None:
+        return 1
+    returns = command.returns
+    if not isinstance(returns, WaveformAnswer | ImageAnswer):
+        return lines_in(returns)
+    frame = Frame(returns, target.parts[0].values)
+    try:
+        frame.find(b"")
+    except Failed:
+        return 1
+    return frame
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
@@ -520,7 +552,7 @@ def _verified(command: Command, values: Mapping[str, Scalar], answer: str) -> Sc
     if verify is None:
         return None
     wanted = values[verify.parameter]
-    found = picked(answer, verify.pattern)
+    found = picked(answer, verify.pattern, verify.decimal)
     parameter = command.parameters[verify.parameter]
     if matches(None, wanted, found, verify.tolerance, parameter=parameter):
         return read_back(found, wanted, parameter)
@@ -548,7 +580,8 @@ def _longest_s(command: Command, profile: Profile) -> float:
     complete = command.complete
     if complete is not None and complete.kind is not CompletionKind.NONE:
         total_ms += complete.timeout_ms
-    return total_ms / 1000
+    has_lines = isinstance(command.returns, ListAnswer) and command.returns.lines != 1
+    return total_ms / 1000 + (TRANSFER_S if has_lines else 0)
 
 
 def _profile(instrument: Instrument) -> Profile:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 from edged.errors import ErrorCode, Failed
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
+from edged.profiles.frames import BLOCK, Frame
 from edged.profiles.model import (
     Command,
     Completion,
@@ -22,13 +23,13 @@ from edged.profiles.model import (
     Connection,
     ErrorCheck,
     FieldsAnswer,
-    ImageAnswer,
+    ListAnswer,
     Precondition,
     Returns,
     ScalarAnswer,
-    WaveformAnswer,
 )
 from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, plain_value
+from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "drain_errors",
     "greet",
     "lines_conversation",
+    "lines_in",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -108,7 +110,8 @@ class Ask:
     Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. Where it
     ``takes_first``, the first line is it, though it be empty. Where it ``may_repeat``, the line as
     it was sent is an answer, and no echo. ``proves`` tells whether an answer can be to no other
-    question, by its form alone.
+    question, by its form alone. An answer of several ``lines`` (``None``: as many as come) is
+    answered by all of them, joined by line ends.
     """
 
     text: str
@@ -118,19 +121,26 @@ class Ask:
     may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
     data: bytes | None = None
+    lines: int | None = 1
 
 
 @dataclass(frozen=True, slots=True)
 class AskBlock:
-    """Write one line and read an IEEE 488.2 block; answered by its bytes, ``#`` header included.
+    """Write one line and read binary data; answered by their bytes, a header included.
 
-    ``trailing_bytes`` follow the block (besides a line end, which is always dropped).
+    ``trailing_bytes`` follow the block (besides a line end, which is always dropped). ``find``
+    tells where they end: of an IEEE 488.2 block, unless something else is said. ``held_bytes`` is
+    what is in memory already of data that come in several answers. Where it ``may_be_text``, an
+    answer that is no such data is read as one line.
     """
 
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
     data: bytes | None = None
+    find: FindHead = find_block_head
+    held_bytes: int = 0
+    may_be_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,14 +190,14 @@ class Reply:
         answer: text of the line that asked, or ``None`` when none did.
         value: what that means, where the conversation was told how to read it.
         readback: what the answer to the verify query means.
-        block: the block of a capture, with its header.
+        block: the data of a capture; for a program all bytes of its answer.
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
         stale_errors: errors that were found in the queue and not blamed on this job.
     """
 
     answer: str | None = None
-    block: bytes | bytearray | None = None
+    block: bytes | bytearray | memoryview | None = None
     value: Any = None
     readback: Any = None
     preamble: str | None = None
@@ -217,7 +227,7 @@ def command_conversation(
     verify: str | None = None,
     confirm: Read = _as_it_is,
 ) -> Conversation[Reply]:
-    """One profile command: its lines, completion, error check, verify question.
+    """One profile command but a capture: its lines, completion, error check, verify question.
 
     Args:
         lines: rendered; the last one asks when the command is a query.
@@ -235,8 +245,6 @@ def command_conversation(
     timeout_s = own.timeout_ms / 1000
     if command.precondition is not None:
         yield from require(command.name, command.precondition, own)
-    if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-        return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
     sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
@@ -244,7 +252,12 @@ def command_conversation(
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        answer = yield from _ask(asking, timeout_s, may_be_empty=_is_text(command.returns))
+        answer = yield from _ask(
+            asking,
+            timeout_s,
+            may_be_empty=_is_text(command.returns),
+            lines=lines_in(command.returns),
+        )
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -287,7 +300,7 @@ def capture_conversation(
     preamble: Sequence[str],
     data: str,
     connection: Connection,
-    trailing_bytes: int = 0,
+    framed: Callable[[str | None], Frame] = lambda _preamble: BLOCK,
     separator: str = ",",
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
@@ -297,6 +310,10 @@ def capture_conversation(
 
     Args:
         preamble: the questions; their answers are joined by ``separator``.
+        framed: in what form the data come, by what the preamble answered.
+
+    Raises:
+        Failed: also what ``framed`` raises, and BAD_ANSWER for data of another form.
     """
     timeout_s = connection.timeout_ms / 1000
     sent = yield from write_lines(setup, connection)
@@ -308,26 +325,60 @@ def capture_conversation(
         meanings.append((yield from _ask(question, timeout_s)))
         sent += (question,)
     meaning = separator.join(meanings) if preamble else None
-    block = yield AskBlock(data, trailing_bytes, timeout_s)
-    sent += (data,)
-    if setup:
-        stale += yield from _check(connection.errors, sent, has_asked=True)
-    return Reply(block=_bytes(block), preamble=meaning, sent=sent, stale_errors=stale)
+    try:
+        frame = framed(meaning)
+        came, times = yield from _fetched(data, frame, timeout_s)
+        sent += (data,) * times
+        if setup:
+            stale += yield from _check(connection.errors, sent, has_asked=True)
+        samples = frame.samples(came)
+    except Failed as unreadable:
+        unreadable.sent = unreadable.sent or sent
+        raise
+    return Reply(block=samples, preamble=meaning, sent=sent, stale_errors=stale)
+
+
+def _fetched(
+    data: str, frame: Frame, timeout_s: float
+) -> Conversation[tuple[bytes | bytearray, int]]:
+    """What answers a data query, and how often it was asked: once for each packet."""
+    ask = AskBlock(data, frame.trailing_bytes, timeout_s, find=frame.find)
+    block = _bytes((yield ask))
+    gathering = frame.gathering()
+    if gathering is None or not block:
+        return block, 1
+    times = 1
+    while not gathering.add(block):
+        times += 1
+        block = _bytes((yield replace(ask, held_bytes=len(gathering.data))))
+    return gathering.data, times
 
 
 def raw_conversation(
-    *, lines: Sequence[str], asks: bool, connection: Connection, is_known: bool = True
+    *,
+    lines: Sequence[str],
+    asks: bool,
+    connection: Connection,
+    is_known: bool = True,
+    form: Frame | int | None = 1,
 ) -> Conversation[Reply]:
     """Lines as they are; ``asks``: the last one is answered. A write is followed by the check.
 
     Args:
         is_known: what they are answered by is known: one line at most, of the last one, or none.
+        form: in which form the answer comes: binary data, of which each byte becomes a character,
+            or so many lines (``None``: as many as come).
     """
     sent = yield from write_lines(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
-        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000, may_be_empty=True)
+        timeout_s = connection.timeout_ms / 1000
+        if isinstance(form, Frame):
+            block = yield _asked(lines[-1], form, timeout_s)
+            answer = _bytes(block).decode("latin-1")
+        else:
+            answer = yield from _ask(lines[-1], timeout_s, may_be_empty=True, lines=form)
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
@@ -345,7 +396,7 @@ def program_conversation(
     connection: Connection,
     timeout_s: float,
     is_known: bool,
-    returns: Returns | None = None,
+    form: Frame | int | None = 1,
 ) -> Conversation[Reply]:
     """One message of a program, byte for byte; its answer is ``block``, whatever it is.
 
@@ -355,8 +406,7 @@ def program_conversation(
     Args:
         line: what it is to people.
         timeout_s: what its answer may take.
-        is_known: see ``raw_conversation``.
-        returns: what a command that is known answers.
+        is_known, form: see ``raw_conversation``.
     """
     if not asks:
         if connection.errors.kind is ErrorKind.ESR:
@@ -366,11 +416,10 @@ def program_conversation(
             yield ExpectMore()
         stale = yield from _check(connection.errors, sent, has_asked=False)
         return Reply(sent=sent, stale_errors=stale)
-    if isinstance(returns, WaveformAnswer | ImageAnswer):
-        trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
-        block = yield AskBlock(line, trailing, timeout_s, data)
+    if isinstance(form, Frame):
+        block = yield _asked(line, form, timeout_s, data)
         return Reply(block=_bytes(block), sent=(line,))
-    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data)
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data, lines=form)
     if not is_known:
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
@@ -474,27 +523,6 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
             error = replace(error, text=f"{error.text}: {more}")
         found.append(error)
     return tuple(found)
-
-
-def _captured(
-    lines: Sequence[str], returns: WaveformAnswer | ImageAnswer, connection: Connection
-) -> Conversation[Reply]:
-    if isinstance(returns, ImageAnswer):
-        return (
-            yield from capture_conversation(
-                setup=lines[:-1], preamble=(), data=lines[-1], connection=connection
-            )
-        )
-    return (
-        yield from capture_conversation(
-            setup=(*returns.setup, *lines[:-1]),
-            preamble=returns.preamble_queries,
-            data=lines[-1],
-            connection=connection,
-            trailing_bytes=returns.trailing_bytes,
-            separator=returns.preamble_separator,
-        )
-    )
 
 
 def require(name: str, needed: Precondition, connection: Connection) -> Conversation[str]:
@@ -605,11 +633,23 @@ def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> 
     )
 
 
+def _asked(line: str, form: Frame, timeout_s: float, data: bytes | None = None) -> AskBlock:
+    """A data query that somebody else asks, who may have set the instrument to answer by text."""
+    return AskBlock(
+        line, form.trailing_bytes, timeout_s, data, form.find, may_be_text=form.is_block
+    )
+
+
 def _ask(
-    question: str, timeout_s: float | None, *, may_be_empty: bool = False
+    question: str, timeout_s: float | None, *, may_be_empty: bool = False, lines: int | None = 1
 ) -> Conversation[str]:
-    answer = yield Ask(question, timeout_s, may_be_empty)
+    answer = yield Ask(question, timeout_s, may_be_empty, lines=lines)
     return answer if isinstance(answer, str) else ""
+
+
+def lines_in(returns: Returns | None) -> int | None:
+    """How many lines an answer has; ``None``: as many as come."""
+    return returns.lines if isinstance(returns, ListAnswer) else 1
 
 
 def _is_text(returns: Returns | None) -> bool:
@@ -617,7 +657,7 @@ def _is_text(returns: Returns | None) -> bool:
     match returns:
         case None:
             return True
-        case ScalarAnswer():
+        case ScalarAnswer() | ListAnswer():
             return returns.type is AnswerType.STRING
         case FieldsAnswer():
             return all(field.type is AnswerType.STRING for field in returns.fields)

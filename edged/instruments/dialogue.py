@@ -15,7 +15,7 @@ from typing import Final, TypeVar, assert_never
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Answer,
@@ -35,7 +35,7 @@ from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
-from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
+from edged.scpi.blocks import BlockHead, bad_block, digits_lacking, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
@@ -66,6 +66,8 @@ OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
 NO_TEXT: Final = b"\r\n\x00"
 """Bytes around an answer that are none of it; but for a NUL between it and its line end."""
+LEAST_HEAD: Final = 2
+"""Bytes that any head has at least."""
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
@@ -339,6 +341,8 @@ class Dialogue:
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit)
+                if step.lines != 1:
+                    text = self._read_lines(text, step, connection, deadline)
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -473,6 +477,41 @@ class Dialogue:
             self.is_suspect = True
         return text
 
+    def _read_lines(self, first: str, step: Ask, connection: Connection, deadline: float) -> str:
+        """An answer of several lines that begins with ``first``: all of them.
+
+        A message or a block is the whole answer. Elsewhere as many lines are read as are due; where
+        nobody knows how many, the answer has ended once none comes within the time limit of one.
+        More lines than are due are taken along, so that whoever understands the answer sees them.
+        """
+        lines = [first]
+        is_whole = first[:1] == "#" or (
+            self._has_messages and (step.lines is None or len(first.split()) > 1)
+        )
+        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
+        while not is_whole and (step.lines is None or len(lines) < step.lines):
+            limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+            try:
+                line = self._read_line(connection, limit, encoding)
+            except LinkTimeout:
+                if step.lines is not None or limit >= deadline or not self._is_quiet(connection):
+                    raise
+                break
+            if line.strip():
+                lines.append(line)
+        more = self._link.pending()
+        if more.strip(LINE_ENDS):
+            self._trace.add(Direction.RECEIVED, more)
+            lines.append(more.decode(encoding, errors="replace"))
+        return "\n".join(lines)
+
+    def _is_quiet(self, connection: Connection) -> bool:
+        """Whether nothing but line ends has come."""
+        unasked = self._link.pending()
+        if unasked:
+            self.left_over(unasked, connection)
+        return not unasked.strip(LINE_ENDS)
+
     def _refuse_echo(self, text: str, question: str) -> None:
         """Raise where a line is what was sent, in whatever case, now or just before."""
         echo = text.strip().upper()
@@ -546,25 +585,55 @@ class Dialogue:
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        # ``#4`` and its four digits at once; anything else byte by byte.
-        begun = self._link.read_exactly(2, left_s())
-        head = find_block_head(begun)
-        while head is None:
-            lacks = digits_lacking(begun) or 1
-            begun += self._link.read_exactly(lacks, left_s())
-            head = find_block_head(begun)
+        begun, head = self._find_head(step, left_s)
         data: bytes | bytearray
         if head.total is None:
             terminator = (connection.read_termination or "\n").encode("ascii")
             data = begun + self._link.read_message(terminator, left_s())
         else:
-            _check_size(head.total - head.start, self._max_block_mb)
+            _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
             data = self._read_slices(begun, head.total, left_s)
         if step.trailing_bytes:
             self._link.read_exactly(step.trailing_bytes, left_s())
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
+        self._end_block(data, connection)
         return data
+
+    def _find_head(self, step: AskBlock, left_s: Callable[[], float]) -> tuple[bytes, BlockHead]:
+        """The first bytes of an answer, and where its data are.
+
+        Raises:
+            Failed: BAD_ANSWER, it is none of the form that is asked for.
+        """
+        begun = b""
+        try:
+            # ``#4`` and its four digits at once; anything else byte by byte.
+            while (head := step.find(begun)) is None:
+                lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
+                begun += self._link.read_exactly(lacks, left_s())
+        except (Failed, LinkGarbled) as other:
+            if isinstance(other, LinkGarbled) and not self._has_messages:
+                raise
+            begun += self._link.pending() if self._has_messages else b""
+            if not step.may_be_text:
+                raise bad_block("an answer of another form", begun) from other
+            is_whole = self._has_messages or begun.endswith(b"\n")
+            return begun, BlockHead(start=0, length=len(begun) if is_whole else None)
+        return begun, head
+
+    def _end_block(self, data: bytes | bytearray, connection: Connection) -> None:
+        """Refuse what follows data that are whole, but for line ends.
+
+        Raises:
+            Failed: BAD_ANSWER.
+        """
+        more = self._link.pending()
+        if more.strip(LINE_ENDS):
+            self._trace.add(Direction.DISCARDED, more)
+            raise bad_block(f"{len(data)} bytes as described, and {len(more)} more", data)
+        if more:
+            self.left_over(more, connection)
 
     def _read_slices(self, begun: bytes, total: int, left_s: Callable[[], float]) -> bytearray:
         """The whole of a block that has ``begun``, in one piece of memory that is never copied."""
@@ -572,7 +641,15 @@ class Dialogue:
         block[: len(begun)] = begun
         done = len(begun)
         while done < total:
-            part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            wanted = min(total - done, BLOCK_SLICE_BYTES)
+            try:
+                part = self._link.read_exactly(wanted, left_s())
+            except LinkGarbled as short:
+                if not self._has_messages:
+                    raise
+                came = block[:done] + self._link.pending()
+                what = f"a message of {len(came)} bytes in place of {total}"
+                raise bad_block(what, came) from short
             block[done : done + len(part)] = part
             done += len(part)
         return block

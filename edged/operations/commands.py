@@ -27,7 +27,7 @@ from edged.commands.pending import Running
 from edged.commands.policy import beyond_profile
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
-from edged.commands.run import CommandJob, ProgramJob, RawJob, at_one_meeting
+from edged.commands.run import CommandJob, ProgramJob, RawJob, answer_form, at_one_meeting
 from edged.commands.static_tool import (
     ANYTHING,
     BOOLEAN,
@@ -302,6 +302,7 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            form=answer_form(target),
             guard=target.send_guard,
             timer=target.timer,
             finish=finish,

@@ -22,6 +22,7 @@ from edged.profiles.model import (
     Connection,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Parameter,
     Profile,
     Returns,
@@ -219,6 +220,8 @@ def _answer(returns: Returns | None) -> str:
         case ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
             said = _labels(labels) or f"{type_.value} {unit}".strip()
             return f"{said}, scaled by `{scale}`" if scale else said
+        case ListAnswer(type=type_, unit=unit):
+            return f"list of {type_.value} {unit}".strip()
         case FieldsAnswer(fields=fields):
             return "<br>".join(_field(one) for one in fields)
         case BitsAnswer(fields=bits):

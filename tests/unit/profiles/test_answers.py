@@ -50,6 +50,17 @@ def value(kind: AnswerType, text: str, **fields: object) -> object:
         (BOOL, "off", False),
         (BOOL, "0", False),
         (BOOL, " 1\r\n", True),
+        (BOOL, "+1", True),
+        (BOOL, "01", True),
+        (BOOL, "5.000", True),
+        (BOOL, "0.00000e+00", False),
+        (BOOL, "-0", False),
+        (BOOL, "+1.000000E+00", True),
+        (BOOL, "True", True),
+        (BOOL, "YES", True),
+        (BOOL, "no", False),
+        (BOOL, "ENABLED", True),
+        (BOOL, "Disabled", False),
         (STRING, '"FRON"\n', "FRON"),
         (STRING, '"say ""hi"""', 'say "hi"'),
         (STRING, "Trig'd", "Trig'd"),
@@ -100,11 +111,9 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (INT, "0x10"),
         (INT, "+1\n+2"),
         (BOOL, "maybe"),
-        (BOOL, "5.000"),
-        (BOOL, "1.0"),
-        (BOOL, "+1"),
-        (BOOL, "true"),
-        (BOOL, "YES"),
+        (BOOL, "1 V"),
+        (BOOL, "Y"),
+        (BOOL, "0x0"),
         (BOOL, "1\n0"),
         (STRING, "CC\nCV"),
         (STRING, "C\x00C"),
@@ -483,7 +492,7 @@ def test_nothing_with_something_behind_it_is_taken_for_the_value(typed, garbage)
         code = error.code
     else:
         # More digits make another number, and a prefix another size; both are one number again.
-        assert kind is not BOOL
+        assert kind is not BOOL or number_with_suffix(f"{text}{garbage}") is not None
         whole = text + garbage.strip(" \t\r\n\x00")
         spelled = number_with_suffix(whole) if kind is SI else float(whole)
         assert answer.value == pytest.approx(spelled)
