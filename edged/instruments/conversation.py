@@ -325,33 +325,34 @@ def capture_conversation(
         meanings.append((yield from _ask(question, timeout_s)))
         sent += (question,)
     meaning = separator.join(meanings) if preamble else None
+    asked: list[str] = []
     try:
         frame = framed(meaning)
-        came, times = yield from _fetched(data, frame, timeout_s)
-        sent += (data,) * times
+        came = yield from _fetched(data, frame, timeout_s, asked)
+        sent, asked = (*sent, *asked), []
         if setup:
             stale += yield from _check(connection.errors, sent, has_asked=True)
         samples = frame.samples(came)
     except Failed as unreadable:
-        unreadable.sent = unreadable.sent or sent
+        unreadable.sent = unreadable.sent or (*sent, *asked)
         raise
     return Reply(block=samples, preamble=meaning, sent=sent, stale_errors=stale)
 
 
 def _fetched(
-    data: str, frame: Frame, timeout_s: float
-) -> Conversation[tuple[bytes | bytearray, int]]:
-    """What answers a data query, and how often it was asked: once for each packet."""
-    ask = AskBlock(data, frame.trailing_bytes, timeout_s, find=frame.find)
-    block = _bytes((yield ask))
+    data: str, frame: Frame, timeout_s: float, asked: list[str]
+) -> Conversation[bytes | bytearray]:
+    """What answers a data query, which is ``asked`` again for each packet."""
     gathering = frame.gathering()
-    if gathering is None or not block:
-        return block, 1
-    times = 1
-    while not gathering.add(block):
-        times += 1
-        block = _bytes((yield replace(ask, held_bytes=len(gathering.data))))
-    return gathering.data, times
+    ask = AskBlock(data, frame.trailing_bytes, timeout_s, find=frame.find)
+    while True:
+        asked.append(data)
+        block = _bytes((yield ask))
+        if gathering is None or not block:
+            return block
+        if gathering.add(block):
+            return gathering.data
+        ask = replace(ask, held_bytes=len(gathering.data))
 
 
 def raw_conversation(

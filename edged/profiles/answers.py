@@ -262,12 +262,16 @@ def _same_word(one: str, other: str) -> bool:
     short, long = sorted((one.strip().upper(), other.strip().upper()), key=len)
     if short == long:
         return True
-    if short in _TRUTHS or long in _TRUTHS:
+    if _is_switch(short) and _is_switch(long):
         return truth_of(short) is truth_of(long)
     return len(short) >= _SHORT_FORM and long.isalpha() and long.startswith(short)
 
 
-_TRUTHS: Final = frozenset({"0", "1", *(word.upper() for word in TRUTH_WORDS)})
+def _is_switch(word: str) -> bool:
+    """Whether it says on or off, as a word or as 1 or 0 in whatever form."""
+    return word.lower() in TRUTH_WORDS or read_number(word) in (0, 1)
+
+
 _SHORT_FORM: Final = 3
 """Letters of the shortest SCPI keyword that has a longer form."""
 

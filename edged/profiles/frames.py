@@ -175,6 +175,8 @@ class Gathering:
         self._count = 0
         # What has come, counted in each way in which an instrument may count it.
         self._sums: tuple[int, ...] = (0, 0, 0, 0)
+        # In which of these the packets have counted what was sent, so far.
+        self._ways = set(range(2 * len(self._sums)))
         self.data = bytearray()
 
     def add(self, packet: bytes | bytearray) -> bool:
@@ -188,9 +190,7 @@ class Gathering:
         before = self._sums
         sizes = self._sizes(packet, inside, samples)
         self._sums = tuple(map(operator.add, before, sizes))
-        sent = numbers.get(SENT)
-        if sent is not None and sent not in (*before, *self._sums):
-            self._refuse(f"a packet that says {sent} for what was sent before it", packet)
+        self._follow(numbers.get(SENT), before, packet)
         self.data += samples
         self._count += 1
         if not self._is_last({SIZE: len(samples), **self._values, **numbers}):
@@ -201,6 +201,18 @@ class Gathering:
         if total is not None and total not in self._sums:
             self._refuse(f"{len(self.data)} bytes in packets that announce {total}", packet)
         return True
+
+    def _follow(self, sent: int | None, before: tuple[int, ...], packet: bytes | bytearray) -> None:
+        """Refuse a packet that says something else of those before it than was ever true of them.
+
+        It may count in any way, with itself or without, but always in the same.
+        """
+        if sent is None:
+            return
+        counted = (*before, *self._sums)
+        self._ways &= {way for way, number in enumerate(counted) if number == sent}
+        if not self._ways:
+            self._refuse(f"a packet that says {sent} for what was sent before it", packet)
 
     def _is_last(self, known: Mapping[str, Scalar]) -> bool:
         try:
