@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
@@ -32,6 +32,7 @@ from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, p
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
+    "ALL_LINES",
     "AbortReply",
     "Answer",
     "Apart",
@@ -76,6 +77,9 @@ MOST_OLD_ANSWERS: Final = 4
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
 
+ALL_LINES: Final = 0
+"""Of ``Ask``: as many lines as come at once."""
+
 DEFAULT_MAX_BLOCK_MB: Final = 64
 """MAX_BLOCK_MB, where nobody says another."""
 
@@ -109,6 +113,13 @@ class Ask:
     ``takes_first``, the first line is it, though it be empty. Where it ``may_repeat``, the line as
     it was sent is an answer, and no echo. ``proves`` tells whether an answer can be to no other
     question, by its form alone.
+
+    ``lines`` is how many lines the answer has, and ``extra_lines`` how many may follow: where the
+    wire marks no end, what comes at once behind them makes it a bad answer (BAD_ANSWER). With
+    ``ALL_LINES`` all that comes at once is the answer. ``None`` is for questions of the engine's
+    own: one line is read, and what follows it is dropped. Only the text of such a question is
+    without the NULs and line ends in front of it. With ``data`` the answer is byte for byte what
+    came, its line end included.
     """
 
     text: str
@@ -118,6 +129,9 @@ class Ask:
     may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
     data: bytes | None = None
+    # How it is read is no part of what is said.
+    lines: int | None = field(default=None, compare=False)
+    extra_lines: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +258,7 @@ def command_conversation(
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        answer = yield from _ask(asking, timeout_s, may_be_empty=_is_text(command.returns))
+        answer = yield from _ask_all(asking, timeout_s, command.returns)
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -327,7 +341,7 @@ def raw_conversation(
     answer = None
     has_written = bool(sent)
     if asks:
-        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000, may_be_empty=True)
+        answer = yield from _ask_all(lines[-1], connection.timeout_ms / 1000, None)
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
@@ -370,7 +384,7 @@ def program_conversation(
         trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
         block = yield AskBlock(line, trailing, timeout_s, data)
         return Reply(block=_bytes(block), sent=(line,))
-    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data)
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data, lines=ALL_LINES)
     if not is_known:
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
@@ -609,6 +623,13 @@ def _ask(
     question: str, timeout_s: float | None, *, may_be_empty: bool = False
 ) -> Conversation[str]:
     answer = yield Ask(question, timeout_s, may_be_empty)
+    return answer if isinstance(answer, str) else ""
+
+
+def _ask_all(question: str, timeout_s: float, returns: Returns | None) -> Conversation[str]:
+    """Ask for an answer of which nothing may be missing."""
+    extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
+    answer = yield Ask(question, timeout_s, _is_text(returns), lines=1, extra_lines=extra)
     return answer if isinstance(answer, str) else ""
 
 

@@ -15,8 +15,9 @@ from typing import Final, TypeVar, assert_never
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.conversation import (
+    ALL_LINES,
     DEFAULT_MAX_BLOCK_MB,
     Answer,
     Apart,
@@ -30,13 +31,13 @@ from edged.instruments.conversation import (
     Send,
     Step,
 )
-from edged.instruments.in_step import Habits, InStep, Owed
+from edged.instruments.in_step import QUIET_S, Habits, InStep, Owed, header_of
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
-from edged.scpi.answer_text import clean_text
-from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
-from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
+from edged.scpi.answer_text import bad_answer, clean_text, escaped
+from edged.scpi.blocks import BlockHead, digits_lacking, find_block_head, whole_length
+from edged.transports.link import Link, LinkGarbled, LinkLost, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
 
@@ -48,6 +49,21 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
+AT_ONCE_S: Final = 0.01
+"""What follows an answer so soon is part of what was sent at once."""
+LONGEST_SHOWN: Final = 4_000
+"""Characters of an answer with too many lines that its error carries along."""
+MOST_SHOWN: Final = 80
+"""Bytes of an answer without an end that its error shows."""
+ENDS: Final = {
+    b"\r\n": "CR LF",
+    b"\n\r": "LF CR",
+    b"\r": "CR",
+    b"\n": "LF",
+    b"\x00": "NUL",
+    b";": '";"',
+}
+"""What instruments end their answers by, the longest first, and how people call it."""
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
@@ -66,9 +82,14 @@ OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
 NO_TEXT: Final = b"\r\n\x00"
 """Bytes around an answer that are none of it; but for a NUL between it and its line end."""
+BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
+"""Characters of a text that are not printable."""
+UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
+LONGEST_ECHO: Final = 128 * 1024
+"""No line that is sent is longer."""
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -280,11 +301,7 @@ class Dialogue:
         if not self._has_messages:
             if wait_s <= 0:
                 return None, False
-            try:
-                first = self._link.read_exactly(1, wait_s)
-            except LinkTimeout:
-                return None, False
-            return first + self._link.pending(), False
+            return self._heard_within(wait_s) or None, False
         if wait_s > 0:
             self._link.pause(wait_s)
         return self._next_message(connection, limit)
@@ -451,9 +468,9 @@ class Dialogue:
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
-        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
-        text = self._read_line(connection, limit, encoding)
-        if ("?" in text or text == step.text) and not step.may_repeat:
+        text = self._read_line(connection, limit, step)
+        is_short = len(text) <= LONGEST_ECHO and not step.may_repeat
+        if is_short and ("?" in text or text.strip() == step.text):
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text
@@ -464,14 +481,74 @@ class Dialogue:
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(connection, until, encoding)
-            except LinkTimeout:
+                text = self._read_line(connection, until, step)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
                 break
         if text.strip():
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True
-        return text
+        if step.lines is None or self._has_messages:
+            return text
+        return self._read_others(step, text, connection, limit)
+
+    def _read_others(self, step: Ask, first: str, connection: Connection, limit: float) -> str:
+        """The first line with those behind it, where the wire does not mark an answer's end.
+
+        Raises:
+            Failed: BAD_ANSWER, there are more than the answer has.
+        """
+        text, ends = first, "" if step.data is not None else "\n"
+        for _ in range(1, step.lines or 1):
+            text += ends + self._read_line(connection, limit, step)
+        others = self._come_at_once(step, limit)
+        if not others.strip(LINE_ENDS):
+            if others:
+                self.left_over(others, connection)
+            return text
+        self._trace.add(Direction.RECEIVED, others)
+        text += ends + others.decode(self._encoding(step, connection), errors="replace")
+        if step.lines == ALL_LINES:
+            return text
+        expected = (step.lines or 1) + step.extra_lines
+        lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+        if len(lines) <= expected:
+            return text
+        wanted = "one was" if expected == 1 else f"{expected} were"
+        failed = bad_answer("The instrument", text, f"has {len(lines)} lines where {wanted} due")
+        failed.data["answer"] = text[:LONGEST_SHOWN]
+        raise failed
+
+    def _come_at_once(self, step: Ask, limit: float) -> bytes:
+        """What has come behind an answer by now; of a new question it is waited for a moment."""
+        habits, header = self.in_step.habits, header_of(step.text)
+        is_known = header in habits.calm or header in habits.followed
+        others, wait_s = b"", 0.0 if is_known else AT_ONCE_S
+        try:
+            while len(others) < MOST_LEFT_OVER_BYTES and self._clock.monotonic() < limit:
+                more = self._heard_within(wait_s)
+                if not more:
+                    break
+                others, wait_s = others + more, QUIET_S
+                self._quiet_since = self._clock.monotonic()
+        except LinkLost as lost:
+            # Whoever hangs up after its answer has said all of it.
+            others += lost.came
+        return others
+
+    def _heard_within(self, seconds: float) -> bytes:
+        """What comes within a time; nothing where nothing does. Of a wire without messages."""
+        try:
+            first = self._link.read_exactly(1, seconds)
+        except LinkTimeout:
+            return b""
+        try:
+            return first + self._link.pending()
+        except LinkLost as lost:
+            lost.came = first + lost.came
+            raise
 
     def _refuse_echo(self, text: str, question: str) -> None:
         """Raise where a line is what was sent, in whatever case, now or just before."""
@@ -479,26 +556,59 @@ class Dialogue:
         if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
 
-    def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
+    def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
+        """The next line, or the next message; without its end, unless ``step`` has ``data``."""
         terminator = (connection.read_termination or "\n").encode("ascii")
-        data: bytes | bytearray
-        try:
-            data = self._link.read_message(terminator, limit - self._clock.monotonic())
-            came = data + terminator
-        except LinkOverlong as overlong:
-            data = came = self._block_head(overlong, limit)
-        inside = 0
-        if data[:1] == b"#":
-            data = self._whole_block(data, came, terminator, limit)
-            inside = whole_length(bytes(data[:16])) or 0
+        if step is not None and step.data is not None and self._has_messages:
+            terminator = b""
+        data, end = self._read_unit(step, terminator, limit)
+        inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        # What looks like a line end inside of a block is its data.
-        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else _unpadded(data)
-        text = data.decode(encoding or connection.encoding, errors="replace")
-        if "\ufffd" in text:
+        if step is not None and step.data is not None:
+            data += end
+        elif inside:
+            # What looks like a line end inside of a block is its data.
+            data = data[:inside] + data[inside:].strip(NO_TEXT)
+        elif step is None or step.lines is None or _is_text(data, connection.encoding):
+            data = _unpadded(data)
+        text = data.decode(self._encoding(step, connection), errors="replace")
+        if UNDECODABLE in text:
             self.is_suspect = True
         return text
+
+    @staticmethod
+    def _encoding(step: Ask | None, connection: Connection) -> str:
+        is_exact = step is not None and step.data is not None
+        return BYTE_FOR_BYTE if is_exact else connection.encoding
+
+    def _read_unit(
+        self, step: Ask | None, terminator: bytes, limit: float
+    ) -> tuple[bytes | bytearray, bytes]:
+        """A line or message, and the end that came behind it."""
+        is_compound = step is not None and step.text.count("?") > 1
+        while True:
+            try:
+                data = self._link.read_message(terminator, limit - self._clock.monotonic())
+                return self._whole_block(data, terminator, terminator, limit, is_compound)
+            except LinkOverlong as overlong:
+                data = self._block_head(overlong, limit)
+                return self._whole_block(data, b"", terminator, limit, is_compound)
+            except LinkTimeout as late:
+                if not _is_whole_block(late.came):
+                    raise self._unended(late, terminator) from late
+                # A block is whole without a line end; but the next answer of its line may follow.
+                if not is_compound or self._clock.monotonic() >= limit:
+                    return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+
+    def _unended(self, late: LinkTimeout, terminator: bytes) -> LinkTimeout:
+        """The same time-out, with the bytes that came in its words and in the trace."""
+        if not late.came:
+            return late
+        self._trace.add(Direction.RECEIVED, late.came)
+        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator))
+        told.came = late.came
+        return told
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
         """The head of the block that an answer is which no text can be; it may hold no line end.
@@ -514,57 +624,110 @@ class Dialogue:
         return head
 
     def _whole_block(
-        self, data: bytes, came: bytes, terminator: bytes, limit: float
-    ) -> bytes | bytearray:
-        """A block that was asked for as text: what looks like an end may stand inside of it.
+        self, data: bytes, end: bytes, terminator: bytes, limit: float, is_compound: bool
+    ) -> tuple[bytes | bytearray, bytes]:
+        """An answer that may be a block: what looks like an end may stand inside of it.
 
         Args:
             data: its beginning.
-            came: the same with the terminator behind it, where one came.
+            end: the terminator behind that, where one came.
             terminator: what an instrument puts at the end.
             limit: when it is to be here, by the monotonic clock.
+            is_compound: another answer may stand behind it.
+
+        Returns:
+            All of it, and the end that came behind.
         """
-        total = whole_length(data)
+        total = whole_length(data) if data[:1] == b"#" else None
         if total is None or len(data) >= total:
-            return data
+            return data, end
         _check_size(total, self._max_block_mb)
 
         def left_s() -> float:
             return limit - self._clock.monotonic()
 
-        block = self._read_slices(came, max(total, len(came)), left_s)
-        self._quiet_since = self._clock.monotonic()
-        block += self._link.read_message(terminator, left_s())
-        return block
+        begun = data + end
+        block: bytes | bytearray = begun
+        try:
+            block = self._read_slices(begun, max(total, len(begun)), left_s)
+            self._quiet_since = self._clock.monotonic()
+            waits = is_compound or self._has_messages
+            end_s = left_s() if waits else min(left_s(), STRAY_LINE_S)
+            block += self._link.read_message(terminator, end_s)
+        except LinkTimeout as late:
+            if len(block) < total or late.came.strip(NO_TEXT):
+                late.came = bytes(block) + late.came
+                raise
+            return block, b""
+        return block, terminator
 
     def _read_block(
         self, step: AskBlock, connection: Connection, deadline: float
     ) -> bytes | bytearray:
-        """One block, header included; what trails it is read and dropped."""
+        """One block, header included; what trails it is read and dropped.
+
+        A program (``data``) gets all that came, also where that is no block.
+        """
         allowed_s = self._allowed_s(step, connection)
+        terminator = (connection.read_termination or "\n").encode("ascii")
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        # ``#4`` and its four digits at once; anything else byte by byte.
-        begun = self._link.read_exactly(2, left_s())
-        head = find_block_head(begun)
-        while head is None:
-            lacks = digits_lacking(begun) or 1
-            begun += self._link.read_exactly(lacks, left_s())
-            head = find_block_head(begun)
-        data: bytes | bytearray
-        if head.total is None:
-            terminator = (connection.read_termination or "\n").encode("ascii")
-            data = begun + self._link.read_message(terminator, left_s())
-        else:
-            _check_size(head.total - head.start, self._max_block_mb)
-            data = self._read_slices(begun, head.total, left_s)
-        if step.trailing_bytes:
-            self._link.read_exactly(step.trailing_bytes, left_s())
+        try:
+            data = self._block(step, terminator, left_s)
+        except LinkTimeout as late:
+            raise self._unended(late, terminator) from late
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         return data
+
+    def _block(
+        self, step: AskBlock, terminator: bytes, left_s: Callable[[], float]
+    ) -> bytes | bytearray:
+        head, begun = self._read_head(step, left_s)
+        is_program = step.data is not None
+        if head is not None and head.total is not None:
+            _check_size(head.total - head.start, self._max_block_mb)
+            block = self._read_slices(begun, head.total, left_s)
+            if is_program:
+                block += self._read_rest(terminator, min(left_s(), STRAY_LINE_S))
+            elif step.trailing_bytes:
+                self._link.read_exactly(step.trailing_bytes, left_s())
+            return block
+        if not is_program:
+            return begun + self._link.read_message(terminator, left_s())
+        if head is None and begun.endswith(terminator) and not self._has_messages:
+            return begun
+        return begun + self._read_rest(terminator, left_s())
+
+    def _read_head(
+        self, step: AskBlock, left_s: Callable[[], float]
+    ) -> tuple[BlockHead | None, bytes]:
+        """The head of a block, and what was read for it; ``None``: a program gets no block."""
+        begun = b""
+        try:
+            # ``#4`` and its four digits at once; anything else byte by byte.
+            begun = self._link.read_exactly(2, left_s())
+            while (head := find_block_head(begun)) is None:
+                begun += self._link.read_exactly(digits_lacking(begun) or 1, left_s())
+        except LinkTimeout as late:
+            late.came = begun + late.came
+            raise
+        except (Failed, LinkGarbled):
+            if step.data is None:
+                raise
+            return None, begun
+        return head, begun
+
+    def _read_rest(self, terminator: bytes, seconds: float) -> bytes:
+        """The rest of an answer for a program, its end included where one came."""
+        if self._has_messages:
+            return self._link.read_message(b"", seconds)
+        try:
+            return self._link.read_message(terminator, seconds) + terminator
+        except LinkTimeout as late:
+            return self._link.read_exactly(len(late.came), STRAY_LINE_S) if late.came else b""
 
     def _read_slices(self, begun: bytes, total: int, left_s: Callable[[], float]) -> bytearray:
         """The whole of a block that has ``begun``, in one piece of memory that is never copied."""
@@ -572,7 +735,11 @@ class Dialogue:
         block[: len(begun)] = begun
         done = len(begun)
         while done < total:
-            part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            try:
+                part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            except LinkTimeout as late:
+                late.came = bytes(block[len(begun) : done]) + late.came
+                raise
             block[done : done + len(part)] = part
             done += len(part)
         return block
@@ -580,6 +747,45 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def _is_text(data: bytes | bytearray, encoding: str) -> bool:
+    """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    if text.isprintable():
+        return UNDECODABLE not in text
+    return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
+
+
+def _is_whole_block(data: bytes) -> bool:
+    """Whether it is a definite block, and no more than line ends behind that."""
+    total = whole_length(data[:16])
+    return total is not None and len(data) >= total and not data[total:].strip(NO_TEXT)
+
+
+def _what_came(came: bytes, terminator: bytes) -> str:
+    """The bytes of an answer that has no end, and the likely cause.
+
+    Args:
+        terminator: what was waited for; empty where the wire itself marks an end.
+    """
+    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
+    shown = f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
+    many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
+    total = whole_length(came[:16])
+    if total is not None and total > len(came):
+        return f"{many} came of a block of {total}: {shown}"
+    if not terminator:
+        return f"{many} came, and not the end of the message: {shown}"
+    ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
+    return (
+        f"{many} came, and no line end: {shown}; read_termination may be wrong: "
+        f"{_named(terminator)} was waited for, and it ended in {ended}"
+    )
+
+
+def _named(terminator: bytes) -> str:
+    return ENDS.get(terminator) or escaped(terminator.decode(BYTE_FOR_BYTE))
 
 
 def _unpadded(data: bytes | bytearray) -> bytes | bytearray:

@@ -31,7 +31,7 @@ from edged.transports.link import (
     Wake,
     translated,
 )
-from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener
+from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener, line_end_by
 
 __all__ = ["MESSAGE_AVAILABLE", "MessageAnswer", "MessageLink", "MessageLinkBase", "StatusQuery"]
 
@@ -93,7 +93,10 @@ class MessageAnswer:
         if self._is_taken:
             self.forget()
         while not self.has_end and not (ends_at_terminator and terminator in self._bytes):
-            self._more(deadline)
+            until = deadline
+            if ends_at_terminator:
+                until = line_end_by(self._bytes, deadline, self._clock)
+            self._wait_for_more(until)
             if len(self._bytes) > MAX_MESSAGE_BYTES:
                 raise LinkOverlong(f"{len(self._bytes)} bytes came without an end")
         if not self.has_end:
@@ -113,10 +116,17 @@ class MessageAnswer:
         while len(self._bytes) < count:
             if self.has_end:
                 raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
+            self._wait_for_more(deadline)
         data = bytes(self._bytes[:count])
         del self._bytes[:count]
         return data
+
+    def _wait_for_more(self, deadline: float) -> None:
+        try:
+            self._more(deadline)
+        except LinkTimeout as late:
+            late.came = bytes(self._bytes) + late.came
+            raise
 
 
 MESSAGE_AVAILABLE: Final = 0x10
