@@ -36,6 +36,8 @@ def failure(
         end: why the line is being closed, as a clause; empty while it is not.
     """
     match error:
+        case LinkTimeout() if error.came:
+            code, text = ErrorCode.TIMEOUT, f"{name} did not end its answer in time"
         case LinkTimeout():
             code, text = ErrorCode.TIMEOUT, f"{name} did not answer in time"
         case LinkPreempted() | LinkLost() if end:
@@ -51,11 +53,12 @@ def failure(
             code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
     after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"
     is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent)
+    remedy = _remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT
     return Failed(
         f"{text}{after} ({error}).",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
-        remedy=_remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
+        remedy=UNENDED if error.came else remedy,
         sent=job.sent,
         why=f'no answer to "{job.sent[-1][:200]}"' if is_unanswered else error.why,
     )
@@ -91,6 +94,10 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
     )
 
 
+UNENDED: Final = (
+    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its answers "
+    "(edged probe finds it); or give it more time (timeout_ms)."
+)
 SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {
