@@ -194,6 +194,7 @@ class CommandJob(LineJob):
             priority=self._priority,
             timeout_s=self._timeout_s,
             name=self._command.name,
+            own_s=_own_s(self._command, self._profile),
         )
 
     def done(self, reply: Reply) -> Done:
@@ -453,6 +454,7 @@ class ProgramJob(LineJob):
             timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
             name=self._action.scpi[:80],
             hold=hold if isinstance(hold, Hold) else None,
+            own_s=self._timeout_s,
         )
 
     def done(self, reply: Reply) -> Done:
@@ -549,6 +551,13 @@ def _longest_s(command: Command, profile: Profile) -> float:
     if complete is not None and complete.kind is not CompletionKind.NONE:
         total_ms += complete.timeout_ms
     return total_ms / 1000
+
+
+def _own_s(command: Command, profile: Profile) -> float:
+    """What the longest of its exchanges may take."""
+    one_ms = command.timeout_ms or profile.connection.timeout_ms
+    complete = command.complete
+    return max(one_ms, complete.timeout_ms if complete is not None else 0) / 1000
 
 
 def _profile(instrument: Instrument) -> Profile:

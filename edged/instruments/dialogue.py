@@ -73,8 +73,11 @@ UNREAD_S: Final = 1.0
 """How long an answer may take to come that is said to wait."""
 STATUS_S: Final = 1.0
 """How long a status byte is waited for."""
-BRING_BACK_S: Final = 1.0
-"""What bringing a line back may take besides the name's own time limit and two quiet moments."""
+BRING_BACK_S: Final = 0.8
+"""What bringing a line back may take, besides the time limit of the question that waits for it. A
+call ends within its own time limit and a second."""
+SLACK_S: Final = 0.2
+"""So much is left for an exchange, whatever was before it."""
 MOST_LEFT_OVER: Final = 30
 """Lines, before the unit's own name; whoever says more than this does not stop talking."""
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
@@ -147,6 +150,10 @@ class Dialogue:
         self._tells_mav = True
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
+        # Since when the line is being recovered for the question that comes next, if it is.
+        self._since: float | None = None
+        # It is being brought back in step; any thread may read it.
+        self.is_recovering = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -158,6 +165,7 @@ class Dialogue:
         job: Job | None,
         *,
         is_looked_at: bool = False,
+        since: float | None = None,
     ) -> T:
         """Drive a conversation to its end.
 
@@ -165,6 +173,7 @@ class Dialogue:
             deadline: of the whole, on the monotonic scale.
             job: takes note of each line that has gone out, or ``None``.
             is_looked_at: nothing unasked was on the line just now.
+            since: when it was begun to recover the line for this; ``None``: it need not be.
 
         Raises:
             LinkError: the wire failed.
@@ -172,12 +181,13 @@ class Dialogue:
         """
         self.is_suspect = False
         self._is_looked_at = is_looked_at
+        self._since = since
         answer: Answer = None
         try:
             step = next(conversation)
             while True:
                 answer = self._do(step, connection, deadline, job)
-                self._is_looked_at = False
+                self._is_looked_at, self._since = False, None
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
@@ -240,8 +250,16 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += 2 * step.habits.quiet_s + BRING_BACK_S
+        allowed_s += max(BRING_BACK_S, 2 * step.habits.quiet_s + SLACK_S)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
+        self.is_recovering = True
+        try:
+            self._bring_back(connection, owed, limit)
+        finally:
+            self.is_recovering = False
+
+    def _bring_back(self, connection: Connection, owed: Owed, limit: float) -> None:
+        step = self.in_step
         known = self._known()
         if known is None and owed & Owed.NAME:
             # Nothing is known by heart: silence is all that can be had.
@@ -400,17 +418,19 @@ class Dialogue:
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)
+        allowed_s = self._allowed_s(step, connection)
         if type(step) is not Send:
+            since = self._since
             in_step = self.in_step
             if in_step.owed or in_step.unproved:
+                since = since or self._clock.monotonic()
                 proves_itself = type(step) is Ask and step.proves is not None
                 self.come_in_step(
-                    connection,
-                    deadline,
-                    proves_itself=proves_itself,
-                    patience_s=self._allowed_s(step, connection),
+                    connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
-        allowed_s = self._allowed_s(step, connection)
+            if since is not None:
+                left_s = since + allowed_s + BRING_BACK_S - self._clock.monotonic()
+                allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
     def _put(
