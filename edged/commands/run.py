@@ -204,6 +204,7 @@ class CommandJob(LineJob):
             priority=self._priority,
             timeout_s=self._timeout_s,
             name=self._command.name,
+            own_s=_own_s(self._command, self._profile),
         )
 
     def done(self, reply: Reply) -> Done:
@@ -347,7 +348,7 @@ class RawJob(LineJob):
         purpose: Purpose,
         *,
         is_known: bool,
-        form: Frame | int | None = 1,
+        form: Frame | int = 1,
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Callable[[Reply], Done],
@@ -467,6 +468,7 @@ class ProgramJob(LineJob):
             timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
             name=self._action.scpi[:80],
             hold=hold if isinstance(hold, Hold) else None,
+            own_s=self._timeout_s,
         )
 
     def done(self, reply: Reply) -> Done:
@@ -501,7 +503,7 @@ class ProgramJob(LineJob):
         )
 
 
-def answer_form(target: Target) -> Frame | int | None:
+def answer_form(target: Target) -> Frame | int:
     """In which form a raw line is answered, as far as it is one command's; else one line.
 
     Data whose end follows from what only a preamble tells are read as a line, too.
@@ -582,6 +584,13 @@ def _longest_s(command: Command, profile: Profile) -> float:
         total_ms += complete.timeout_ms
     has_lines = isinstance(command.returns, ListAnswer) and command.returns.lines != 1
     return total_ms / 1000 + (TRANSFER_S if has_lines else 0)
+
+
+def _own_s(command: Command, profile: Profile) -> float:
+    """What the longest of its exchanges may take."""
+    one_ms = command.timeout_ms or profile.connection.timeout_ms
+    complete = command.complete
+    return max(one_ms, complete.timeout_ms if complete is not None else 0) / 1000
 
 
 def _profile(instrument: Instrument) -> Profile:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
@@ -33,6 +33,8 @@ from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
+    "ALL_LINES",
+    "UNTIL_QUIET",
     "AbortReply",
     "Answer",
     "Apart",
@@ -78,6 +80,11 @@ MOST_OLD_ANSWERS: Final = 4
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
 
+ALL_LINES: Final = 0
+"""Of ``Ask``: as many lines as come at once."""
+UNTIL_QUIET: Final = -1
+"""Of ``Ask``: as many lines as come, each within the time limit."""
+
 DEFAULT_MAX_BLOCK_MB: Final = 64
 """MAX_BLOCK_MB, where nobody says another."""
 
@@ -110,8 +117,15 @@ class Ask:
     Where the answer ``may_be_empty``, an empty line can be it; else it is passed over. Where it
     ``takes_first``, the first line is it, though it be empty. Where it ``may_repeat``, the line as
     it was sent is an answer, and no echo. ``proves`` tells whether an answer can be to no other
-    question, by its form alone. An answer of several ``lines`` (``None``: as many as come) is
-    answered by all of them, joined by line ends.
+    question, by its form alone.
+
+    ``lines`` is how many lines the answer has, and ``extra_lines`` how many may follow: where the
+    wire marks no end, what comes at once behind them makes it a bad answer (BAD_ANSWER). With
+    ``ALL_LINES`` all that comes at once is the answer; with ``UNTIL_QUIET`` all that comes until
+    no line has come within the time limit of one. ``None`` is for questions of the engine's own:
+    one line is read, and what follows it is dropped. Only the text of such a question is without
+    the NULs and line ends in front of it. With ``data`` the answer is byte for byte what came, its
+    line end included.
     """
 
     text: str
@@ -121,7 +135,9 @@ class Ask:
     may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
     data: bytes | None = None
-    lines: int | None = 1
+    # How it is read is no part of what is said.
+    lines: int | None = field(default=None, compare=False)
+    extra_lines: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +146,8 @@ class AskBlock:
 
     ``trailing_bytes`` follow the block (besides a line end, which is always dropped). ``find``
     tells where they end: of an IEEE 488.2 block, unless something else is said. ``held_bytes`` is
-    what is in memory already of data that come in several answers. Where it ``may_be_text``, an
-    answer that is no such data is read as one line.
+    what is in memory already of data that come in several answers. With ``data`` the answer is byte
+    for byte what came, also where it is of another form.
     """
 
     text: str
@@ -140,7 +156,6 @@ class AskBlock:
     data: bytes | None = None
     find: FindHead = find_block_head
     held_bytes: int = 0
-    may_be_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +267,8 @@ def command_conversation(
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        answer = yield from _ask(
-            asking,
-            timeout_s,
-            may_be_empty=_is_text(command.returns),
-            lines=lines_in(command.returns),
-        )
+        due = lines_in(command.returns)
+        answer = yield from _ask_all(asking, timeout_s, command.returns, due)
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -361,25 +372,26 @@ def raw_conversation(
     asks: bool,
     connection: Connection,
     is_known: bool = True,
-    form: Frame | int | None = 1,
+    form: Frame | int = 1,
 ) -> Conversation[Reply]:
     """Lines as they are; ``asks``: the last one is answered. A write is followed by the check.
 
     Args:
         is_known: what they are answered by is known: one line at most, of the last one, or none.
         form: in which form the answer comes: binary data, of which each byte becomes a character,
-            or so many lines (``None``: as many as come).
+            or so many lines.
     """
     sent = yield from write_lines(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
         timeout_s = connection.timeout_ms / 1000
-        if isinstance(form, Frame):
-            block = yield _asked(lines[-1], form, timeout_s)
+        if isinstance(form, Frame) and not form.is_block:
+            block = yield AskBlock(lines[-1], form.trailing_bytes, timeout_s, find=form.find)
             answer = _bytes(block).decode("latin-1")
         else:
-            answer = yield from _ask(lines[-1], timeout_s, may_be_empty=True, lines=form)
+            due = form if isinstance(form, int) else 1
+            answer = yield from _ask_all(lines[-1], timeout_s, None, due)
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
@@ -397,7 +409,7 @@ def program_conversation(
     connection: Connection,
     timeout_s: float,
     is_known: bool,
-    form: Frame | int | None = 1,
+    form: Frame | int = 1,
 ) -> Conversation[Reply]:
     """One message of a program, byte for byte; its answer is ``block``, whatever it is.
 
@@ -418,9 +430,10 @@ def program_conversation(
         stale = yield from _check(connection.errors, sent, has_asked=False)
         return Reply(sent=sent, stale_errors=stale)
     if isinstance(form, Frame):
-        block = yield _asked(line, form, timeout_s, data)
+        block = yield AskBlock(line, form.trailing_bytes, timeout_s, data, form.find)
         return Reply(block=_bytes(block), sent=(line,))
-    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data, lines=form)
+    due = ALL_LINES if form == 1 else form
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data, lines=due)
     if not is_known:
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
@@ -634,23 +647,27 @@ def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> 
     )
 
 
-def _asked(line: str, form: Frame, timeout_s: float, data: bytes | None = None) -> AskBlock:
-    """A data query that somebody else asks, who may have set the instrument to answer by text."""
-    return AskBlock(
-        line, form.trailing_bytes, timeout_s, data, form.find, may_be_text=form.is_block
-    )
-
-
 def _ask(
-    question: str, timeout_s: float | None, *, may_be_empty: bool = False, lines: int | None = 1
+    question: str, timeout_s: float | None, *, may_be_empty: bool = False
 ) -> Conversation[str]:
-    answer = yield Ask(question, timeout_s, may_be_empty, lines=lines)
+    answer = yield Ask(question, timeout_s, may_be_empty)
     return answer if isinstance(answer, str) else ""
 
 
-def lines_in(returns: Returns | None) -> int | None:
-    """How many lines an answer has; ``None``: as many as come."""
-    return returns.lines if isinstance(returns, ListAnswer) else 1
+def lines_in(returns: Returns | None) -> int:
+    """How many lines an answer has, as ``Ask`` has it."""
+    if not isinstance(returns, ListAnswer):
+        return 1
+    return UNTIL_QUIET if returns.lines is None else returns.lines
+
+
+def _ask_all(
+    question: str, timeout_s: float, returns: Returns | None, lines: int = 1
+) -> Conversation[str]:
+    """Ask for an answer of which nothing may be missing."""
+    extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
+    answer = yield Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
+    return answer if isinstance(answer, str) else ""
 
 
 def _is_text(returns: Returns | None) -> bool:

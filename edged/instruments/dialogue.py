@@ -17,7 +17,9 @@ import structlog
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.conversation import (
+    ALL_LINES,
     DEFAULT_MAX_BLOCK_MB,
+    UNTIL_QUIET,
     Answer,
     Apart,
     Ask,
@@ -30,13 +32,13 @@ from edged.instruments.conversation import (
     Send,
     Step,
 )
-from edged.instruments.in_step import Habits, InStep, Owed
+from edged.instruments.in_step import QUIET_S, Habits, InStep, Owed, header_of
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
-from edged.scpi.answer_text import clean_text
+from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import BlockHead, bad_block, digits_lacking, whole_length
-from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
+from edged.transports.link import Link, LinkGarbled, LinkLost, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
 
@@ -48,6 +50,21 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
+AT_ONCE_S: Final = 0.01
+"""What follows an answer so soon is part of what was sent at once."""
+LONGEST_SHOWN: Final = 4_000
+"""Characters of an answer with too many lines that its error carries along."""
+MOST_SHOWN: Final = 80
+"""Bytes of an answer without an end that its error shows."""
+ENDS: Final = {
+    b"\r\n": "CR LF",
+    b"\n\r": "LF CR",
+    b"\r": "CR",
+    b"\n": "LF",
+    b"\x00": "NUL",
+    b";": '";"',
+}
+"""What instruments end their answers by, the longest first, and how people call it."""
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
@@ -57,20 +74,28 @@ UNREAD_S: Final = 1.0
 """How long an answer may take to come that is said to wait."""
 STATUS_S: Final = 1.0
 """How long a status byte is waited for."""
-BRING_BACK_S: Final = 1.0
-"""What bringing a line back may take besides the name's own time limit and two quiet moments."""
+BRING_BACK_S: Final = 0.8
+"""What bringing a line back may take, besides the time limit of the question that waits for it. A
+call ends within its own time limit and a second."""
+SLACK_S: Final = 0.2
+"""So much is left for an exchange, whatever was before it."""
 MOST_LEFT_OVER: Final = 30
 """Lines, before the unit's own name; whoever says more than this does not stop talking."""
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
-NO_TEXT: Final = b"\r\n\x00"
-"""Bytes around an answer that are none of it; but for a NUL between it and its line end."""
 LEAST_HEAD: Final = 2
 """Bytes that any head has at least."""
+NO_TEXT: Final = b"\r\n\x00"
+"""Bytes around an answer that are none of it; but for a NUL between it and its line end."""
+BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
+"""Characters of a text that are not printable."""
+UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
+LONGEST_ECHO: Final = 128 * 1024
+"""No line that is sent is longer."""
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -128,6 +153,10 @@ class Dialogue:
         self._tells_mav = True
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
+        # Since when the line is being recovered for the question that comes next, if it is.
+        self._since: float | None = None
+        # It is being brought back in step; any thread may read it.
+        self.is_recovering = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -139,6 +168,7 @@ class Dialogue:
         job: Job | None,
         *,
         is_looked_at: bool = False,
+        since: float | None = None,
     ) -> T:
         """Drive a conversation to its end.
 
@@ -146,6 +176,7 @@ class Dialogue:
             deadline: of the whole, on the monotonic scale.
             job: takes note of each line that has gone out, or ``None``.
             is_looked_at: nothing unasked was on the line just now.
+            since: when it was begun to recover the line for this; ``None``: it need not be.
 
         Raises:
             LinkError: the wire failed.
@@ -153,12 +184,13 @@ class Dialogue:
         """
         self.is_suspect = False
         self._is_looked_at = is_looked_at
+        self._since = since
         answer: Answer = None
         try:
             step = next(conversation)
             while True:
                 answer = self._do(step, connection, deadline, job)
-                self._is_looked_at = False
+                self._is_looked_at, self._since = False, None
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
@@ -221,8 +253,16 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += 2 * step.habits.quiet_s + BRING_BACK_S
+        allowed_s += max(BRING_BACK_S, 2 * step.habits.quiet_s + SLACK_S)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
+        self.is_recovering = True
+        try:
+            self._bring_back(connection, owed, limit)
+        finally:
+            self.is_recovering = False
+
+    def _bring_back(self, connection: Connection, owed: Owed, limit: float) -> None:
+        step = self.in_step
         known = self._known()
         if known is None and owed & Owed.NAME:
             # Nothing is known by heart: silence is all that can be had.
@@ -282,11 +322,7 @@ class Dialogue:
         if not self._has_messages:
             if wait_s <= 0:
                 return None, False
-            try:
-                first = self._link.read_exactly(1, wait_s)
-            except LinkTimeout:
-                return None, False
-            return first + self._link.pending(), False
+            return self._heard_within(wait_s) or None, False
         if wait_s > 0:
             self._link.pause(wait_s)
         return self._next_message(connection, limit)
@@ -340,9 +376,7 @@ class Dialogue:
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
-                text = self._read_text(step, connection, limit)
-                if step.lines != 1:
-                    text = self._read_lines(text, step, connection, deadline)
+                text = self._read_text(step, connection, limit, deadline)
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -387,17 +421,19 @@ class Dialogue:
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)
+        allowed_s = self._allowed_s(step, connection)
         if type(step) is not Send:
+            since = self._since
             in_step = self.in_step
             if in_step.owed or in_step.unproved:
+                since = since or self._clock.monotonic()
                 proves_itself = type(step) is Ask and step.proves is not None
                 self.come_in_step(
-                    connection,
-                    deadline,
-                    proves_itself=proves_itself,
-                    patience_s=self._allowed_s(step, connection),
+                    connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
-        allowed_s = self._allowed_s(step, connection)
+            if since is not None:
+                left_s = since + allowed_s + BRING_BACK_S - self._clock.monotonic()
+                allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
     def _put(
@@ -448,16 +484,16 @@ class Dialogue:
             else:
                 in_step.owed |= Owed.NAME
 
-    def _read_text(self, step: Ask, connection: Connection, limit: float) -> str:
+    def _read_text(self, step: Ask, connection: Connection, limit: float, deadline: float) -> str:
         """The first line that is not empty.
 
         Some instruments send an empty line before or after each answer. Passing it over shifts
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
-        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
-        text = self._read_line(connection, limit, encoding)
-        if ("?" in text or text == step.text) and not step.may_repeat:
+        text = self._read_line(connection, limit, step)
+        is_short = len(text) <= LONGEST_ECHO and not step.may_repeat
+        if is_short and ("?" in text or text.strip() == step.text):
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text
@@ -468,49 +504,97 @@ class Dialogue:
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(connection, until, encoding)
-            except LinkTimeout:
+                text = self._read_line(connection, until, step)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
                 break
         if text.strip():
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True
-        return text
+        if step.lines is None:
+            return text
+        text, limit = self._read_due(step, text, connection, limit, deadline)
+        return text if self._has_messages else self._read_others(step, text, connection, limit)
 
-    def _read_lines(self, first: str, step: Ask, connection: Connection, deadline: float) -> str:
-        """An answer of several lines that begins with ``first``: all of them.
+    def _read_due(
+        self, step: Ask, first: str, connection: Connection, limit: float, deadline: float
+    ) -> tuple[str, float]:
+        """The lines that an answer has, and when the last of them had to be there.
 
-        A message or a block is the whole answer. Elsewhere as many lines are read as are due; where
-        nobody knows how many, the answer has ended once none comes within the time limit of one.
-        More lines than are due are taken along, so that whoever understands the answer sees them.
+        A message of several lines or a block is all of it. Where nobody knows how many there are,
+        the answer has ended once no line comes within the time limit of one.
         """
-        lines = [first]
-        is_whole = first[:1] == "#" or (
-            self._has_messages and (step.lines is None or len(first.split()) > 1)
-        )
-        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
-        while not is_whole and (step.lines is None or len(lines) < step.lines):
+        lines, ends = [first], "" if step.data is not None else "\n"
+        is_long = first.count("\n") > first.endswith("\n") or step.lines == UNTIL_QUIET
+        is_whole = first[:1] == "#" or (self._has_messages and is_long)
+        due = step.lines or 1
+        while not is_whole and (due == UNTIL_QUIET or len(lines) < due):
             limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
             try:
-                line = self._read_line(connection, limit, encoding)
-            except LinkTimeout:
-                if step.lines is not None or limit >= deadline or not self._is_quiet(connection):
+                line = self._read_line(connection, limit, step)
+            except LinkTimeout as late:
+                if due != UNTIL_QUIET or late.came.strip(LINE_ENDS) or limit >= deadline:
                     raise
                 break
             if line.strip():
                 lines.append(line)
-        more = self._link.pending()
-        if more.strip(LINE_ENDS):
-            self._trace.add(Direction.RECEIVED, more)
-            lines.append(more.decode(encoding, errors="replace"))
-        return "\n".join(lines)
+        return ends.join(lines), limit
 
-    def _is_quiet(self, connection: Connection) -> bool:
-        """Whether nothing but line ends has come."""
-        unasked = self._link.pending()
-        if unasked:
-            self.left_over(unasked, connection)
-        return not unasked.strip(LINE_ENDS)
+    def _read_others(self, step: Ask, due: str, connection: Connection, limit: float) -> str:
+        """The answer with what follows it, where the wire does not mark its end.
+
+        Raises:
+            Failed: BAD_ANSWER, there are more lines than the answer has.
+        """
+        text, ends = due, "" if step.data is not None else "\n"
+        others = self._come_at_once(step, limit)
+        if not others.strip(LINE_ENDS):
+            if others:
+                self.left_over(others, connection)
+            return text
+        self._trace.add(Direction.RECEIVED, others)
+        text += ends + others.decode(self._encoding(step, connection), errors="replace")
+        if step.lines in (ALL_LINES, UNTIL_QUIET) or step.data is not None:
+            return text
+        expected = (step.lines or 1) + step.extra_lines
+        lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+        if len(lines) <= expected:
+            return text
+        wanted = "one was" if expected == 1 else f"{expected} were"
+        failed = bad_answer("The instrument", text, f"has {len(lines)} lines where {wanted} due")
+        failed.data["answer"] = text[:LONGEST_SHOWN]
+        raise failed
+
+    def _come_at_once(self, step: Ask, limit: float) -> bytes:
+        """What has come behind an answer by now; of a new question it is waited for a moment."""
+        habits, header = self.in_step.habits, header_of(step.text)
+        is_known = header in habits.calm or header in habits.followed
+        others, wait_s = b"", 0.0 if is_known else AT_ONCE_S
+        try:
+            while len(others) < MOST_LEFT_OVER_BYTES and self._clock.monotonic() < limit:
+                more = self._heard_within(wait_s)
+                if not more:
+                    break
+                others, wait_s = others + more, QUIET_S
+                self._quiet_since = self._clock.monotonic()
+        except LinkLost as lost:
+            # Whoever hangs up after its answer has said all of it.
+            others += lost.came
+        return others
+
+    def _heard_within(self, seconds: float) -> bytes:
+        """What comes within a time; nothing where nothing does. Of a wire without messages."""
+        try:
+            first = self._link.read_exactly(1, seconds)
+        except LinkTimeout:
+            return b""
+        try:
+            return first + self._link.pending()
+        except LinkLost as lost:
+            lost.came = first + lost.came
+            raise
 
     def _refuse_echo(self, text: str, question: str) -> None:
         """Raise where a line is what was sent, in whatever case, now or just before."""
@@ -518,26 +602,59 @@ class Dialogue:
         if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
 
-    def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
+    def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
+        """The next line, or the next message; without its end, unless ``step`` has ``data``."""
         terminator = (connection.read_termination or "\n").encode("ascii")
-        data: bytes | bytearray
-        try:
-            data = self._link.read_message(terminator, limit - self._clock.monotonic())
-            came = data + terminator
-        except LinkOverlong as overlong:
-            data = came = self._block_head(overlong, limit)
-        inside = 0
-        if data[:1] == b"#":
-            data = self._whole_block(data, came, terminator, limit)
-            inside = whole_length(bytes(data[:16])) or 0
+        if step is not None and step.data is not None and self._has_messages:
+            terminator = b""
+        data, end = self._read_unit(step, terminator, limit)
+        inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        # What looks like a line end inside of a block is its data.
-        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else _unpadded(data)
-        text = data.decode(encoding or connection.encoding, errors="replace")
-        if "\ufffd" in text:
+        if step is not None and step.data is not None:
+            data += end
+        elif inside:
+            # What looks like a line end inside of a block is its data.
+            data = data[:inside] + data[inside:].strip(NO_TEXT)
+        elif step is None or step.lines is None or _is_text(data, connection.encoding):
+            data = _unpadded(data)
+        text = data.decode(self._encoding(step, connection), errors="replace")
+        if UNDECODABLE in text:
             self.is_suspect = True
         return text
+
+    @staticmethod
+    def _encoding(step: Ask | None, connection: Connection) -> str:
+        is_exact = step is not None and step.data is not None
+        return BYTE_FOR_BYTE if is_exact else connection.encoding
+
+    def _read_unit(
+        self, step: Ask | None, terminator: bytes, limit: float
+    ) -> tuple[bytes | bytearray, bytes]:
+        """A line or message, and the end that came behind it."""
+        is_compound = step is not None and step.text.count("?") > 1
+        while True:
+            try:
+                data = self._link.read_message(terminator, limit - self._clock.monotonic())
+                return self._whole_block(data, terminator, terminator, limit, is_compound)
+            except LinkOverlong as overlong:
+                data = self._block_head(overlong, limit)
+                return self._whole_block(data, b"", terminator, limit, is_compound)
+            except LinkTimeout as late:
+                if not _is_whole_block(late.came):
+                    raise self._unended(late, terminator) from late
+                # A block is whole without a line end; but the next answer of its line may follow.
+                if not is_compound or self._clock.monotonic() >= limit:
+                    return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+
+    def _unended(self, late: LinkTimeout, terminator: bytes) -> LinkTimeout:
+        """The same time-out, with the bytes that came in its words and in the trace."""
+        if not late.came:
+            return late
+        self._trace.add(Direction.RECEIVED, late.came)
+        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator))
+        told.came = late.came
+        return told
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
         """The head of the block that an answer is which no text can be; it may hold no line end.
@@ -553,74 +670,65 @@ class Dialogue:
         return head
 
     def _whole_block(
-        self, data: bytes, came: bytes, terminator: bytes, limit: float
-    ) -> bytes | bytearray:
-        """A block that was asked for as text: what looks like an end may stand inside of it.
+        self, data: bytes, end: bytes, terminator: bytes, limit: float, is_compound: bool
+    ) -> tuple[bytes | bytearray, bytes]:
+        """An answer that may be a block: what looks like an end may stand inside of it.
 
         Args:
             data: its beginning.
-            came: the same with the terminator behind it, where one came.
+            end: the terminator behind that, where one came.
             terminator: what an instrument puts at the end.
             limit: when it is to be here, by the monotonic clock.
+            is_compound: another answer may stand behind it.
+
+        Returns:
+            All of it, and the end that came behind.
         """
-        total = whole_length(data)
+        total = whole_length(data) if data[:1] == b"#" else None
         if total is None or len(data) >= total:
-            return data
+            return data, end
         _check_size(total, self._max_block_mb)
 
         def left_s() -> float:
             return limit - self._clock.monotonic()
 
-        block = self._read_slices(came, max(total, len(came)), left_s)
-        self._quiet_since = self._clock.monotonic()
-        block += self._link.read_message(terminator, left_s())
-        return block
+        begun = data + end
+        block: bytes | bytearray = begun
+        try:
+            block = self._read_slices(begun, max(total, len(begun)), left_s)
+            self._quiet_since = self._clock.monotonic()
+            waits = is_compound or self._has_messages
+            end_s = left_s() if waits else min(left_s(), STRAY_LINE_S)
+            block += self._link.read_message(terminator, end_s)
+        except LinkTimeout as late:
+            if len(block) < total or late.came.strip(NO_TEXT):
+                late.came = bytes(block) + late.came
+                raise
+            return block, b""
+        return block, terminator
 
     def _read_block(
         self, step: AskBlock, connection: Connection, deadline: float
     ) -> bytes | bytearray:
-        """One block, header included; what trails it is read and dropped."""
+        """One block, header included; what trails it is read and dropped.
+
+        A program (``data``) gets all that came, also where that is no block.
+        """
         allowed_s = self._allowed_s(step, connection)
+        terminator = (connection.read_termination or "\n").encode("ascii")
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        begun, head = self._find_head(step, left_s)
-        data: bytes | bytearray
-        if head.total is None:
-            terminator = (connection.read_termination or "\n").encode("ascii")
-            data = begun + self._link.read_message(terminator, left_s())
-        else:
-            _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
-            data = self._read_slices(begun, head.total, left_s)
-        if step.trailing_bytes:
-            self._link.read_exactly(step.trailing_bytes, left_s())
+        try:
+            data = self._block(step, terminator, left_s)
+        except LinkTimeout as late:
+            raise self._unended(late, terminator) from late
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        self._end_block(data, connection)
+        if step.data is None:
+            self._end_block(data, connection)
         return data
-
-    def _find_head(self, step: AskBlock, left_s: Callable[[], float]) -> tuple[bytes, BlockHead]:
-        """The first bytes of an answer, and where its data are.
-
-        Raises:
-            Failed: BAD_ANSWER, it is none of the form that is asked for.
-        """
-        begun = b""
-        try:
-            # ``#4`` and its four digits at once; anything else byte by byte.
-            while (head := step.find(begun)) is None:
-                lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
-                begun += self._link.read_exactly(lacks, left_s())
-        except (Failed, LinkGarbled) as other:
-            if isinstance(other, LinkGarbled) and not self._has_messages:
-                raise
-            begun += self._link.pending() if self._has_messages else b""
-            if not step.may_be_text:
-                raise bad_block("an answer of another form", begun) from other
-            is_whole = self._has_messages or begun.endswith(b"\n")
-            return begun, BlockHead(start=0, length=len(begun) if is_whole else None)
-        return begun, head
 
     def _end_block(self, data: bytes | bytearray, connection: Connection) -> None:
         """Refuse what follows data that are whole, but for line ends.
@@ -635,21 +743,83 @@ class Dialogue:
         if more:
             self.left_over(more, connection)
 
-    def _read_slices(self, begun: bytes, total: int, left_s: Callable[[], float]) -> bytearray:
-        """The whole of a block that has ``begun``, in one piece of memory that is never copied."""
+    def _block(
+        self, step: AskBlock, terminator: bytes, left_s: Callable[[], float]
+    ) -> bytes | bytearray:
+        head, begun = self._read_head(step, left_s)
+        is_program = step.data is not None
+        if head is not None and head.total is not None:
+            _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
+            block = self._read_slices(begun, head.total, left_s, takes_short=is_program)
+            if is_program:
+                block += self._read_rest(terminator, min(left_s(), STRAY_LINE_S))
+            elif step.trailing_bytes:
+                self._link.read_exactly(step.trailing_bytes, left_s())
+            return block
+        if not is_program:
+            return begun + self._link.read_message(terminator, left_s())
+        if head is None and begun.endswith(terminator) and not self._has_messages:
+            return begun
+        return begun + self._read_rest(terminator, left_s())
+
+    def _read_head(
+        self, step: AskBlock, left_s: Callable[[], float]
+    ) -> tuple[BlockHead | None, bytes]:
+        """The head of a block, and what was read for it; ``None``: a program gets no block."""
+        begun = b""
+        try:
+            # ``#4`` and its four digits at once; anything else byte by byte.
+            while (head := step.find(begun)) is None:
+                lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
+                begun += self._link.read_exactly(lacks, left_s())
+        except LinkTimeout as late:
+            late.came = begun + late.came
+            raise
+        except (Failed, LinkGarbled) as other:
+            if step.data is not None:
+                return None, begun
+            if isinstance(other, LinkGarbled):
+                raise self._cut_short(other, begun) from other
+            raise
+        return head, begun
+
+    def _cut_short(self, short: LinkGarbled, begun: bytes) -> Exception:
+        """What a message is that ends before it is whole; on other wires the error as it is."""
+        if not self._has_messages:
+            return short
+        came = begun + self._link.pending()
+        return bad_block(f"a message of {len(came)} bytes, which is too short", came)
+
+    def _read_rest(self, terminator: bytes, seconds: float) -> bytes:
+        """The rest of an answer for a program, its end included where one came."""
+        if self._has_messages:
+            return self._link.read_message(b"", seconds)
+        try:
+            return self._link.read_message(terminator, seconds) + terminator
+        except LinkTimeout as late:
+            return self._link.read_exactly(len(late.came), STRAY_LINE_S) if late.came else b""
+
+    def _read_slices(
+        self, begun: bytes, total: int, left_s: Callable[[], float], *, takes_short: bool = False
+    ) -> bytearray:
+        """The whole of a block that has ``begun``, in one piece of memory that is never copied.
+
+        Args:
+            takes_short: a message that ends before is taken as it is.
+        """
         block = bytearray(total)
         block[: len(begun)] = begun
         done = len(begun)
         while done < total:
-            wanted = min(total - done, BLOCK_SLICE_BYTES)
             try:
-                part = self._link.read_exactly(wanted, left_s())
+                part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            except LinkTimeout as late:
+                late.came = bytes(block[len(begun) : done]) + late.came
+                raise
             except LinkGarbled as short:
-                if not self._has_messages:
-                    raise
-                came = block[:done] + self._link.pending()
-                what = f"a message of {len(came)} bytes in place of {total}"
-                raise bad_block(what, came) from short
+                if takes_short and self._has_messages:
+                    return block[:done] + self._link.pending()
+                raise self._cut_short(short, bytes(block[:done])) from short
             block[done : done + len(part)] = part
             done += len(part)
         return block
@@ -657,6 +827,45 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def _is_text(data: bytes | bytearray, encoding: str) -> bool:
+    """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    if text.isprintable():
+        return UNDECODABLE not in text
+    return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
+
+
+def _is_whole_block(data: bytes) -> bool:
+    """Whether it is a definite block, and no more than line ends behind that."""
+    total = whole_length(data[:16])
+    return total is not None and len(data) >= total and not data[total:].strip(NO_TEXT)
+
+
+def _what_came(came: bytes, terminator: bytes) -> str:
+    """The bytes of an answer that has no end, and the likely cause.
+
+    Args:
+        terminator: what was waited for; empty where the wire itself marks an end.
+    """
+    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
+    shown = f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
+    many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
+    total = whole_length(came[:16])
+    if total is not None and total > len(came):
+        return f"{many} came of a block of {total}: {shown}"
+    if not terminator:
+        return f"{many} came, and not the end of the message: {shown}"
+    ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
+    return (
+        f"{many} came, and no line end: {shown}; read_termination may be wrong: "
+        f"{_named(terminator)} was waited for, and it ended in {ended}"
+    )
+
+
+def _named(terminator: bytes) -> str:
+    return ENDS.get(terminator) or escaped(terminator.decode(BYTE_FOR_BYTE))
 
 
 def _unpadded(data: bytes | bytearray) -> bytes | bytearray:

@@ -297,11 +297,13 @@ class Instrument:
         timeout_s: float,
         name: str,
         hold: Hold | None = None,
+        own_s: float | None = None,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
         ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
-        line once it was served.
+        line once it was served. ``own_s`` is its own time limit, without what it waits for others;
+        ``None``: the line's.
 
         Raises:
             Failed: DISCONNECTED.
@@ -315,6 +317,7 @@ class Instrument:
             timeout_s=timeout_s,
             name=name,
             hold=hold,
+            own_s=own_s,
         )
 
     def _here(self) -> Actor:

@@ -25,7 +25,7 @@ from edged.instruments.conversation import (
     Conversation,
     greet,
 )
-from edged.instruments.dialogue import Dialogue, Known
+from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue, Known
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -151,6 +151,8 @@ class Line:
         # The connection stands, and what was asked on it last was not answered in time; until the
         # unit has said who it is. Any thread may read it.
         self.is_silent = False
+        # The last that was not answered in time, until the unit answers again.
+        self.unanswered = ""
         # Asked before whatever is sent that does not make safe; set by the loop.
         self.gate: Gate | None = None
         # Counts connections and clears: who was greeted since need not prove itself again.
@@ -170,6 +172,7 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
+        self._is_recovering = False
         self._dialogue = Dialogue(
             link=link,
             clock=clock,
@@ -194,6 +197,11 @@ class Line:
         """When the last answer came; any thread may ask."""
         return self._dialogue.heard_at
 
+    @property
+    def is_recovering(self) -> bool:
+        """Whatever waits for the line waits for its recovery; any thread may ask."""
+        return self._is_recovering or self._dialogue.is_recovering
+
     # What the work does
 
     def serve(self, job: Job, ticket: int) -> None:
@@ -208,15 +216,26 @@ class Line:
         self._link.begin(ticket)
         is_safe = job.priority is Priority.SAFE
         self._dialogue.gate = None if is_safe else self.gate
+        began = self._clock.monotonic()
+        recover_by = job.deadline
+        if bound.number and not is_safe:
+            recover_by = min(job.deadline, max(job.recover_by, began + BRING_BACK_S))
         try:
-            was_ready = self._make_ready(bound, job.deadline, is_safe=is_safe)
+            was_ready = self._make_ready(bound, recover_by, is_safe=is_safe)
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
-                job.make(), bound.connection, job.deadline, job, is_looked_at=was_ready
+                job.make(),
+                bound.connection,
+                job.deadline,
+                job,
+                is_looked_at=was_ready,
+                since=None if was_ready else began,
             )
         except LinkError as error:
             self._spoil(error)
             job.fail(self._told(error, job))
+            if isinstance(error, LinkTimeout) and job.sent:
+                self.unanswered = job.sent[-1]
         except EdgedError as error:
             self._settle()
             if isinstance(error, Failed):
@@ -327,6 +346,15 @@ class Line:
             )
         ):
             return True
+        self._is_recovering = True
+        try:
+            self._recover(bound, deadline, is_safe=is_safe)
+        finally:
+            self._is_recovering = False
+        return False
+
+    def _recover(self, bound: BoundInstrument, deadline: float, *, is_safe: bool) -> None:
+        """Clean or open the line, and have its unit prove who it is."""
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
         if self.state is LineState.LOST:
@@ -335,7 +363,6 @@ class Line:
             self._accept(bound)
         if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
             self._prove(bound, deadline, is_safe=is_safe)
-        return False
 
     def _look(self) -> bool:
         """See, without a byte sent, whether the peer is there and has said nothing unasked."""
@@ -357,6 +384,9 @@ class Line:
         except LinkPreempted:
             raise
         except LinkError as error:
+            if self._left(deadline) < SLACK_S:
+                # No time is left to open it anew: that is done when nobody waits.
+                raise
             self._spoil(error)
             return False
         return True
@@ -476,6 +506,7 @@ class Line:
         self._is_trusted = True
         self._owes_identity = False
         self.is_silent = False
+        self.unanswered = ""
         self._failures = 0
         self.reason = ""
         if self._is_down:
@@ -554,5 +585,11 @@ class Line:
         if self.is_stopping:
             end = self.end_reason or f"the line to {self._name} was closed"
         return failure(
-            error, job, name=self._name, state=self.state, end=end, trace=self._trace.tail()
+            error,
+            job,
+            name=self._name,
+            state=self.state,
+            end=end,
+            unanswered=self.unanswered,
+            trace=self._trace.tail(),
         )

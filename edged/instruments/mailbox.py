@@ -103,6 +103,8 @@ class Job:
 
     Attributes:
         deadline: on the monotonic scale, waiting and running together.
+        recover_by: when it is over, on the same scale, if its line has to be recovered first.
+        rest_s: from then to its deadline; 0 once ``recover_by`` has passed.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
         owner: of the line that it was submitted to.
@@ -118,6 +120,8 @@ class Job:
     priority: Priority
     name: str
     deadline: float
+    recover_by: float = float("inf")
+    rest_s: float = 0.0
     unit: int
     future: Waiter
     owner: JobOwner

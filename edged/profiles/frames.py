@@ -50,7 +50,7 @@ class Frame:
 
     Attributes:
         trailing_bytes: how many follow the data.
-        is_block: it has the header of IEEE 488.2, so that it shows by itself what it is.
+        is_block: it begins with the header of IEEE 488.2, so that it shows what it is.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class Frame:
         self._answer = waveform
         self._values = values or {}
         self.trailing_bytes = 0 if waveform is None else waveform.trailing_bytes
-        self.is_block = waveform is None or (waveform.has_header and not waveform.length)
+        self.is_block = waveform is None or (
+            waveform.has_header and not waveform.length and not waveform.prefix
+        )
 
     def find(self, data: bytes) -> BlockHead | None:
         """See ``find_block_head``."""

@@ -464,7 +464,7 @@ class VisaSession:
             self._status.refuse(outcome.error)
             question.failed(outcome.error)
         else:
-            question.answered(_answer(outcome) + self._line_end())
+            question.answered(_answer(outcome))
         if question.error is not None and self._hold is not None:
             self._hold.end()
         self._settled.set()
@@ -481,7 +481,7 @@ class VisaSession:
         for step in steps:
             answer = await self._answer_own(step)
             if step.asks:
-                answers.append(answer)
+                answers.append(answer.rstrip(b"\r\n"))
         if answers:
             self._question = ProgramQuestion()
             self._question.answered(b";".join(answers) + self._line_end())

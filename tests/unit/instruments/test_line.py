@@ -19,7 +19,7 @@ from edged.instruments.conversation import (
     raw_conversation,
     write_lines,
 )
-from edged.instruments.dialogue import Dialogue
+from edged.instruments.dialogue import BRING_BACK_S, Dialogue
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
@@ -72,6 +72,7 @@ class Bench:
         unit: int = 1,
         timeout_s: float = 5.0,
         make: Callable[[], Conversation[Any]] | None = None,
+        own_s: float | None = None,
     ) -> Any:
         """Serve one job that takes these steps; gives its answers or raises what it failed by."""
 
@@ -90,6 +91,8 @@ class Bench:
             future=self.loop.create_future(),
             owner=NoActor(self.link.wake, self.loop),
         )
+        if own_s is not None:
+            job.recover_by = self.clock.monotonic() + own_s + BRING_BACK_S
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
@@ -818,3 +821,97 @@ def test_a_gate_that_closes_in_the_middle_of_a_job_holds_back_the_rest_of_it(ben
     assert failed.sent == ("A?",)
     bench.line.gate = None
     assert bench.serve(Ask("B?")) == ["b"]
+
+
+# Bounds of recovery
+
+
+class SilentLink(ScriptedLink):
+    """Each wait in vain takes its time."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        super().__init__(dict(ANSWERS))
+        self.clock = clock
+
+    def _wait(self, has_come: bool, timeout_s: float) -> None:
+        if not has_come:
+            self.clock.move(max(0.0, timeout_s))
+        super()._wait(has_come, timeout_s)
+
+
+T = Connection().timeout_ms / 1000
+BOUND_S = T + 1.0
+
+
+def silent(bench: Bench) -> None:
+    """From here on nothing is answered."""
+    link = SilentLink(bench.clock)
+    link.answers, link.is_open, link.ticket = {}, True, bench.link.ticket
+    bench.line._link = bench.line._dialogue._link = bench.link = link
+
+
+@promise("line.recovery-bounded")
+@pytest.mark.parametrize(
+    "before",
+    [[Send("OUTP 1"), ExpectMore()], [Send("OUTP 1")], [Ask("A?")], []],
+    ids=["raw line", "setting", "question", "nothing"],
+)
+def test_each_call_to_a_unit_that_hangs_ends_within_its_own_limit_and_a_second(
+    bench: Bench, before: list[Any]
+) -> None:
+    bench.serve(Ask("A?"))
+    if before:
+        bench.serve(*before)
+    silent(bench)
+    for _ in range(6):
+        began = bench.clock.monotonic()
+        failed = bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+        assert bench.clock.monotonic() - began <= BOUND_S
+        assert failed.code in {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED}
+        bench.heal()
+        bench.clock.move(0.5)
+
+
+@promise("line.recovery-bounded")
+def test_the_call_after_one_that_was_not_answered_says_that_the_line_is_recovered(
+    bench: Bench,
+) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    first = bench.fail(Ask("VOLT?"), timeout_s=T + 5, own_s=T)
+    assert "being recovered" not in first.message
+    second = bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    assert 'is being recovered since it did not answer "VOLT?"' in second.message
+    assert isinstance(second, Failed)
+    assert second.sent == ()
+    # It answers again: nothing of it is left.
+    bench.link.answers = dict(ANSWERS)
+    bench.clock.move(6.0)
+    bench.heal()
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.line.unanswered == ""
+
+
+@promise("line.recovery-bounded")
+def test_a_unit_that_is_busy_for_less_than_its_limit_is_waited_for(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.serve(Send("*RST"))
+    silent(bench)
+    link = bench.link
+
+    def late() -> bytes:
+        bench.clock.move(T - 0.1)
+        return ANSWERS["*IDN?"]
+
+    link.answers = {**ANSWERS, "*IDN?": late}
+    assert bench.serve(Ask("A?"), timeout_s=T + 5, own_s=T) == ["a"]
+    assert link.events == []
+
+
+@promise("line.recovery-bounded")
+def test_a_stop_is_sent_while_the_line_is_recovered(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    bench.serve(Send("OUTP OFF"), priority=Priority.SAFE)
+    assert bench.link.written[-1] == "OUTP OFF"
