@@ -6,6 +6,7 @@ a line that is out of step back (``in_step.py`` says when that is).
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import deque
 from collections.abc import Callable
@@ -37,7 +38,7 @@ from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
-from edged.scpi.blocks import BlockHead, bad_block, digits_lacking, whole_length
+from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
 from edged.transports.link import Link, LinkGarbled, LinkLost, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
@@ -642,17 +643,22 @@ class Dialogue:
                 return self._whole_block(data, b"", terminator, limit, is_compound)
             except LinkTimeout as late:
                 if not _is_whole_block(late.came):
-                    raise self._unended(late, terminator) from late
+                    total = whole_length(late.came[:16])
+                    raise self._unended(late, terminator, total) from late
                 # A block is whole without a line end; but the next answer of its line may follow.
                 if not is_compound or self._clock.monotonic() >= limit:
                     return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
 
-    def _unended(self, late: LinkTimeout, terminator: bytes) -> LinkTimeout:
-        """The same time-out, with the bytes that came in its words and in the trace."""
+    def _unended(self, late: LinkTimeout, terminator: bytes, total: int | None) -> LinkTimeout:
+        """The same time-out, with the bytes that came in its words and in the trace.
+
+        Args:
+            total: how many are due, as far as these tell.
+        """
         if not late.came:
             return late
         self._trace.add(Direction.RECEIVED, late.came)
-        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator))
+        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator, total))
         told.came = late.came
         return told
 
@@ -723,7 +729,10 @@ class Dialogue:
         try:
             data = self._block(step, terminator, left_s)
         except LinkTimeout as late:
-            raise self._unended(late, terminator) from late
+            with contextlib.suppress(Failed):
+                head = step.find(late.came[:MOST_HEAD])
+                raise self._unended(late, terminator, head.total if head else None) from late
+            raise
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
         if step.data is None:
@@ -750,7 +759,11 @@ class Dialogue:
         is_program = step.data is not None
         if head is not None and head.total is not None:
             _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
-            block = self._read_slices(begun, head.total, left_s, takes_short=is_program)
+            try:
+                block = self._read_slices(begun, head.total, left_s, takes_short=is_program)
+            except LinkTimeout as late:
+                late.came = begun + late.came
+                raise
             if is_program:
                 block += self._read_rest(terminator, min(left_s(), STRAY_LINE_S))
             elif step.trailing_bytes:
@@ -843,16 +856,16 @@ def _is_whole_block(data: bytes) -> bool:
     return total is not None and len(data) >= total and not data[total:].strip(NO_TEXT)
 
 
-def _what_came(came: bytes, terminator: bytes) -> str:
+def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
     """The bytes of an answer that has no end, and the likely cause.
 
     Args:
         terminator: what was waited for; empty where the wire itself marks an end.
+        total: how many bytes are due, where that is known.
     """
     shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
     shown = f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
     many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
-    total = whole_length(came[:16])
     if total is not None and total > len(came):
         return f"{many} came of a block of {total}: {shown}"
     if not terminator:

@@ -19,14 +19,12 @@ from edged.profiles.model import (
     Command,
     ErrorCheck,
     ForStep,
-    ImageAnswer,
     Parameter,
     PollStep,
     Profile,
     QueryStep,
     Scalar,
     Step,
-    WaveformAnswer,
 )
 from edged.profiles.template import (
     Hole,
@@ -476,15 +474,11 @@ def _changes_by(command: Command, template: str) -> Changes | None:
 
 
 def _is_answered(command: Command | None, template: str) -> bool:
-    """Whether a line without ``?`` is answered: it is the engine's query, or a command's last line.
-
-    A block is no answer that a raw line could have.
-    """
+    """Whether a line without ``?`` is answered: it is the engine's query, or ends a command."""
     if command is None:
         return True
     is_last = command.is_query and template == command.scpi[-1]
-    has_text = not isinstance(command.returns, WaveformAnswer | ImageAnswer)
-    return is_last and has_text and not any(s.message.is_query for s in _spellings(template))
+    return is_last and not any(s.message.is_query for s in _spellings(template))
 
 
 def questions(profile: Profile) -> Iterator[Question]:
