@@ -19,6 +19,7 @@ from edged.profiles.model import (
     Command,
     ErrorCheck,
     ForStep,
+    ImageAnswer,
     Parameter,
     PollStep,
     Profile,
@@ -474,11 +475,15 @@ def _changes_by(command: Command, template: str) -> Changes | None:
 
 
 def _is_answered(command: Command | None, template: str) -> bool:
-    """Whether a line without ``?`` is answered: it is the engine's query, or ends a command."""
+    """Whether a line without ``?`` is answered: it is the engine's query, or ends a command.
+
+    A picture is no answer that a raw line could have.
+    """
     if command is None:
         return True
     is_last = command.is_query and template == command.scpi[-1]
-    return is_last and not any(s.message.is_query for s in _spellings(template))
+    is_picture = isinstance(command.returns, ImageAnswer)
+    return is_last and not is_picture and not any(s.message.is_query for s in _spellings(template))
 
 
 def questions(profile: Profile) -> Iterator[Question]:
