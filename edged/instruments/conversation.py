@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import (
@@ -28,7 +28,14 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, plain_value
+from edged.scpi.answer_text import (
+    AnswerType,
+    ErrorKind,
+    bad_answer,
+    clean_text,
+    escaped,
+    plain_value,
+)
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
@@ -70,6 +77,10 @@ ESR_OTHER_ERRORS: Final = 0x38
 OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
 """What a command may say of its connection."""
 
+UNTIL_UNFIT: Final = (
+    "Correct `complete` in its profile. What was sent before has taken effect unless another "
+    "message says otherwise."
+)
 SOON_S: Final = 0.5
 """What acknowledges a line comes so soon after an old answer."""
 MOST_OLD_ANSWERS: Final = 4
@@ -679,7 +690,16 @@ def _complete(
     answer = ""
     for _ in range(polls):
         answer = yield from _ask(complete.query, timeout_s)
-        if until.is_true({"value": plain_value(answer)}):
+        try:
+            is_done = until.is_true({"value": plain_value(answer)})
+        except Invalid as unfit:
+            raise bad_answer(
+                f'"{complete.query}"',
+                answer,
+                f"`until` of its command cannot judge: {unfit.message.rstrip('.')}",
+                UNTIL_UNFIT,
+            ) from unfit
+        if is_done:
             return (complete.query,)
         yield Pause(complete.every_ms / 1000)
     raise Failed(

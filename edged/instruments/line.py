@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, Failed
+from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
@@ -238,10 +238,10 @@ class Line:
                 self.unanswered = job.sent[-1]
         except EdgedError as error:
             self._settle()
-            if isinstance(error, Failed):
-                error.sent = error.sent or job.sent
-                error.data.setdefault("trace", self._trace.tail())
-            job.fail(error)
+            told = after_sending(error, job.sent)
+            if isinstance(told, Failed):
+                told.data.setdefault("trace", self._trace.tail())
+            job.fail(told)
         except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the work
             self._spoil(LinkGarbled(str(error)))
             job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
