@@ -640,6 +640,8 @@ def _ask(
 def _ask_all(question: str, timeout_s: float, returns: Returns | None) -> Conversation[str]:
     """Ask for an answer of which nothing may be missing."""
     extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
+    # Some instruments answer each query of a line by a line of its own.
+    extra = max(extra, question.count("?") - 1)
     answer = yield Ask(question, timeout_s, _is_text(returns), lines=1, extra_lines=extra)
     return answer if isinstance(answer, str) else ""
 

@@ -512,6 +512,9 @@ class Dialogue:
             self.is_suspect = True
         if step.lines is None or self._has_messages:
             return text
+        if header_of(step.text) in self.in_step.habits.followed:
+            # What follows its answers is no part of them, as it was warned of.
+            return text
         return self._read_others(step, text, connection, limit)
 
     def _read_others(self, step: Ask, first: str, connection: Connection, limit: float) -> str:
@@ -543,9 +546,8 @@ class Dialogue:
 
     def _come_at_once(self, step: Ask, limit: float) -> bytes:
         """What has come behind an answer by now; of a new question it is waited for a moment."""
-        habits, header = self.in_step.habits, header_of(step.text)
-        is_known = header in habits.calm or header in habits.followed
-        others, wait_s = b"", 0.0 if is_known else AT_ONCE_S
+        is_calm = header_of(step.text) in self.in_step.habits.calm
+        others, wait_s = b"", 0.0 if is_calm else AT_ONCE_S
         try:
             while len(others) < MOST_LEFT_OVER_BYTES and self._clock.monotonic() < limit:
                 more = self._heard_within(wait_s)

@@ -224,6 +224,7 @@ async def test_a_block_is_whole_without_a_line_end_behind_it(kind: WireKind) -> 
                 bench.special[b"D?"] = answer
                 assert await raw(line, "D?") == answer.decode()[:8]
                 assert await program(line, "D?") == answer
+                assert await line.fetch("D?") == answer[:8]
                 returns = WaveformAnswer(data="D?", dtype="u1")
                 assert await program(line, "D?", returns=returns) == answer
             bench.special[b"D?;V?"] = block + b";1.5\n"
