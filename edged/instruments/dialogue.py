@@ -152,8 +152,6 @@ class Dialogue:
         self._is_looked_at = False
         # Since when the line is being recovered for the question that comes next, if it is.
         self._since: float | None = None
-        # It is being brought back in step; any thread may read it.
-        self.is_recovering = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -252,14 +250,6 @@ class Dialogue:
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
         allowed_s += max(BRING_BACK_S, 2 * step.habits.quiet_s + SLACK_S)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
-        self.is_recovering = True
-        try:
-            self._bring_back(connection, owed, limit)
-        finally:
-            self.is_recovering = False
-
-    def _bring_back(self, connection: Connection, owed: Owed, limit: float) -> None:
-        step = self.in_step
         known = self._known()
         if known is None and owed & Owed.NAME:
             # Nothing is known by heart: silence is all that can be had.
@@ -429,7 +419,8 @@ class Dialogue:
                     connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
             if since is not None:
-                left_s = since + allowed_s + BRING_BACK_S - self._clock.monotonic()
+                slack_s = max(BRING_BACK_S, 2 * in_step.habits.quiet_s + SLACK_S)
+                left_s = since + allowed_s + slack_s - self._clock.monotonic()
                 allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
@@ -546,15 +537,17 @@ class Dialogue:
 
     def _come_at_once(self, step: Ask, limit: float) -> bytes:
         """What has come behind an answer by now; of a new question it is waited for a moment."""
-        is_calm = header_of(step.text) in self.in_step.habits.calm
-        others, wait_s = b"", 0.0 if is_calm else AT_ONCE_S
+        others = b""
         try:
-            while len(others) < MOST_LEFT_OVER_BYTES and self._clock.monotonic() < limit:
-                more = self._heard_within(wait_s)
-                if not more:
+            if header_of(step.text) not in self.in_step.habits.calm:
+                self._link.pause(AT_ONCE_S)
+            more = self._link.pending()
+            while more:
+                others += more
+                now = self._quiet_since = self._clock.monotonic()
+                if len(others) > MOST_LEFT_OVER_BYTES or now > limit:
                     break
-                others, wait_s = others + more, QUIET_S
-                self._quiet_since = self._clock.monotonic()
+                more = self._heard_within(QUIET_S)
         except LinkLost as lost:
             # Whoever hangs up after its answer has said all of it.
             others += lost.came

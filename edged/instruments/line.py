@@ -172,7 +172,8 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
-        self._is_recovering = False
+        # Since when it is cleaned, opened or proved; None while it is not.
+        self._recovering_since: float | None = None
         self._dialogue = Dialogue(
             link=link,
             clock=clock,
@@ -198,9 +199,10 @@ class Line:
         return self._dialogue.heard_at
 
     @property
-    def is_recovering(self) -> bool:
-        """Whatever waits for the line waits for its recovery; any thread may ask."""
-        return self._is_recovering or self._dialogue.is_recovering
+    def recovering_s(self) -> float:
+        """How long whatever waits for the line has waited for its recovery; any thread may ask."""
+        since = self._recovering_since
+        return 0.0 if since is None else self._clock.monotonic() - since
 
     # What the work does
 
@@ -217,11 +219,8 @@ class Line:
         is_safe = job.priority is Priority.SAFE
         self._dialogue.gate = None if is_safe else self.gate
         began = self._clock.monotonic()
-        recover_by = job.deadline
-        if bound.number and not is_safe:
-            recover_by = min(job.deadline, max(job.recover_by, began + BRING_BACK_S))
         try:
-            was_ready = self._make_ready(bound, recover_by, is_safe=is_safe)
+            was_ready = self._make_ready(bound, self._recover_by(job, bound), is_safe=is_safe)
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
                 job.make(),
@@ -314,6 +313,19 @@ class Line:
             return self._told(LinkLost(self.reason, self._why), job)
         return None
 
+    def _recover_by(self, job: Job, bound: BoundInstrument) -> float:
+        """When a job must have its line: a call ends within its own time limit and a moment.
+
+        What it has waited counts where it waited for a unit that does not answer.
+        """
+        if bound.number == 0 or job.priority is Priority.SAFE:
+            return job.deadline
+        now = self._clock.monotonic()
+        slack_s = max(BRING_BACK_S, 2 * bound.habits.quiet_s + SLACK_S)
+        is_hung = bool(self.unanswered) or self.state is not LineState.READY
+        since = job.submitted_at if is_hung else now
+        return min(job.deadline, max(since + job.own_s + slack_s, now + BRING_BACK_S))
+
     def _make_ready(
         self, bound: BoundInstrument, deadline: float, *, is_safe: bool, is_idle: bool = False
     ) -> bool:
@@ -346,11 +358,11 @@ class Line:
             )
         ):
             return True
-        self._is_recovering = True
+        self._recovering_since = self._clock.monotonic()
         try:
             self._recover(bound, deadline, is_safe=is_safe)
         finally:
-            self._is_recovering = False
+            self._recovering_since = None
         return False
 
     def _recover(self, bound: BoundInstrument, deadline: float, *, is_safe: bool) -> None:

@@ -19,7 +19,7 @@ from edged.instruments.conversation import (
     raw_conversation,
     write_lines,
 )
-from edged.instruments.dialogue import BRING_BACK_S, Dialogue
+from edged.instruments.dialogue import Dialogue
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
@@ -92,7 +92,7 @@ class Bench:
             owner=NoActor(self.link.wake, self.loop),
         )
         if own_s is not None:
-            job.recover_by = self.clock.monotonic() + own_s + BRING_BACK_S
+            job.own_s, job.submitted_at = own_s, self.clock.monotonic()
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
