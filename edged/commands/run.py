@@ -29,6 +29,7 @@ from edged.instruments.conversation import (
     Reply,
     Send,
     command_conversation,
+    listen_conversation,
     program_conversation,
     raw_conversation,
 )
@@ -44,7 +45,7 @@ from edged.profiles.model import (
     Profile,
     Scalar,
 )
-from edged.profiles.raw import asks
+from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
@@ -313,12 +314,14 @@ class RawJob(LineJob):
 
     Args:
         is_known: see ``raw_conversation``.
+        asks: whether the last one is answered; ``None``: as its "?" and the profile say.
         timer: see ``Target``.
         finish: makes the result.
         remembers: see ``CommandJob``.
     """
 
     __slots__ = (
+        "_asks",
         "_connection",
         "_finish",
         "_guard",
@@ -337,6 +340,7 @@ class RawJob(LineJob):
         purpose: Purpose,
         *,
         is_known: bool,
+        asks: bool | None = None,
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Callable[[Reply], Done],
@@ -344,6 +348,7 @@ class RawJob(LineJob):
     ) -> None:
         self._instrument = instrument
         self._connection = instrument.connection
+        self._asks = is_question(instrument.profile, lines[-1]) if asks is None else asks
         self._lines = lines
         self._purpose = purpose
         self._is_known = is_known
@@ -400,7 +405,7 @@ class RawJob(LineJob):
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(
             lines=self._lines,
-            asks=asks(self._instrument.profile, self._lines[-1]),
+            asks=self._asks,
             connection=connection,
             is_known=self._is_known,
         )
@@ -452,10 +457,16 @@ class ProgramJob(LineJob):
             waiter,
             priority=PRIORITY[self._action.purpose],
             timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
-            name=self._action.scpi[:80],
+            name=self._name[:80],
             hold=hold if isinstance(hold, Hold) else None,
             own_s=self._timeout_s,
+            listens=bool(self._action.listens_to),
         )
+
+    @property
+    def _name(self) -> str:
+        action = self._action
+        return f"A read after {action.listens_to}" if action.listens_to else action.scpi
 
     def done(self, reply: Reply) -> Done:
         """See ``LineJob``."""
@@ -478,6 +489,8 @@ class ProgramJob(LineJob):
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         target = self._target
+        if self._action.listens_to:
+            return listen_conversation(line=self._action.listens_to, timeout_s=self._timeout_s)
         commands = [match.command for part in target.parts for match in part.matches[:1]]
         return program_conversation(
             line=target.lines[0],
@@ -486,6 +499,7 @@ class ProgramJob(LineJob):
             connection=connection,
             timeout_s=self._timeout_s,
             is_known=target.is_one_command,
+            may_answer=any(part.is_unknown for part in target.parts),
             returns=commands[0].returns if len(target.parts) == 1 and commands else None,
         )
 

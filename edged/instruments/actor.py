@@ -255,12 +255,14 @@ class Actor:
         hold: Hold | None = None,
         cause: Cause | None = None,
         own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
 
         Args:
             hold: keeps the line once it was served.
             own_s: its own time limit, without what it waits for others; ``None``: the line's.
+            listens: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
@@ -277,6 +279,7 @@ class Actor:
             own_s=own_s,
             submitted_at=now,
             rest_s=timeout_s - soon_s,
+            listens=listens,
             unit=unit,
             future=waiter,
             owner=self,

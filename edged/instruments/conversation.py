@@ -59,6 +59,7 @@ __all__ = [
     "drain_errors",
     "greet",
     "lines_conversation",
+    "listen_conversation",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -168,9 +169,13 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Read one more line; answered by its text, or ``None`` when none comes in time."""
+    """Read one more line; answered by its text, or ``None`` when none comes in time.
+
+    With a ``line``, which a program has written: what that is answered by, byte for byte.
+    """
 
     timeout_s: float | None = None
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,13 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class ExpectMore:
-    """What was sent last may be answered by more than was read; answered by ``None``."""
+    """What was sent last may be answered by more than was read; answered by ``None``.
+
+    With a ``line``, that was written, asks nothing, and may be answered all the same: what comes
+    soon is heard, and what comes until the next answer stands in ``Reply.unasked``.
+    """
+
+    line: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +220,8 @@ class Reply:
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
         stale_errors: errors that were found in the queue and not blamed on this job.
+        unasked: lines that ask nothing, and what came as if to answer them; ``None``: whoever is
+            told of this does not want to know.
     """
 
     answer: str | None = None
@@ -218,6 +231,7 @@ class Reply:
     preamble: str | None = None
     sent: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
+    unasked: tuple[tuple[str, bytes], ...] | None = None
 
 
 def _as_it_is(answer: str) -> Any:
@@ -356,10 +370,12 @@ def raw_conversation(
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
+        if not asks and sent:
+            yield ExpectMore(sent[-1])
     stale: tuple[str, ...] = ()
     if has_written:
         stale = yield from _check(connection.errors, sent, has_asked=asks)
-    return Reply(answer=answer, sent=sent, stale_errors=stale)
+    return Reply(answer=answer, sent=sent, stale_errors=stale, unasked=())
 
 
 def program_conversation(
@@ -370,6 +386,7 @@ def program_conversation(
     connection: Connection,
     timeout_s: float,
     is_known: bool,
+    may_answer: bool = False,
     returns: Returns | None = None,
 ) -> Conversation[Reply]:
     """One message of a program, byte for byte; its answer is ``block``, whatever it is.
@@ -381,6 +398,7 @@ def program_conversation(
         line: what it is to people.
         timeout_s: what its answer may take.
         is_known: see ``raw_conversation``.
+        may_answer: it asks nothing, and nobody knows whether it is answered.
         returns: what a command that is known answers.
     """
     if not asks:
@@ -389,8 +407,10 @@ def program_conversation(
         sent = yield from write_lines((line,), connection, data=data)
         if not is_known:
             yield ExpectMore()
+        if may_answer:
+            yield ExpectMore(line)
         stale = yield from _check(connection.errors, sent, has_asked=False)
-        return Reply(sent=sent, stale_errors=stale)
+        return Reply(sent=sent, stale_errors=stale, unasked=())
     if isinstance(returns, WaveformAnswer | ImageAnswer):
         trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
         block = yield AskBlock(line, trailing, timeout_s, data)
@@ -400,6 +420,22 @@ def program_conversation(
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
     return Reply(block=text.encode("latin-1", errors="replace"), sent=(line,))
+
+
+def listen_conversation(*, line: str, timeout_s: float) -> Conversation[Reply]:
+    """Read what a line is answered by that a program wrote before, and that asks nothing.
+
+    Raises:
+        Failed: TIMEOUT, nothing came.
+    """
+    answer = yield Listen(timeout_s, line)
+    if not isinstance(answer, str):
+        raise Failed(
+            f'Nothing was asked, and nothing came after "{line[:200]}" that could be read.',
+            code=ErrorCode.TIMEOUT,
+        )
+    yield ExpectMore()
+    return Reply(block=answer.encode("latin-1", errors="replace"))
 
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:

@@ -28,6 +28,7 @@ from edged.instruments.conversation import (
     ExpectMore,
     Listen,
     Pause,
+    Reply,
     Send,
     Step,
 )
@@ -37,7 +38,14 @@ from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import BlockHead, digits_lacking, find_block_head, whole_length
-from edged.transports.link import Link, LinkGarbled, LinkLost, LinkOverlong, LinkTimeout
+from edged.transports.link import (
+    Link,
+    LinkGarbled,
+    LinkLost,
+    LinkOverlong,
+    LinkPreempted,
+    LinkTimeout,
+)
 
 __all__ = ["Dialogue", "Known"]
 
@@ -49,7 +57,7 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
-AT_ONCE_S: Final = 0.01
+AT_ONCE_S: Final = 0.002
 """What follows an answer so soon is part of what was sent at once."""
 LONGEST_SHOWN: Final = 4_000
 """Characters of an answer with too many lines that its error carries along."""
@@ -91,6 +99,10 @@ UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
+MOST_UNASKED: Final = 8
+LONGEST_UNASKED: Final = 64 * 1024
+"""Bytes of what came as if to answer a line that asks nothing."""
+MOST_UNANSWERED: Final = 1_024
 LONGEST_ECHO: Final = 128 * 1024
 """No line that is sent is longer."""
 ECHOES: Final = 8
@@ -152,6 +164,14 @@ class Dialogue:
         self._is_looked_at = False
         # Since when the line is being recovered for the question that comes next, if it is.
         self._since: float | None = None
+        # The last line that asks nothing, until a question was answered; and whether it was to be
+        # listened whether it is answered.
+        self._written = ""
+        self._is_heard = False
+        # What came as if to answer such lines, with them, until somebody is told.
+        self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
+        # Headers of such lines after which nothing came.
+        self._unanswered: set[str] = set()
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -189,6 +209,9 @@ class Dialogue:
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
+            if isinstance(result, Reply) and result.unasked is not None:
+                result.unasked = tuple(self._unasked)
+                self._unasked.clear()
             return result
         except EdgedError as error:
             if error.code in OUT_OF_STEP:
@@ -213,6 +236,8 @@ class Dialogue:
         self._trace.add(Direction.DISCARDED, unasked)
         if self.is_blank(unasked, connection):
             return
+        if self._written:
+            self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
         late_s = self._clock.monotonic() - self._quiet_since
         text = clean_text(unasked.decode(connection.encoding, errors="replace"))
         before = self.in_step.habits.warning
@@ -343,7 +368,7 @@ class Dialogue:
                 self._trace.note("in step again")
                 return
             if line.strip():
-                self.left_over(line.encode(connection.encoding, errors="replace"), connection)
+                self.left_over(self._line_of(line, connection), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
     def is_blank(self, unasked: bytes, connection: Connection) -> bool:
@@ -360,10 +385,16 @@ class Dialogue:
             case Send():
                 self._write(step, connection, deadline, job)
                 self.in_step.wrote(step.text)
+                self._written, self._is_heard = step.text, False
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit)
+                if self._is_heard and step.proves is not None and not step.proves(text):
+                    # What the line before is answered by comes first.
+                    self.left_over(self._line_of(text, connection), connection)
+                    text = self._read_text(step, connection, limit)
+                self._written, self._is_heard = "", False
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -371,9 +402,14 @@ class Dialogue:
                 block = self._read_block(step, connection, deadline)
                 self.in_step.asked(step.text, self._quiet_since)
                 return block
+            case ExpectMore() if step.line:
+                self._overhear(step.line, connection, deadline)
+                return None
             case ExpectMore():
                 self.in_step.expect_more()
                 return None
+            case Listen() if step.line:
+                return self._hear_answer(step, connection, deadline)
             case Listen():
                 limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
                 try:
@@ -395,6 +431,49 @@ class Dialogue:
                 self._link.pause(step.seconds)
                 return None
         assert_never(step)
+
+    def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
+        """Hear what comes soon after a line that asks nothing."""
+        self._is_heard = True
+        self.in_step.may_be_answered()
+        header = header_of(line)
+        if header in self.in_step.habits.silent or header in self._unanswered:
+            return
+        heard = len(self._unasked)
+        limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
+        self._rest(connection, Owed.QUIET, limit)
+        if len(self._unasked) == heard and len(self._unanswered) < MOST_UNANSWERED:
+            self._unanswered.add(header)
+
+    def _hear_answer(self, step: Listen, connection: Connection, deadline: float) -> Answer:
+        """What a line is answered by that was written before; ``None``: nothing came in time.
+
+        Raises:
+            LinkTimeout: bytes came, and no end of them; or an instrument was told to speak, and
+                did not.
+        """
+        for line, data in tuple(self._unasked):
+            if line == step.line:
+                self._unasked.remove((line, data))
+                return data.decode(BYTE_FOR_BYTE)
+        asked = Ask(step.line, may_be_empty=True, data=b"", lines=ALL_LINES)
+        limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+        try:
+            return self._read_text(asked, connection, limit)
+        except LinkTimeout as late:
+            if late.came or self._has_messages:
+                raise
+            return None
+        except LinkPreempted as ended:
+            # Nothing was asked, so nothing is owed, and what comes is looked at.
+            ended.leaves_clean = not self._has_messages
+            raise
+
+    @staticmethod
+    def _line_of(text: str, connection: Connection) -> bytes:
+        """A line as it came."""
+        end = connection.read_termination or "\n"
+        return (text + end).encode(connection.encoding, errors="replace")
 
     def _write(
         self,

@@ -220,7 +220,9 @@ class Line:
         self._dialogue.gate = None if is_safe else self.gate
         began = self._clock.monotonic()
         try:
-            was_ready = self._make_ready(bound, self._recover_by(job, bound), is_safe=is_safe)
+            was_ready = self._make_ready(
+                bound, self._recover_by(job, bound), is_safe=is_safe, listens=job.listens
+            )
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
                 job.make(),
@@ -231,7 +233,10 @@ class Line:
                 since=None if was_ready else began,
             )
         except LinkError as error:
-            self._spoil(error)
+            if isinstance(error, LinkPreempted) and error.leaves_clean:
+                self._settle()
+            else:
+                self._spoil(error)
             job.fail(self._told(error, job))
             if isinstance(error, LinkTimeout) and job.sent:
                 self.unanswered = job.sent[-1]
@@ -327,11 +332,18 @@ class Line:
         return min(job.deadline, max(since + job.own_s + slack_s, now + BRING_BACK_S))
 
     def _make_ready(
-        self, bound: BoundInstrument, deadline: float, *, is_safe: bool, is_idle: bool = False
+        self,
+        bound: BoundInstrument,
+        deadline: float,
+        *,
+        is_safe: bool,
+        is_idle: bool = False,
+        listens: bool = False,
     ) -> bool:
         """Come back with a connected, empty line on which the unit bound here is known to listen.
 
         Args:
+            listens: nothing is asked: what was not asked for is what is waited for.
             is_idle: nobody waits: a line that is out of step may stay so until somebody asks.
 
         Returns:
@@ -347,11 +359,12 @@ class Line:
             self._dialogue.know(bound.habits)
         if (
             self.state is LineState.READY
-            and self._look()
+            and (listens or self._look())
             and not self._owes_identity
             and (
                 not in_step.owed
                 or is_safe
+                or listens
                 or is_idle
                 or not in_step.owed & Owed.NAME
                 or self._comes_in_step(bound, deadline)

@@ -106,6 +106,7 @@ class Job:
         deadline: on the monotonic scale, waiting and running together.
         own_s: its own time limit, without what it waits for others; infinite: there is none.
         submitted_at: on the same scale as the deadline.
+        listens: it asks nothing, and reads what an earlier line is answered by.
         rest_s: what is left to its deadline when it has waited for its own time limit; 0: nothing.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
@@ -125,6 +126,7 @@ class Job:
     own_s: float = math.inf
     submitted_at: float = 0.0
     rest_s: float = 0.0
+    listens: bool = False
     unit: int
     future: Waiter
     owner: JobOwner
