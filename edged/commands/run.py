@@ -30,6 +30,7 @@ from edged.instruments.conversation import (
     Send,
     command_conversation,
     lines_in,
+    listen_conversation,
     program_conversation,
     raw_conversation,
 )
@@ -49,7 +50,7 @@ from edged.profiles.model import (
     Scalar,
     WaveformAnswer,
 )
-from edged.profiles.raw import asks
+from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
@@ -323,12 +324,14 @@ class RawJob(LineJob):
 
     Args:
         is_known, form: see ``raw_conversation``.
+        asks: whether the last one is answered; ``None``: as its "?" and the profile say.
         timer: see ``Target``.
         finish: makes the result.
         remembers: see ``CommandJob``.
     """
 
     __slots__ = (
+        "_asks",
         "_connection",
         "_finish",
         "_form",
@@ -349,6 +352,7 @@ class RawJob(LineJob):
         *,
         is_known: bool,
         form: Frame | int = 1,
+        asks: bool | None = None,
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Callable[[Reply], Done],
@@ -357,6 +361,7 @@ class RawJob(LineJob):
         self._form = form
         self._instrument = instrument
         self._connection = instrument.connection
+        self._asks = is_question(instrument.profile, lines[-1]) if asks is None else asks
         self._lines = lines
         self._purpose = purpose
         self._is_known = is_known
@@ -413,7 +418,7 @@ class RawJob(LineJob):
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(
             lines=self._lines,
-            asks=asks(self._instrument.profile, self._lines[-1]),
+            asks=self._asks,
             connection=connection,
             is_known=self._is_known,
             form=self._form,
@@ -466,10 +471,16 @@ class ProgramJob(LineJob):
             waiter,
             priority=PRIORITY[self._action.purpose],
             timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
-            name=self._action.scpi[:80],
+            name=self._name[:80],
             hold=hold if isinstance(hold, Hold) else None,
             own_s=self._timeout_s,
+            listens=bool(self._action.listens_to),
         )
+
+    @property
+    def _name(self) -> str:
+        action = self._action
+        return f"A read after {action.listens_to}" if action.listens_to else action.scpi
 
     def done(self, reply: Reply) -> Done:
         """See ``LineJob``."""
@@ -492,6 +503,8 @@ class ProgramJob(LineJob):
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         target = self._target
+        if self._action.listens_to:
+            return listen_conversation(line=self._action.listens_to, timeout_s=self._timeout_s)
         return program_conversation(
             line=target.lines[0],
             data=self._action.data,
@@ -499,6 +512,7 @@ class ProgramJob(LineJob):
             connection=connection,
             timeout_s=self._timeout_s,
             is_known=target.is_one_command,
+            may_answer=any(part.is_unknown for part in target.parts),
             form=answer_form(target),
         )
 

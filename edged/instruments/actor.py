@@ -41,6 +41,8 @@ from edged.transports.link import Link
 
 __all__ = ["Actor", "OtherLine", "first_to_take", "named_first"]
 
+LONG_RECOVERY_S: Final = 0.2
+"""A recovery that takes longer is no matter of a moment."""
 OVERTIME_S: Final = 0.25
 """A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
 RELEASE_S: Final = 0.5
@@ -253,12 +255,14 @@ class Actor:
         hold: Hold | None = None,
         cause: Cause | None = None,
         own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
 
         Args:
             hold: keeps the line once it was served.
             own_s: its own time limit, without what it waits for others; ``None``: the line's.
+            listens: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
@@ -272,8 +276,10 @@ class Actor:
             priority=priority,
             name=name,
             deadline=now + timeout_s,
-            recover_by=now + soon_s,
+            own_s=own_s,
+            submitted_at=now,
             rest_s=timeout_s - soon_s,
+            listens=listens,
             unit=unit,
             future=waiter,
             owner=self,
@@ -445,13 +451,16 @@ class Actor:
 
         Behind other work it may wait for longer than behind the recovery of its line.
         """
-        rest_s, job.rest_s = job.rest_s, 0.0
-        if rest_s and not self._line.is_recovering:
-            self._deadlines.add(job, rest_s)
+        is_waiting = job is not (self._serving or (0, None))[1]
+        recovering_s = self._line.recovering_s if is_waiting else 0.0
+        is_hung = recovering_s > LONG_RECOVERY_S
+        if job.rest_s and not is_hung:
+            # One that has just begun may be over at once.
+            more_s = min(job.rest_s, LONG_RECOVERY_S) if recovering_s else job.rest_s
+            job.rest_s -= more_s
+            self._deadlines.add(job, more_s)
         elif self._mailbox.withdraw(job):
-            job.fail(self._untaken(job, is_recovering=bool(rest_s)))
-        elif rest_s:
-            self._deadlines.add(job, rest_s)
+            job.fail(self._untaken(job, is_recovering=is_hung))
         else:
             self._loop.call_later(OVERTIME_S, self._expire_serving, job)
 

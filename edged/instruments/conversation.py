@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
 from edged.profiles.frames import BLOCK, Frame
@@ -28,7 +28,14 @@ from edged.profiles.model import (
     Returns,
     ScalarAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, plain_value
+from edged.scpi.answer_text import (
+    AnswerType,
+    ErrorKind,
+    bad_answer,
+    clean_text,
+    escaped,
+    plain_value,
+)
 from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
@@ -55,6 +62,7 @@ __all__ = [
     "greet",
     "lines_conversation",
     "lines_in",
+    "listen_conversation",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -73,6 +81,10 @@ ESR_OTHER_ERRORS: Final = 0x38
 OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
 """What a command may say of its connection."""
 
+UNTIL_UNFIT: Final = (
+    "Correct `complete` in its profile. What was sent before has taken effect unless another "
+    "message says otherwise."
+)
 SOON_S: Final = 0.5
 """What acknowledges a line comes so soon after an old answer."""
 MOST_OLD_ANSWERS: Final = 4
@@ -168,9 +180,13 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Read one more line; answered by its text, or ``None`` when none comes in time."""
+    """Read one more line; answered by its text, or ``None`` when none comes in time.
+
+    With a ``line``, which a program has written: what that is answered by, byte for byte.
+    """
 
     timeout_s: float | None = None
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +198,13 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class ExpectMore:
-    """What was sent last may be answered by more than was read; answered by ``None``."""
+    """What was sent last may be answered by more than was read; answered by ``None``.
+
+    With a ``line``, that was written, asks nothing, and may be answered all the same: what comes
+    soon is heard, and what comes until the next answer stands in ``Reply.unasked``.
+    """
+
+    line: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +231,8 @@ class Reply:
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
         stale_errors: errors that were found in the queue and not blamed on this job.
+        unasked: lines that ask nothing, and what came as if to answer them; ``None``: whoever is
+            told of this does not want to know.
     """
 
     answer: str | None = None
@@ -218,6 +242,7 @@ class Reply:
     preamble: str | None = None
     sent: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
+    unasked: tuple[tuple[str, bytes], ...] | None = None
 
 
 def _as_it_is(answer: str) -> Any:
@@ -395,10 +420,12 @@ def raw_conversation(
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
+        if not asks and sent:
+            yield ExpectMore(sent[-1])
     stale: tuple[str, ...] = ()
     if has_written:
         stale = yield from _check(connection.errors, sent, has_asked=asks)
-    return Reply(answer=answer, sent=sent, stale_errors=stale)
+    return Reply(answer=answer, sent=sent, stale_errors=stale, unasked=())
 
 
 def program_conversation(
@@ -409,6 +436,7 @@ def program_conversation(
     connection: Connection,
     timeout_s: float,
     is_known: bool,
+    may_answer: bool = False,
     form: Frame | int = 1,
 ) -> Conversation[Reply]:
     """One message of a program, byte for byte; its answer is ``block``, whatever it is.
@@ -420,6 +448,7 @@ def program_conversation(
         line: what it is to people.
         timeout_s: what its answer may take.
         is_known, form: see ``raw_conversation``.
+        may_answer: it asks nothing, and nobody knows whether it is answered.
     """
     if not asks:
         if connection.errors.kind is ErrorKind.ESR:
@@ -427,8 +456,10 @@ def program_conversation(
         sent = yield from write_lines((line,), connection, data=data)
         if not is_known:
             yield ExpectMore()
+        if may_answer:
+            yield ExpectMore(line)
         stale = yield from _check(connection.errors, sent, has_asked=False)
-        return Reply(sent=sent, stale_errors=stale)
+        return Reply(sent=sent, stale_errors=stale, unasked=())
     if isinstance(form, Frame):
         block = yield AskBlock(line, form.trailing_bytes, timeout_s, data, form.find)
         return Reply(block=_bytes(block), sent=(line,))
@@ -438,6 +469,22 @@ def program_conversation(
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
     return Reply(block=text.encode("latin-1", errors="replace"), sent=(line,))
+
+
+def listen_conversation(*, line: str, timeout_s: float) -> Conversation[Reply]:
+    """Read what a line is answered by that a program wrote before, and that asks nothing.
+
+    Raises:
+        Failed: TIMEOUT, nothing came.
+    """
+    answer = yield Listen(timeout_s, line)
+    if not isinstance(answer, str):
+        raise Failed(
+            f'Nothing was asked, and nothing came after "{line[:200]}" that could be read.',
+            code=ErrorCode.TIMEOUT,
+        )
+    yield ExpectMore()
+    return Reply(block=answer.encode("latin-1", errors="replace"))
 
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
@@ -666,6 +713,8 @@ def _ask_all(
 ) -> Conversation[str]:
     """Ask for an answer of which nothing may be missing."""
     extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
+    # Some instruments answer each query of a line by a line of its own.
+    extra = max(extra, question.count("?") - 1)
     answer = yield Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
     return answer if isinstance(answer, str) else ""
 
@@ -716,7 +765,16 @@ def _complete(
     answer = ""
     for _ in range(polls):
         answer = yield from _ask(complete.query, timeout_s)
-        if until.is_true({"value": plain_value(answer)}):
+        try:
+            is_done = until.is_true({"value": plain_value(answer)})
+        except Invalid as unfit:
+            raise bad_answer(
+                f'"{complete.query}"',
+                answer,
+                f"`until` of its command cannot judge: {unfit.message.rstrip('.')}",
+                UNTIL_UNFIT,
+            ) from unfit
+        if is_done:
             return (complete.query,)
         yield Pause(complete.every_ms / 1000)
     raise Failed(

@@ -30,6 +30,7 @@ from edged.instruments.conversation import (
     ExpectMore,
     Listen,
     Pause,
+    Reply,
     Send,
     Step,
 )
@@ -39,7 +40,14 @@ from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
-from edged.transports.link import Link, LinkGarbled, LinkLost, LinkOverlong, LinkTimeout
+from edged.transports.link import (
+    Link,
+    LinkGarbled,
+    LinkLost,
+    LinkOverlong,
+    LinkPreempted,
+    LinkTimeout,
+)
 
 __all__ = ["Dialogue", "Known"]
 
@@ -51,7 +59,7 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
-AT_ONCE_S: Final = 0.01
+AT_ONCE_S: Final = 0.002
 """What follows an answer so soon is part of what was sent at once."""
 LONGEST_SHOWN: Final = 4_000
 """Characters of an answer with too many lines that its error carries along."""
@@ -95,6 +103,10 @@ UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
 _ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
+MOST_UNASKED: Final = 8
+LONGEST_UNASKED: Final = 64 * 1024
+"""Bytes of what came as if to answer a line that asks nothing."""
+MOST_UNANSWERED: Final = 1_024
 LONGEST_ECHO: Final = 128 * 1024
 """No line that is sent is longer."""
 ECHOES: Final = 8
@@ -156,8 +168,14 @@ class Dialogue:
         self._is_looked_at = False
         # Since when the line is being recovered for the question that comes next, if it is.
         self._since: float | None = None
-        # It is being brought back in step; any thread may read it.
-        self.is_recovering = False
+        # The last line that asks nothing, until a question was answered; and whether it was to be
+        # listened whether it is answered.
+        self._written = ""
+        self._is_heard = False
+        # What came as if to answer such lines, with them, until somebody is told.
+        self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
+        # Headers of such lines after which nothing came.
+        self._unanswered: set[str] = set()
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -195,6 +213,9 @@ class Dialogue:
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
+            if isinstance(result, Reply) and result.unasked is not None:
+                result.unasked = tuple(self._unasked)
+                self._unasked.clear()
             return result
         except EdgedError as error:
             if error.code in OUT_OF_STEP:
@@ -219,6 +240,8 @@ class Dialogue:
         self._trace.add(Direction.DISCARDED, unasked)
         if self.is_blank(unasked, connection):
             return
+        if self._written:
+            self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
         late_s = self._clock.monotonic() - self._quiet_since
         text = clean_text(unasked.decode(connection.encoding, errors="replace"))
         before = self.in_step.habits.warning
@@ -256,14 +279,6 @@ class Dialogue:
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
         allowed_s += max(BRING_BACK_S, 2 * step.habits.quiet_s + SLACK_S)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
-        self.is_recovering = True
-        try:
-            self._bring_back(connection, owed, limit)
-        finally:
-            self.is_recovering = False
-
-    def _bring_back(self, connection: Connection, owed: Owed, limit: float) -> None:
-        step = self.in_step
         known = self._known()
         if known is None and owed & Owed.NAME:
             # Nothing is known by heart: silence is all that can be had.
@@ -357,7 +372,7 @@ class Dialogue:
                 self._trace.note("in step again")
                 return
             if line.strip():
-                self.left_over(line.encode(connection.encoding, errors="replace"), connection)
+                self.left_over(self._line_of(line, connection), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
     def is_blank(self, unasked: bytes, connection: Connection) -> bool:
@@ -374,10 +389,16 @@ class Dialogue:
             case Send():
                 self._write(step, connection, deadline, job)
                 self.in_step.wrote(step.text)
+                self._written, self._is_heard = step.text, False
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit, deadline)
+                if self._is_heard and step.proves is not None and not step.proves(text):
+                    # What the line before is answered by comes first.
+                    self.left_over(self._line_of(text, connection), connection)
+                    text = self._read_text(step, connection, limit, deadline)
+                self._written, self._is_heard = "", False
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -385,9 +406,14 @@ class Dialogue:
                 block = self._read_block(step, connection, deadline)
                 self.in_step.asked(step.text, self._quiet_since)
                 return block
+            case ExpectMore() if step.line:
+                self._overhear(step.line, connection, deadline)
+                return None
             case ExpectMore():
                 self.in_step.expect_more()
                 return None
+            case Listen() if step.line:
+                return self._hear_answer(step, connection, deadline)
             case Listen():
                 limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
                 try:
@@ -409,6 +435,49 @@ class Dialogue:
                 self._link.pause(step.seconds)
                 return None
         assert_never(step)
+
+    def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
+        """Hear what comes soon after a line that asks nothing."""
+        self._is_heard = True
+        self.in_step.may_be_answered()
+        header = header_of(line)
+        if header in self.in_step.habits.silent or header in self._unanswered:
+            return
+        heard = len(self._unasked)
+        limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
+        self._rest(connection, Owed.QUIET, limit)
+        if len(self._unasked) == heard and len(self._unanswered) < MOST_UNANSWERED:
+            self._unanswered.add(header)
+
+    def _hear_answer(self, step: Listen, connection: Connection, deadline: float) -> Answer:
+        """What a line is answered by that was written before; ``None``: nothing came in time.
+
+        Raises:
+            LinkTimeout: bytes came, and no end of them; or an instrument was told to speak, and
+                did not.
+        """
+        for line, data in tuple(self._unasked):
+            if line == step.line:
+                self._unasked.remove((line, data))
+                return data.decode(BYTE_FOR_BYTE)
+        asked = Ask(step.line, may_be_empty=True, data=b"", lines=ALL_LINES)
+        limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+        try:
+            return self._read_text(asked, connection, limit, deadline)
+        except LinkTimeout as late:
+            if late.came or self._has_messages:
+                raise
+            return None
+        except LinkPreempted as ended:
+            # Nothing was asked, so nothing is owed, and what comes is looked at.
+            ended.leaves_clean = not self._has_messages
+            raise
+
+    @staticmethod
+    def _line_of(text: str, connection: Connection) -> bytes:
+        """A line as it came."""
+        end = connection.read_termination or "\n"
+        return (text + end).encode(connection.encoding, errors="replace")
 
     def _write(
         self,
@@ -433,7 +502,8 @@ class Dialogue:
                     connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
             if since is not None:
-                left_s = since + allowed_s + BRING_BACK_S - self._clock.monotonic()
+                slack_s = max(BRING_BACK_S, 2 * in_step.habits.quiet_s + SLACK_S)
+                left_s = since + allowed_s + slack_s - self._clock.monotonic()
                 allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
@@ -517,7 +587,10 @@ class Dialogue:
         if step.lines is None:
             return text
         text, limit = self._read_due(step, text, connection, limit, deadline)
-        return text if self._has_messages else self._read_others(step, text, connection, limit)
+        if self._has_messages or header_of(step.text) in self.in_step.habits.followed:
+            # What follows its answers is no part of them, as it was warned of.
+            return text
+        return self._read_others(step, text, connection, limit)
 
     def _read_due(
         self, step: Ask, first: str, connection: Connection, limit: float, deadline: float
@@ -570,16 +643,17 @@ class Dialogue:
 
     def _come_at_once(self, step: Ask, limit: float) -> bytes:
         """What has come behind an answer by now; of a new question it is waited for a moment."""
-        habits, header = self.in_step.habits, header_of(step.text)
-        is_known = header in habits.calm or header in habits.followed
-        others, wait_s = b"", 0.0 if is_known else AT_ONCE_S
+        others = b""
         try:
-            while len(others) < MOST_LEFT_OVER_BYTES and self._clock.monotonic() < limit:
-                more = self._heard_within(wait_s)
-                if not more:
+            if header_of(step.text) not in self.in_step.habits.calm:
+                self._link.pause(AT_ONCE_S)
+            more = self._link.pending()
+            while more:
+                others += more
+                now = self._quiet_since = self._clock.monotonic()
+                if len(others) > MOST_LEFT_OVER_BYTES or now > limit:
                     break
-                others, wait_s = others + more, QUIET_S
-                self._quiet_since = self._clock.monotonic()
+                more = self._heard_within(QUIET_S)
         except LinkLost as lost:
             # Whoever hangs up after its answer has said all of it.
             others += lost.came

@@ -170,6 +170,10 @@ class InStep:
         if len(self.unproved) < MOST_HEADERS:
             self.unproved.append(line)
 
+    def may_be_answered(self) -> None:
+        """Nobody knows whether the last line is answered: if it is, that is no habit."""
+        self._last = ""
+
     def before(self, *, proves_itself: bool) -> Owed:
         """What is owed before a question.
 

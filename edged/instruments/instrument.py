@@ -298,12 +298,13 @@ class Instrument:
         name: str,
         hold: Hold | None = None,
         own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
         ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
         line once it was served. ``own_s`` is its own time limit, without what it waits for others;
-        ``None``: the line's.
+        ``None``: the line's. ``listens``: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED.
@@ -318,6 +319,7 @@ class Instrument:
             name=name,
             hold=hold,
             own_s=own_s,
+            listens=listens,
         )
 
     def _here(self) -> Actor:

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, Failed
+from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
@@ -172,7 +172,8 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
-        self._is_recovering = False
+        # Since when it is cleaned, opened or proved; None while it is not.
+        self._recovering_since: float | None = None
         self._dialogue = Dialogue(
             link=link,
             clock=clock,
@@ -198,9 +199,10 @@ class Line:
         return self._dialogue.heard_at
 
     @property
-    def is_recovering(self) -> bool:
-        """Whatever waits for the line waits for its recovery; any thread may ask."""
-        return self._is_recovering or self._dialogue.is_recovering
+    def recovering_s(self) -> float:
+        """How long whatever waits for the line has waited for its recovery; any thread may ask."""
+        since = self._recovering_since
+        return 0.0 if since is None else self._clock.monotonic() - since
 
     # What the work does
 
@@ -217,11 +219,10 @@ class Line:
         is_safe = job.priority is Priority.SAFE
         self._dialogue.gate = None if is_safe else self.gate
         began = self._clock.monotonic()
-        recover_by = job.deadline
-        if bound.number and not is_safe:
-            recover_by = min(job.deadline, max(job.recover_by, began + BRING_BACK_S))
         try:
-            was_ready = self._make_ready(bound, recover_by, is_safe=is_safe)
+            was_ready = self._make_ready(
+                bound, self._recover_by(job, bound), is_safe=is_safe, listens=job.listens
+            )
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
                 job.make(),
@@ -232,16 +233,19 @@ class Line:
                 since=None if was_ready else began,
             )
         except LinkError as error:
-            self._spoil(error)
+            if isinstance(error, LinkPreempted) and error.leaves_clean:
+                self._settle()
+            else:
+                self._spoil(error)
             job.fail(self._told(error, job))
             if isinstance(error, LinkTimeout) and job.sent:
                 self.unanswered = job.sent[-1]
         except EdgedError as error:
             self._settle()
-            if isinstance(error, Failed):
-                error.sent = error.sent or job.sent
-                error.data.setdefault("trace", self._trace.tail())
-            job.fail(error)
+            told = after_sending(error, job.sent)
+            if isinstance(told, Failed):
+                told.data.setdefault("trace", self._trace.tail())
+            job.fail(told)
         except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the work
             self._spoil(LinkGarbled(str(error)))
             job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
@@ -314,12 +318,32 @@ class Line:
             return self._told(LinkLost(self.reason, self._why), job)
         return None
 
+    def _recover_by(self, job: Job, bound: BoundInstrument) -> float:
+        """When a job must have its line: a call ends within its own time limit and a moment.
+
+        What it has waited counts where it waited for a unit that does not answer.
+        """
+        if bound.number == 0 or job.priority is Priority.SAFE:
+            return job.deadline
+        now = self._clock.monotonic()
+        slack_s = max(BRING_BACK_S, 2 * bound.habits.quiet_s + SLACK_S)
+        is_hung = bool(self.unanswered) or self.state is not LineState.READY
+        since = job.submitted_at if is_hung else now
+        return min(job.deadline, max(since + job.own_s + slack_s, now + BRING_BACK_S))
+
     def _make_ready(
-        self, bound: BoundInstrument, deadline: float, *, is_safe: bool, is_idle: bool = False
+        self,
+        bound: BoundInstrument,
+        deadline: float,
+        *,
+        is_safe: bool,
+        is_idle: bool = False,
+        listens: bool = False,
     ) -> bool:
         """Come back with a connected, empty line on which the unit bound here is known to listen.
 
         Args:
+            listens: nothing is asked: what was not asked for is what is waited for.
             is_idle: nobody waits: a line that is out of step may stay so until somebody asks.
 
         Returns:
@@ -335,22 +359,23 @@ class Line:
             self._dialogue.know(bound.habits)
         if (
             self.state is LineState.READY
-            and self._look()
+            and (listens or self._look())
             and not self._owes_identity
             and (
                 not in_step.owed
                 or is_safe
+                or listens
                 or is_idle
                 or not in_step.owed & Owed.NAME
                 or self._comes_in_step(bound, deadline)
             )
         ):
             return True
-        self._is_recovering = True
+        self._recovering_since = self._clock.monotonic()
         try:
             self._recover(bound, deadline, is_safe=is_safe)
         finally:
-            self._is_recovering = False
+            self._recovering_since = None
         return False
 
     def _recover(self, bound: BoundInstrument, deadline: float, *, is_safe: bool) -> None:

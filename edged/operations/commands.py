@@ -62,6 +62,7 @@ from edged.profiles.model import (
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
+from edged.scpi.answer_text import clean_text, escaped
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
@@ -107,10 +108,12 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
 
 def send_scpi(call: ToolCall, check: Check) -> Action:
     """One raw line."""
+    expects = call.arguments.get("expect_answer")
     return SendScpi(
         **call.asked(check),
         instrument_id=text_of(call.arguments, "instrument_id"),
         scpi=text_of(call.arguments, "scpi_command"),
+        expects_answer=expects if isinstance(expects, bool) else None,
     )
 
 
@@ -290,11 +293,13 @@ class CommandOperations:
 
         def finish(reply: Reply) -> Done:
             self._note_raw(action, target, remembers, reply.answer)
-            data = {
+            data: dict[str, Any] = {
                 "response": reply.answer,
                 "error": None,
                 "execution_time_ms": self._since_ms(began),
             }
+            if reply.unasked:
+                data["warning"] = _unasked(reply.unasked, instrument)
             return Done(data=data, scpi=reply.sent)
 
         return RawJob(
@@ -303,6 +308,7 @@ class CommandOperations:
             action.purpose,
             is_known=target.is_one_command,
             form=answer_form(target),
+            asks=action.expects_answer,
             guard=target.send_guard,
             timer=target.timer,
             finish=finish,
@@ -317,7 +323,11 @@ class CommandOperations:
         def finish(reply: Reply) -> Done:
             answer = None if reply.block is None else bytes(reply.block).decode("latin-1")
             self._note_raw(action, target, remembers, answer)
-            data = {"block": reply.block, "stale_errors": reply.stale_errors}
+            data = {
+                "block": reply.block,
+                "stale_errors": reply.stale_errors,
+                "unasked": reply.unasked or (),
+            }
             return Done(data=data, scpi=reply.sent)
 
         return ProgramJob(
@@ -391,6 +401,7 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            asks=action.expects_answer,
             guard=None,
             finish=_nothing_done,
         )
@@ -443,6 +454,18 @@ class CommandOperations:
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
+    """What a caller is told of answers that nobody expected."""
+    told = []
+    for line, data in came:
+        text = data.decode(instrument.connection.encoding, errors="replace").strip()
+        told.append(f'"{line[:200]}" was answered by "{clean_text(escaped(text))}"')
+    return (
+        f"{'; '.join(told)}, though no answer was expected. Pass expect_answer true to get it as "
+        "response."
+    )
 
 
 def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
@@ -667,10 +690,16 @@ OPERATIONS: Final = (
                     "maxLength": 4096,
                     "description": "One line without a line end, such as *IDN?",
                 },
+                expect_answer={
+                    **BOOLEAN,
+                    "description": "Whether it is answered; default: it has a ?, or the profile "
+                    "says so.",
+                },
             ),
             output=result_of(
                 response={"type": ["string", "null"]},
                 error={"type": ["string", "object", "null"]},
+                warning=STRING,
                 execution_time_ms=NUMBER,
             ),
             annotations=WORK,

@@ -100,7 +100,13 @@ class LinkOverlong(LinkGarbled):
 
 
 class LinkPreempted(LinkError):
-    """``preempt`` was called for the work in hand; what was asked for may still come."""
+    """``preempt`` was called for the work in hand; what was asked for may still come.
+
+    Attributes:
+        leaves_clean: nothing had been asked for.
+    """
+
+    leaves_clean = False
 
 
 @contextlib.contextmanager

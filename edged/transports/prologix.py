@@ -166,6 +166,7 @@ class PrologixLink(MessageLinkBase):
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
+        self._answer.forget()
         escaped = ESCAPED.sub(lambda found: b"\x1b" + found[0], data)
         with self._exchange(deadline) as stream:
             self._order(stream, escaped)

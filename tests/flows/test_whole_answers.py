@@ -225,6 +225,7 @@ async def test_a_block_is_whole_without_a_line_end_behind_it(kind: WireKind) -> 
                 bench.special[b"D?"] = answer
                 assert await raw(line, "D?") == answer.decode()[:8]
                 assert await program(line, "D?") == answer
+                assert await line.fetch("D?") == answer[:8]
                 form = Frame(WaveformAnswer(data="D?", dtype="u1"))
                 assert await program(line, "D?", form=form) == answer
             bench.special[b"D?;V?"] = block + b";1.5\n"
@@ -246,5 +247,35 @@ async def test_usbtmc_gives_a_message_whole() -> None:
             unit.special["B?"] = lambda: LINES.encode()
             with pytest.raises(Failed, match="has 11 lines"):
                 await typed(line, "B?", ScalarAnswer(type=AnswerType.STRING))
+        finally:
+            await lines.close()
+
+
+@promise("answer.unasked")
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_what_a_raw_line_is_answered_by_that_asks_nothing_is_told(kind: WireKind) -> None:
+    async with wired(kind) as bench:
+        lines = Lines()
+        try:
+            line = lines.open(bench.address, bench.idn, SHORT)
+            bench.special[b"R1"] = b"R+1.25\n"
+            bench.special[b"R2"] = b""
+
+            async def written(text: str) -> Reply:
+                return await hold(
+                    line,
+                    lambda: raw_conversation(
+                        lines=(text,), asks=False, connection=SHORT, is_known=False
+                    ),
+                )
+
+            for _ in range(2):
+                reply = await written("R1")
+                assert reply.answer is None
+                assert reply.unasked == (("R1", b"R+1.25\n"),)
+            assert (await written("R2")).unasked == ()
+            assert await raw(line, "R1") == "R+1.25"
+            assert await line.ask("*IDN?") == bench.idn
+            assert line.actor.bound.habits.warning == ""
         finally:
             await lines.close()

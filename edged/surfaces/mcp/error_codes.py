@@ -59,7 +59,9 @@ def call_answer(
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
             ],
         )
-    if not is_result(error.code, revision):
+    # Once a line was sent, a failure is what became of the call, whatever its code.
+    has_sent = isinstance(error, Failed) and bool(error.sent)
+    if not has_sent and not is_result(error.code, revision):
         return error_reply(error, request_id)
     if _tells_in_its_own_words(data):
         return tool_result(revision, server, data=data)

@@ -34,6 +34,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.scpi.answer_text import AnswerType, ErrorKind
+from tests.promises import promise
 
 QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")
 PLAIN = Connection()
@@ -279,6 +280,17 @@ def test_a_poll_that_never_holds_fails_with_what_was_said_last() -> None:
         play(command_conversation(lines=["GO"], command=command, connection=PLAIN), "0", "0", "7")
     assert caught.value.code is ErrorCode.TIMEOUT
     assert '"7"' in caught.value.message
+
+
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize("answer", ["1TS000033", "ST33", ""])
+def test_a_poll_whose_condition_cannot_be_judged_is_a_bad_answer(answer: str) -> None:
+    complete = Completion(kind=CompletionKind.POLL, query="1TS", until="value > 33")
+    command = Command(name="s", scpi=("GO",), complete=complete)
+    with pytest.raises(Failed, match="`until` of its command cannot judge") as caught:
+        play(command_conversation(lines=["GO"], command=command, connection=PLAIN), answer)
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+    assert answer in caught.value.message
 
 
 def test_a_pause_follows_each_write_and_no_question() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, Invalid, Refused
 from edged.instruments.conversation import (
     Ask,
     AskBlock,
@@ -19,7 +19,7 @@ from edged.instruments.conversation import (
     raw_conversation,
     write_lines,
 )
-from edged.instruments.dialogue import BRING_BACK_S, Dialogue
+from edged.instruments.dialogue import Dialogue
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
@@ -92,7 +92,7 @@ class Bench:
             owner=NoActor(self.link.wake, self.loop),
         )
         if own_s is not None:
-            job.recover_by = self.clock.monotonic() + own_s + BRING_BACK_S
+            job.own_s, job.submitted_at = own_s, self.clock.monotonic()
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
@@ -821,6 +821,35 @@ def test_a_gate_that_closes_in_the_middle_of_a_job_holds_back_the_rest_of_it(ben
     assert failed.sent == ("A?",)
     bench.line.gate = None
     assert bench.serve(Ask("B?")) == ["b"]
+
+
+# Errors behind a line that was sent
+
+
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid("It compares a string with a number."),
+        Invalid("It cannot be sent.", code=ErrorCode.BAD_SCPI),
+        Refused("It is locked.", code=ErrorCode.LOCKED_OUT),
+        Conflict("Somebody has it.", code=ErrorCode.LEASED),
+    ],
+)
+def test_whatever_ends_a_conversation_after_a_line_is_a_failure_with_that_line(
+    bench: Bench, error: EdgedError
+) -> None:
+    def talk(has_sent: bool) -> Conversation[None]:
+        if has_sent:
+            yield Send("GO")
+        raise error
+        yield
+
+    failed = bench.fail(make=lambda: talk(has_sent=True))
+    assert isinstance(failed, Failed)
+    assert failed.sent == ("GO",)
+    assert (failed.code, failed.message) == (error.code, error.message)
+    assert bench.fail(make=lambda: talk(has_sent=False)) is error
 
 
 # Bounds of recovery
