@@ -25,6 +25,7 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import (
+    MOST_ITEMS,
     AnswerField,
     BitField,
     BitsAnswer,
@@ -312,7 +313,7 @@ def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answe
             # A separator behind the last number, as the SR830 sends it, announces none.
             del found[-1]
         pieces += map(unquoted, found) if is_text else found
-    _check_pieces(pieces, returns.count, text)
+    _check_pieces(pieces, returns.count or (0, MOST_ITEMS), text)
     found_values: list[Scalar | None] = []
     flags: dict[str, str] = {}
     for place, piece in enumerate(pieces):

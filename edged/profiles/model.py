@@ -22,6 +22,7 @@ from edged.yaml.tree import Mark, Scalar
 
 __all__ = [
     "ABORT_COMMAND",
+    "MOST_ITEMS",
     "AbortStep",
     "Acquisition",
     "AnswerField",
@@ -147,6 +148,10 @@ class ScalarAnswer:
     extra_lines: int = 0
     keeps_control: bool = False
     decimal: str = "."
+
+
+MOST_ITEMS: Final = 50_000
+"""Values of a list: the memory of a data logger, and what becomes JSON without a pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -254,6 +254,19 @@ def test_a_program_gets_the_values_of_binary_data_without_a_header(engine: Engin
         manager.close()
 
 
+def test_a_stream_of_a_list_is_recorded_as_json(engine: Engine) -> None:
+    begun = engine.tool(
+        "start_stream",
+        instrument_id="m1",
+        command_name="read_voltages",
+        interval_ms=50,
+        duration_ms=150,
+    )
+    assert not begun["is_error"], begun
+    (data,) = engine.state_dir.parent.glob(f"data/runs/*/{begun['result']['stream_id']}/data.csv")
+    assert '"[-1.2,0.001]"' in data.read_text(encoding="utf-8")
+
+
 def test_a_ramp_goes_by_a_set_point_with_a_decimal_comma(engine: Engine, meter: Meter) -> None:
     assert run(engine, "set_level", level=0.5)["readback"] == pytest.approx(0.5)
     begun = engine.tool(

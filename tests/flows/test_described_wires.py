@@ -23,6 +23,7 @@ from edged.profiles.frames import Frame
 from edged.profiles.model import Command, Connection, ListAnswer, WaveformAnswer
 from edged.sim.wires.stream import WireKind
 from tests.bench.wired import SIMULATED, Line, Lines, Wired, wired
+from tests.promises import promise
 
 SHORT = Connection(timeout_ms=500)
 FLOATS = (0.0, 1.5, -2.25, 6.0221e23)
@@ -69,6 +70,7 @@ async def is_in_step(bench: Wired, line: Line) -> bool:
     return await line.ask("A?") == "7"
 
 
+@promise("answer.as-described")
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"], ids=["none", "lf", "crlf"])
 @pytest.mark.parametrize("kind", SIMULATED)
 async def test_data_without_a_header_come_byte_for_byte(kind: WireKind, end: bytes) -> None:
@@ -104,6 +106,7 @@ async def test_data_without_a_header_come_byte_for_byte(kind: WireKind, end: byt
             await lines.close()
 
 
+@promise("answer.as-described")
 @pytest.mark.parametrize("kind", SIMULATED)
 @pytest.mark.parametrize("sent", [DATA[:-1], DATA + b"x", DATA * 2])
 async def test_fewer_or_more_bytes_than_described_are_an_error_that_shows_them(
@@ -141,6 +144,7 @@ async def test_an_answer_of_several_lines_is_all_of_them(kind: WireKind, due: in
             await lines.close()
 
 
+@promise("answer.as-described")
 @pytest.mark.parametrize("kind", SIMULATED)
 @pytest.mark.parametrize("due", [1, 10, 12])
 async def test_another_number_of_lines_than_described_is_an_error_that_shows_them(

@@ -46,6 +46,7 @@ from edged.profiles.format.tables import (
 )
 from edged.profiles.frames import LENGTHS
 from edged.profiles.model import (
+    MOST_ITEMS,
     AnswerField,
     BitField,
     BitsAnswer,
@@ -382,7 +383,7 @@ RETURNS: Final[Mapping[str, Table[Any]]] = {
                  {"anyOf": [_PIECES, {"const": "until_end"}]}, _lines_due),
             "How many lines that are not empty the answer has; `until_end`: as many as come. "
             "Another number is an invalid answer."),
-        _COUNT._replace(sentence="How many values the answer has (default: any number)."),
+        _COUNT._replace(sentence="How many values the answer has (default: up to 50,000)."),
         _UNIT._replace(sentence="The unit of each value."),
         _MAP, _SCALE, _SENTINELS, _CONTROL, DECIMAL,
     ),
@@ -469,6 +470,14 @@ def _answer_field(node: Node, owner: str, parameters: Mapping[str, Parameter]) -
         found = _scaled(fields, ANSWER_FIELD.values(fields), parameters)
     gathering.end()
     return AnswerField(**found)
+
+
+def _check_list(fields: Fields, found: Mapping[str, Any]) -> None:
+    _, most = found.get("count") or (0, 0)
+    if most > MOST_ITEMS:
+        message = f'{fields.owner}: "count" is over {MOST_ITEMS}, the most values of a list.'
+        raise complaint(fields.mark_of("count"), message, "Describe it as a waveform.")
+    _check_separator(fields, found)
 
 
 def _check_separator(fields: Fields, found: Mapping[str, Any]) -> None:
@@ -590,7 +599,7 @@ def _read_kind(kind: str, fields: Fields, parameters: Mapping[str, Parameter]) -
             return ScalarAnswer(**_scaled(fields, RETURNS[kind].values(fields), parameters))
         case "list":
             found = RETURNS[kind].values(fields)
-            _check_separator(fields, found)
+            _check_list(fields, found)
             return ListAnswer(**_scaled(fields, found, parameters))
         case "fields":
             return _read_fields(fields, parameters)
