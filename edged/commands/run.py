@@ -374,11 +374,12 @@ class RawJob(LineJob):
         """See ``LineJob``."""
         self._remembers.begin()
         armed_s = _arming_s(self._timer, self._connection)
+        more_s = 0.0 if self._form == 1 else TRANSFER_S
         return self._instrument.submit(
             self._talk,
             waiter,
             priority=PRIORITY[self._purpose],
-            timeout_s=self._connection.timeout_ms / 1000 + armed_s + GRACE_S,
+            timeout_s=self._connection.timeout_ms / 1000 + more_s + armed_s + GRACE_S,
             name="send_scpi",
         )
 

@@ -287,16 +287,19 @@ def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> A
 
 
 def _text_block(returns: ScalarAnswer, inside: str) -> str:
-    """A text that an instrument sends in a block, such as a file: its line ends belong to it."""
+    """A text that an instrument sends in a block, such as a file: its lines are part of it."""
     if len(inside) > MAX_ANSWER:
         why = f"has {len(inside)} characters, more than the {MAX_ANSWER} of a text"
         raise bad_answer("The instrument", inside, why, "Fetch it by a VISA program.")
     if returns.keeps_control:
         return escaped(inside)
-    lines = inside.replace("\r\n", "\n").split("\n")
     check_text(inside)
-    cleaned = "\n".join(clean_text(line, MAX_ANSWER) for line in lines).strip("\n")
+    marks = (mark for mark in set(inside) if not (mark.isprintable() or mark in _LAYOUT))
+    cleaned = inside.translate({ord(mark): " " for mark in marks})
     return labelled(cleaned, returns.map) or cleaned
+
+
+_LAYOUT: Final = "\r\n\t"
 
 
 def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:

@@ -175,11 +175,11 @@ def unblocked(text: str) -> str:
     if total is None:
         return text
     start = 2 + int(begun[1])
-    if len(begun) >= total and not begun[total:].strip(_PADDING):
-        return begun[start:total]
     data = begun.encode()
-    is_whole = len(data) >= total and not data[total:].strip(_PADDING.encode())
-    return data[start:total].decode(errors="replace") if is_whole else text
+    if len(data) >= total and not data[total:].strip(_PADDING.encode()):
+        return data[start:total].decode(errors="replace")
+    is_whole = len(begun) >= total and not begun[total:].strip(_PADDING)
+    return begun[start:total] if is_whole else text
 
 
 def with_point(text: str, decimal: str) -> str:
