@@ -11,6 +11,7 @@ import dataclasses
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
@@ -36,6 +37,7 @@ from edged.profiles.model import (
     Command,
     Connection,
     ImageAnswer,
+    Returns,
     Scalar,
     WaveformAnswer,
 )
@@ -330,7 +332,6 @@ def _captured(
     """
     answer = command.returns
     blocks: list[Samples] = []
-    known = dict(values)
     meaning: str | None = None
     doing: str | None = None
     sent: tuple[str, ...] = ()
@@ -343,18 +344,12 @@ def _captured(
         if needed.query == question:
             doing, sent = met, (question,)
     for number, stretch in enumerate(stretches):
-
-        def framed(said: str | None, stretch: _Stretch = stretch) -> Frame:
-            if said is not None and isinstance(answer, WaveformAnswer):
-                known.update(parse_preamble(answer, said, values))
-            return Frame(answer, {**known, **stretch.values})
-
         reply = yield from capture_conversation(
             setup=stretch.setup,
             preamble=preamble if number == 0 else (),
             data=stretch.data,
             connection=connection,
-            framed=framed,
+            framed=partial(_framed, answer, stretch.values, meaning),
             separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
         )
         blocks.append(reply.block or b"")
@@ -362,10 +357,27 @@ def _captured(
         sent += reply.sent
     if isinstance(answer, WaveformAnswer):
         try:
-            check_count(answer, blocks, known)
+            check_count(answer, blocks, _known(answer, values, meaning))
         except Failed as unreadable:
             raise _after(unreadable, sent) from unreadable
     return _Capture(blocks=tuple(blocks), preamble=meaning, sent=sent, doing=doing)
+
+
+def _framed(
+    answer: Returns | None, values: Mapping[str, Scalar], earlier: str | None, preamble: str | None
+) -> Frame:
+    """The form of one read; what the preamble says of it is looked at when its bytes come."""
+    said = preamble if earlier is None else earlier
+    return Frame(answer, cache(partial(_known, answer, values, said)))
+
+
+def _known(
+    answer: Returns | None, values: Mapping[str, Scalar], preamble: str | None
+) -> Mapping[str, Scalar]:
+    """What expressions of a waveform may use."""
+    if preamble is None or not isinstance(answer, WaveformAnswer):
+        return values
+    return {**values, **parse_preamble(answer, preamble, values)}
 
 
 def _after(unreadable: Failed, sent: tuple[str, ...]) -> Failed:

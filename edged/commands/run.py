@@ -529,7 +529,7 @@ def answer_form(target: Target) -> Frame | int:
     returns = command.returns
     if not isinstance(returns, WaveformAnswer | ImageAnswer):
         return lines_in(returns)
-    frame = Frame(returns, target.parts[0].values)
+    frame = Frame(returns, lambda: target.parts[0].values)
     try:
         frame.find(b"")
     except Failed:

@@ -368,7 +368,8 @@ def capture_conversation(
         sent, asked = (*sent, *asked), []
         if setup:
             stale += yield from _check(connection.errors, sent, has_asked=True)
-        samples = frame.samples(came)
+        # Nothing came of a rehearsal.
+        samples = frame.samples(came) if came else came
     except Failed as unreadable:
         unreadable.sent = unreadable.sent or (*sent, *asked)
         raise

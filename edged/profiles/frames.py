@@ -31,9 +31,10 @@ LENGTHS: Final[Mapping[str, tuple[int, Callable[[bytes], int]]]] = {
     "u16be": (2, lambda data: int.from_bytes(data, "big")),
     "u32le": (4, lambda data: int.from_bytes(data, "little")),
     "u32be": (4, lambda data: int.from_bytes(data, "big")),
-    "ascii4": (4, int),
+    "ascii4": (4, lambda data: int(data) if data.strip().isdigit() else -1),
 }
-"""What can stand in front of samples → its own bytes, and how it is read."""
+"""What can stand in front of samples → its own bytes, and how it is read; negative: it is none."""
+Known = Callable[[], Mapping[str, Scalar]]
 MOST_PREFIX: Final = 256
 """Bytes before the data in which a prefix is looked for."""
 MOST_PACKETS: Final = 10_000
@@ -46,7 +47,8 @@ class Frame:
 
     Args:
         answer: what the profile says of it; what is no waveform is a plain block.
-        values: the preamble's fields and the command's parameters.
+        known: gives the preamble's fields and the command's parameters; called where the form
+            depends on them, and raises BAD_ANSWER.
 
     Attributes:
         trailing_bytes: how many follow the data.
@@ -56,11 +58,11 @@ class Frame:
     def __init__(
         self,
         answer: Returns | None = None,
-        values: Mapping[str, Scalar] | None = None,
+        known: Known = dict,
     ) -> None:
         waveform = answer if isinstance(answer, WaveformAnswer) else None
         self._answer = waveform
-        self._values = values or {}
+        self._known = known
         self.trailing_bytes = 0 if waveform is None else waveform.trailing_bytes
         self.is_block = waveform is None or (
             waveform.has_header and not waveform.length and not waveform.prefix
@@ -82,13 +84,13 @@ class Frame:
             width, read = LENGTHS[answer.length]
             if len(data) < width:
                 return None
-            try:
-                return BlockHead(start=width, length=read(data[:width]))
-            except ValueError as error:
-                raise bad_block(f"no length of form {answer.length}", data) from error
+            length = read(data[:width])
+            if length < 0:
+                raise bad_block(f"no length of form {answer.length}", data)
+            return BlockHead(start=width, length=length)
         if answer.has_header:
             return find_block_head(data)
-        width, values = 0, self._values
+        width, values = 0, self._known()
         if answer.packets is not None:
             width = _width(answer.packets)
             if len(data) < width:
@@ -120,7 +122,7 @@ class Frame:
         answer = self._answer
         if answer is None or answer.packets is None:
             return None
-        return Gathering(answer, answer.packets, self, self._values)
+        return Gathering(answer, answer.packets, self, self._known)
 
 
 BLOCK: Final = Frame()
@@ -163,16 +165,16 @@ class Gathering:
     Args:
         answer: with ``packets``.
         frame: of each packet.
-        values: see ``Frame``.
+        known: see ``Frame``.
     """
 
     def __init__(
-        self, answer: WaveformAnswer, packets: Packets, frame: Frame, values: Mapping[str, Scalar]
+        self, answer: WaveformAnswer, packets: Packets, frame: Frame, known: Known
     ) -> None:
         self._answer = answer
         self._packets = packets
         self._frame = frame
-        self._values = values
+        self._known = known
         self._until = compile_expression(packets.until)
         self._count = 0
         # What has come, counted in each way in which an instrument may count it.
@@ -195,7 +197,7 @@ class Gathering:
         self._follow(numbers.get(SENT), before, packet)
         self.data += samples
         self._count += 1
-        if not self._is_last({SIZE: len(samples), **self._values, **numbers}):
+        if not self._is_last({SIZE: len(samples), **self._known(), **numbers}):
             if self._count >= MOST_PACKETS:
                 self._refuse(f"{MOST_PACKETS} packets without an end", packet)
             return False

@@ -46,6 +46,10 @@ MORE = """\
       type: waveform
       dtype: u1
       packets: {fields: [[size, 9], [total, 9], [sent, 9]], until: sent + size >= total}
+  read_pieces:
+    scpi: "P? {first},{last}"
+    parameters: {first: {type: int, min: 1, max: 9}, last: {type: int, min: 1, max: 9}}
+    returns: {type: waveform, header: none, count: last - first + 1, dtype: u1, chunk_points: 2}
 settings:
   level: {get: "LEV?", unit: V, type: si, decimal: ","}
 """
@@ -96,6 +100,9 @@ class Meter(LoopbackInstrument):
             "U?": lambda: b"-1,2 V;+0,001 V\n",
             "LEV?": lambda: f"{self.level:.3f} V\n".replace(".", ",").encode(),
             "print(on)": lambda: b"1.00000e+00\n",
+            "P? 1,2": lambda: b"\x01\x02",
+            "P? 3,4": lambda: b"\x03\x04",
+            "P? 5,5": lambda: b"\x05",
             "FIVE?": lambda: b"1\n2\n\n3,4\n5\n6\n",
         }
 
@@ -193,6 +200,35 @@ def test_text_of_many_forms_is_read_as_described(
 ) -> None:
     for _ in range(2):
         assert run(engine, command, **parameters) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "lines"),
+    [
+        (
+            "read_burst",
+            {"count": 3},
+            ["OFORMAT SINT", "NRDGS 3,AUTO", "ISCALE?", "TARM SGL"],
+        ),
+        ("read_pieces", {"first": 1, "last": 5}, ["P? 1,2", "P? 3,4", "P? 5,5"]),
+        ("read_packets", {}, ["PACK?"]),
+    ],
+)
+def test_a_dry_run_names_every_line(
+    engine: Engine, command: str, parameters: dict[str, Any], lines: list[str]
+) -> None:
+    told = engine.tool(
+        "execute_command",
+        instrument_id="m1",
+        command_name=command,
+        parameters=parameters,
+        dry_run=True,
+    )
+    assert told["result"]["would_send"] == lines
+
+
+def test_data_in_pieces_are_counted_for_each(engine: Engine) -> None:
+    assert trace(engine, "read_pieces", first=1, last=5) == [1, 2, 3, 4, 5]
 
 
 def test_capabilities_say_that_a_list_has_items(engine: Engine) -> None:

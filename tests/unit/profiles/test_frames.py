@@ -34,7 +34,7 @@ def played(form: WaveformAnswer, *packets: bytes, values: Any = None) -> tuple[b
         preamble=(),
         data="D?",
         connection=Connection(),
-        framed=lambda _: Frame(form, values or {}),
+        framed=lambda _: Frame(form, lambda: values or {}),
     )
     assert isinstance(next(talk), AskBlock)
     for number, packet in enumerate(packets, start=1):
@@ -56,7 +56,7 @@ def test_headerless_data_are_the_bytes_themselves(data: bytes, ends: bytes) -> N
 def test_the_integers_of_a_3458a_come_as_they_were_sent() -> None:
     form = answer(has_header=False, count="n", dtype="i2")
     sent = bytes.fromhex("00 00 01 02 00 0A")
-    samples = Frame(form, {"n": 3}).samples(sent)
+    samples = Frame(form, lambda: {"n": 3}).samples(sent)
     assert make_waveform(form, [samples], None, {"n": 3}).values().tolist() == [0, 258, 10]
 
 
@@ -70,7 +70,7 @@ def test_a_point_of_two_values_takes_the_bytes_of_both() -> None:
 )
 def test_a_count_that_is_none_is_a_bad_answer(count: str, told: str) -> None:
     with pytest.raises(Failed, match="The waveform's count") as caught:
-        Frame(answer(has_header=False, count=count), {"n": 3, "a": "x"}).find(b"")
+        Frame(answer(has_header=False, count=count), lambda: {"n": 3, "a": "x"}).find(b"")
     assert caught.value.code is ErrorCode.BAD_ANSWER
 
 
@@ -95,9 +95,10 @@ def test_a_length_may_stand_in_front_of_the_data(length: str, head: bytes) -> No
         frame.samples(head + b"abc")
 
 
-def test_a_length_that_is_no_number_is_a_bad_answer_that_shows_the_bytes() -> None:
-    with pytest.raises(Failed, match="'ERR 12'") as caught:
-        Frame(answer(length="ascii4")).find(b"ERR 12")
+@pytest.mark.parametrize("sent", [b"ERR 12", b"-001abc", b"1_00", b"    "])
+def test_a_length_that_is_no_number_is_a_bad_answer_that_shows_the_bytes(sent: bytes) -> None:
+    with pytest.raises(Failed, match=f"'{sent.decode()}'") as caught:
+        Frame(answer(length="ascii4")).find(sent)
     assert "length" in caught.value.remedy
 
 
