@@ -390,10 +390,8 @@ class Dialogue:
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit)
-                if self._is_heard and step.proves is not None and not step.proves(text):
-                    # What the line before is answered by comes first.
-                    self.left_over(self._line_of(text, connection), connection)
-                    text = self._read_text(step, connection, limit)
+                if self._is_heard and step.proves is not None:
+                    text = self._pass_over(step, step.proves, text, connection, limit)
                 self._written, self._is_heard = "", False
                 self._note_answer(step, text)
                 return text
@@ -431,6 +429,27 @@ class Dialogue:
                 self._link.pause(step.seconds)
                 return None
         assert_never(step)
+
+    def _pass_over(
+        self,
+        step: Ask,
+        proves: Callable[[str], bool],
+        text: str,
+        connection: Connection,
+        limit: float,
+    ) -> str:
+        """The answer behind what the line before is answered by, which comes first."""
+        for _ in range(MOST_LEFT_OVER):
+            if proves(text):
+                break
+            self.left_over(self._line_of(text, connection), connection)
+            try:
+                text = self._read_text(step, connection, limit)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
+                break
+        return text
 
     def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
         """Hear what comes soon after a line that asks nothing."""
