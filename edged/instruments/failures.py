@@ -105,8 +105,8 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
 
 
 UNENDED: Final = (
-    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its answers "
-    "(edged probe finds it); or give it more time (timeout_ms)."
+    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its "
+    "answers; or give it more time (timeout_ms)."
 )
 SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
