@@ -126,18 +126,21 @@ def test_programs_read_what_a_line_without_a_question_mark_is_answered_by(
     smu: tuple[Engine, LoopbackInstrument],
 ) -> None:
     engine, unit = smu
-    unit.special["print(x)"] = lambda: b"1.00000e+00\n2\n"
+    unit.special["print(x)"] = unit.special["1TS"] = lambda: b"1.00000e+00\n2\n"
     with (
         manager(engine) as rm,
         rm.open_resource("smu", read_termination="\n", timeout=2000) as program,
     ):
-        for _ in range(2):
-            program.write("print(x)")
+        for line in ("print(x)", "1TS") * 2:
+            program.write(line)
             assert [program.read(), program.read()] == ["1.00000e+00", "2"]
         assert program.query("LEV?") == "1.5"
     with HislipProgram.open(int(engine.ports["hislip_port"]), "smu") as program:
-        program.write("print(x)")
-        assert program.read() == b"1.00000e+00\n2\n"
+        for line in ("print(x)", "1TS") * 2:
+            program.write(line)
+            assert program.read() == b"1.00000e+00\n2\n"
+    unit.special["print(y)"] = lambda: b"7\n"
+    assert raw(engine, "print(y)")["response"] == "7"
 
 
 @promise("answer.whole")
