@@ -40,6 +40,7 @@ from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import BlockHead, digits_lacking, find_block_head, whole_length
 from edged.transports.link import (
     Link,
+    LinkError,
     LinkGarbled,
     LinkLost,
     LinkOverlong,
@@ -713,14 +714,19 @@ class Dialogue:
                 # A block is whole without a line end; but the next answer of its line may follow.
                 if not is_compound or self._clock.monotonic() >= limit:
                     return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+            except LinkLost as lost:
+                raise self._unended(lost, terminator) from lost
 
-    def _unended(self, late: LinkTimeout, terminator: bytes) -> LinkTimeout:
-        """The same time-out, with the bytes that came in its words and in the trace."""
-        if not late.came:
-            return late
-        self._trace.add(Direction.RECEIVED, late.came)
-        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator))
-        told.came = late.came
+    def _unended(self, error: LinkError, terminator: bytes) -> LinkError:
+        """The same error, with the bytes that came in its words and in the trace."""
+        if not error.came:
+            return error
+        self._trace.add(Direction.RECEIVED, error.came)
+        text = _what_came(error.came, b"" if self._has_messages else terminator)
+        if isinstance(error, LinkLost):
+            text = f"{error}; before that {text}"
+        told = type(error)(text)
+        told.came = error.came
         return told
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
