@@ -42,6 +42,7 @@ from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
 from edged.transports.link import (
     Link,
+    LinkError,
     LinkGarbled,
     LinkLost,
     LinkOverlong,
@@ -394,10 +395,8 @@ class Dialogue:
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit, deadline)
-                if self._is_heard and step.proves is not None and not step.proves(text):
-                    # What the line before is answered by comes first.
-                    self.left_over(self._line_of(text, connection), connection)
-                    text = self._read_text(step, connection, limit, deadline)
+                if self._is_heard and step.proves is not None:
+                    text = self._pass_over(step, step.proves, text, connection, limit)
                 self._written, self._is_heard = "", False
                 self._note_answer(step, text)
                 return text
@@ -435,6 +434,27 @@ class Dialogue:
                 self._link.pause(step.seconds)
                 return None
         assert_never(step)
+
+    def _pass_over(
+        self,
+        step: Ask,
+        proves: Callable[[str], bool],
+        text: str,
+        connection: Connection,
+        limit: float,
+    ) -> str:
+        """The answer behind what the line before is answered by, which comes first."""
+        for _ in range(MOST_LEFT_OVER):
+            if proves(text):
+                break
+            self.left_over(self._line_of(text, connection), connection)
+            try:
+                text = self._read_text(step, connection, limit, limit)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
+                break
+        return text
 
     def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
         """Hear what comes soon after a line that asks nothing."""
@@ -722,18 +742,24 @@ class Dialogue:
                 # A block is whole without a line end; but the next answer of its line may follow.
                 if not is_compound or self._clock.monotonic() >= limit:
                     return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+            except LinkLost as lost:
+                total = whole_length(lost.came[:16])
+                raise self._unended(lost, terminator, total) from lost
 
-    def _unended(self, late: LinkTimeout, terminator: bytes, total: int | None) -> LinkTimeout:
-        """The same time-out, with the bytes that came in its words and in the trace.
+    def _unended(self, error: LinkError, terminator: bytes, total: int | None) -> LinkError:
+        """The same error, with the bytes that came in its words and in the trace.
 
         Args:
             total: how many are due, as far as these tell.
         """
-        if not late.came:
-            return late
-        self._trace.add(Direction.RECEIVED, late.came)
-        told = LinkTimeout(_what_came(late.came, b"" if self._has_messages else terminator, total))
-        told.came = late.came
+        if not error.came:
+            return error
+        self._trace.add(Direction.RECEIVED, error.came)
+        text = _what_came(error.came, b"" if self._has_messages else terminator, total)
+        if isinstance(error, LinkLost):
+            text = f"{error}; before that {text}"
+        told = type(error)(text)
+        told.came = error.came
         return told
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:

@@ -54,7 +54,7 @@ def failure(
         case _:
             code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
     after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"
-    is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent)
+    is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent) and not error.came
     remedy = _remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT
     is_kept_out = bool(unanswered) and not job.sent and not end
     before = f" {being_recovered(unanswered)}" if is_kept_out else ""
@@ -62,7 +62,7 @@ def failure(
         f"{text}{after} ({error}).{before}",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
-        remedy=UNENDED if error.came else remedy,
+        remedy=UNENDED if code is ErrorCode.TIMEOUT and error.came else remedy,
         sent=job.sent,
         why=f'no answer to "{job.sent[-1][:200]}"' if is_unanswered else error.why,
     )
@@ -105,8 +105,8 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
 
 
 UNENDED: Final = (
-    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its answers "
-    "(edged probe finds it); or give it more time (timeout_ms)."
+    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its "
+    "answers; or give it more time (timeout_ms)."
 )
 SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(

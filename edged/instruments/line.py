@@ -237,6 +237,8 @@ class Line:
                 self._settle()
             else:
                 self._spoil(error)
+            if isinstance(error, LinkTimeout) and not job.sent:
+                self._note_unanswered()
             job.fail(self._told(error, job))
             if isinstance(error, LinkTimeout) and job.sent:
                 self.unanswered = job.sent[-1]
@@ -588,6 +590,8 @@ class Line:
         self.reason, self._why = str(error), error.why
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
         self.is_silent = was_connected and isinstance(error, LinkTimeout)
+        if self.is_silent:
+            self._note_unanswered()
         self._is_trusted = self._is_trusted and self.is_silent
         bound = self.bound
         if bound.number and not self._is_down:
@@ -598,6 +602,11 @@ class Line:
         raise LinkLost(self.reason, error.why) from error
 
     # Small things
+
+    def _note_unanswered(self) -> None:
+        """The unit did not say who it is when its line was recovered."""
+        known = self._known()
+        self.unanswered = self.unanswered or (known.question if known else IDENTITY_QUESTION)
 
     def _enter(self, event: LineEvent) -> None:
         self.state = next_line_state(self.state, event)

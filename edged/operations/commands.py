@@ -676,10 +676,9 @@ OPERATIONS: Final = (
             name="send_scpi",
             title="Send raw SCPI",
             description=(
-                "Send one raw SCPI line; returns a query's answer. By default (RAW_SCPI: all) NO "
-                "limit of the profile is checked, only the owner's bench file holds; "
-                "`RAW_SCPI: known` in the configuration checks them. Dangerous: prefer "
-                "execute_command. Unknown lines are refused where the owner has rules."
+                "Send one raw SCPI line. By default (RAW_SCPI: all) NO limit of the profile is "
+                "checked, only the owner's bench file holds; `RAW_SCPI: known` checks them. "
+                "Dangerous: prefer execute_command. The owner's rules refuse unknown lines."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
@@ -688,12 +687,11 @@ OPERATIONS: Final = (
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 4096,
-                    "description": "One line without a line end, such as *IDN?",
+                    "description": "Such as *IDN?",
                 },
                 expect_answer={
                     **BOOLEAN,
-                    "description": "Whether it is answered; default: it has a ?, or the profile "
-                    "says so.",
+                    "description": "Default: if it has a ?",
                 },
             ),
             output=result_of(

@@ -146,8 +146,8 @@ class SocketStream:
             searched = max(0, len(buffer) - len(terminator) + 1)
             try:
                 self.receive(line_end_by(buffer, deadline, self._clock))
-            except LinkTimeout as late:
-                late.came = bytes(buffer)
+            except (LinkTimeout, LinkLost) as ended:
+                ended.came = bytes(buffer)
                 raise
 
     def fill(self) -> None:
