@@ -209,7 +209,7 @@ class Dialogue:
         try:
             step = next(conversation)
             while True:
-                answer = self._do(step, connection, deadline, job)
+                answer = self._answered(step, connection, deadline, job)
                 self._is_looked_at, self._since = False, None
                 step = conversation.send(answer)
         except StopIteration as stop:
@@ -384,6 +384,17 @@ class Dialogue:
         lines = min(unasked.count(terminator), MOST_STRAY_LINES)
         self._stray_lines = max(self._stray_lines, lines)
         return True
+
+    def _answered(
+        self, step: Step, connection: Connection, deadline: float, job: Job | None
+    ) -> Answer:
+        """See ``_do``; what follows an answer that could not be read is no habit of the unit's."""
+        try:
+            return self._do(step, connection, deadline, job)
+        except Failed as unreadable:
+            if unreadable.code in OUT_OF_STEP:
+                self.in_step.expect_more()
+            raise
 
     def _do(self, step: Step, connection: Connection, deadline: float, job: Job | None) -> Answer:
         match step:

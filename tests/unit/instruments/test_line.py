@@ -678,6 +678,17 @@ def test_text_where_a_block_should_be_is_a_bad_answer(bench: Bench) -> None:
     assert bench.link.written == ["*IDN?", "D?", "*IDN?", "B?"]
 
 
+def test_what_follows_data_of_another_form_is_no_habit_of_the_question_before(
+    bench: Bench,
+) -> None:
+    bench.link.answers["D?"] = b"ERROR 5 at\nline 3\n"
+    bench.serve(Ask("A?"))
+    assert bench.fail(AskBlock("D?")).code is ErrorCode.BAD_ANSWER
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.line.bound is not None
+    assert not bench.line.bound.habits.followed
+
+
 def test_a_block_that_is_cut_short_times_out(bench: Bench) -> None:
     bench.link.answers["D?"] = b"#15abc"
     assert bench.fail(AskBlock("D?")).code is ErrorCode.TIMEOUT
