@@ -226,6 +226,9 @@ class Dialogue:
         if self.in_step.habits is habits:
             return
         self.in_step.habits = habits
+        self._written = ""
+        self._unasked.clear()
+        self._unanswered.clear()
         if self.has_dropped_doubt:
             self.has_dropped_doubt = False
             self.in_step.doubt()
@@ -684,7 +687,7 @@ class Dialogue:
         elif inside:
             # What looks like a line end inside of a block is its data.
             data = data[:inside] + data[inside:].strip(NO_TEXT)
-        elif step is None or step.lines is None or _is_text(data, connection.encoding):
+        elif step is None or step.lines is None or _is_padded_text(data, connection.encoding):
             data = _unpadded(data)
         text = data.decode(self._encoding(step, connection), errors="replace")
         if UNDECODABLE in text:
@@ -810,7 +813,9 @@ class Dialogue:
             _check_size(head.total - head.start, self._max_block_mb)
             block = self._read_slices(begun, head.total, left_s)
             if is_program:
-                block += self._read_rest(terminator, min(left_s(), STRAY_LINE_S))
+                is_marked = self._has_messages
+                end_s = left_s() if is_marked else min(left_s(), STRAY_LINE_S)
+                block += self._read_rest(terminator, end_s)
             elif step.trailing_bytes:
                 self._link.read_exactly(step.trailing_bytes, left_s())
             return block
@@ -868,11 +873,11 @@ class Dialogue:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
 
 
-def _is_text(data: bytes | bytearray, encoding: str) -> bool:
+def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    if not data or not (data[0] in NO_TEXT or data[-1] in NO_TEXT):
+        return False
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
-    if text.isprintable():
-        return UNDECODABLE not in text
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 
 
