@@ -175,8 +175,10 @@ class Dialogue:
         self._is_heard = False
         # What came as if to answer such lines, with them, until somebody is told.
         self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
-        # Headers of such lines after which nothing came.
+        self._unasked_count = 0
+        # Headers of such lines after which nothing came soon, or not before it was looked again.
         self._unanswered: set[str] = set()
+        self._answered_late: set[str] = set()
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -230,6 +232,10 @@ class Dialogue:
         if self.in_step.habits is habits:
             return
         self.in_step.habits = habits
+        self._written = ""
+        self._unasked.clear()
+        self._unanswered.clear()
+        self._answered_late.clear()
         if self.has_dropped_doubt:
             self.has_dropped_doubt = False
             self.in_step.doubt()
@@ -242,7 +248,7 @@ class Dialogue:
         if self.is_blank(unasked, connection):
             return
         if self._written:
-            self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
+            self._keep_unasked(unasked)
         late_s = self._clock.monotonic() - self._quiet_since
         text = clean_text(unasked.decode(connection.encoding, errors="replace"))
         before = self.in_step.habits.warning
@@ -468,17 +474,34 @@ class Dialogue:
         return text
 
     def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
-        """Hear what comes soon after a line that asks nothing."""
+        """Hear what comes soon after a line that asks nothing; later, where it came late before."""
         self._is_heard = True
         self.in_step.may_be_answered()
         header = header_of(line)
-        if header in self.in_step.habits.silent or header in self._unanswered:
+        is_late = header in self._answered_late
+        if not is_late and (header in self.in_step.habits.silent or header in self._unanswered):
             return
-        heard = len(self._unasked)
-        limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
-        self._rest(connection, Owed.QUIET, limit)
-        if len(self._unasked) == heard and len(self._unanswered) < MOST_UNANSWERED:
-            self._unanswered.add(header)
+        heard = self._unasked_count
+        until = self._clock.monotonic() + connection.timeout_ms / 1000
+        self._rest(connection, Owed.QUIET, deadline)
+        while is_late and self._unasked_count == heard:
+            self._quiet_since = self._clock.monotonic()
+            if self._quiet_since > until:
+                break
+            self._rest(connection, Owed.QUIET, deadline)
+        if self._unasked_count == heard:
+            self._answered_late.discard(header)
+            if len(self._unanswered) < MOST_UNANSWERED:
+                self._unanswered.add(header)
+
+    def _keep_unasked(self, unasked: bytes) -> None:
+        """Something came as if to answer the last line, which asks nothing."""
+        header = header_of(self._written)
+        if header in self._unanswered:
+            self._unanswered.discard(header)
+            self._answered_late.add(header)
+        self._unasked_count += 1
+        self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
 
     def _hear_answer(self, step: Listen, connection: Connection, deadline: float) -> Answer:
         """What a line is answered by that was written before; ``None``: nothing came in time.
@@ -722,7 +745,7 @@ class Dialogue:
         elif inside:
             # What looks like a line end inside of a block is its data.
             data = data[:inside] + data[inside:].strip(NO_TEXT)
-        elif step is None or step.lines is None or _is_text(data, connection.encoding):
+        elif step is None or step.lines is None or _is_padded_text(data, connection.encoding):
             data = _unpadded(data)
         text = data.decode(self._encoding(step, connection), errors="replace")
         if UNDECODABLE in text:
@@ -876,7 +899,9 @@ class Dialogue:
                 late.came = begun + late.came
                 raise
             if is_program:
-                block += self._read_rest(terminator, min(left_s(), STRAY_LINE_S))
+                is_marked = self._has_messages
+                end_s = left_s() if is_marked else min(left_s(), STRAY_LINE_S)
+                block += self._read_rest(terminator, end_s)
             elif step.trailing_bytes:
                 self._link.read_exactly(step.trailing_bytes, left_s())
             return block
@@ -953,11 +978,11 @@ class Dialogue:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
 
 
-def _is_text(data: bytes | bytearray, encoding: str) -> bool:
+def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    if not data or not (data[0] in NO_TEXT or data[-1] in NO_TEXT):
+        return False
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
-    if text.isprintable():
-        return UNDECODABLE not in text
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 
 

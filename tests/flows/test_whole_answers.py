@@ -154,6 +154,16 @@ async def test_an_answer_of_several_lines_is_never_its_first_line(kind: WireKind
             await lines.close()
 
 
+class Slow(LoopbackInstrument):
+    """Answers ``1TP`` later than it is quiet after other answers."""
+
+    async def _answer_to(self, line: str) -> bytes:
+        if line != "1TP":
+            return await super()._answer_to(line)
+        await asyncio.sleep(0.15)
+        return b"1TP0.5\n"
+
+
 class HangsUp(LoopbackInstrument):
     """Ends the connection behind the answer to ``TWO?``."""
 
@@ -277,5 +287,28 @@ async def test_what_a_raw_line_is_answered_by_that_asks_nothing_is_told(kind: Wi
             assert await raw(line, "R1") == "R+1.25"
             assert await line.ask("*IDN?") == bench.idn
             assert line.actor.bound.habits.warning == ""
+        finally:
+            await lines.close()
+
+
+@promise("answer.unasked")
+async def test_a_line_that_was_answered_late_is_listened_to_for_longer() -> None:
+    async with Slow() as unit:
+        lines = Lines()
+        try:
+            line = lines.open(unit.address, IDN, SHORT)
+            told: list[Any] = []
+            for _ in range(4):
+                reply = await hold(
+                    line,
+                    lambda: raw_conversation(
+                        lines=("1TP",), asks=False, connection=SHORT, is_known=False
+                    ),
+                )
+                told.append(reply.unasked)
+                assert await line.ask("ECHO? 5") == "5"
+            assert told[0] == ()
+            # What came too late for its own call is told by the next, and none is lost.
+            assert [entry for each in told for entry in each] == [("1TP", b"1TP0.5\n")] * 4
         finally:
             await lines.close()
