@@ -300,7 +300,7 @@ def test_a_stream_of_a_list_is_recorded_as_json(engine: Engine) -> None:
     )
     assert not begun["is_error"], begun
     (data,) = engine.state_dir.parent.glob(f"data/runs/*/{begun['result']['stream_id']}/data.csv")
-    assert '"[-1.2,0.001]"' in data.read_text(encoding="utf-8")
+    wait_for(lambda: '"[-1.2,0.001]"' in data.read_text(encoding="utf-8"))
 
 
 def test_a_ramp_goes_by_a_set_point_with_a_decimal_comma(engine: Engine, meter: Meter) -> None:
@@ -319,4 +319,4 @@ def test_a_ramp_goes_by_a_set_point_with_a_decimal_comma(engine: Engine, meter: 
     told = engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
     assert (told["status"], meter.level) == ("completed", pytest.approx(0.6)), told
     (data,) = engine.state_dir.parent.glob(f"data/runs/*/{sweep_id}/data.csv")
-    assert '"[-1.2, 0.001]"' in data.read_text(encoding="utf-8")
+    wait_for(lambda: '"[-1.2, 0.001]"' in data.read_text(encoding="utf-8"))
