@@ -29,7 +29,7 @@ from edged.profiles.authoring.verification import FOLDER, load_reports  # noqa: 
 from edged.profiles.format.returns import WAVEFORM  # noqa: E402
 from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
 from edged.profiles.format.tables import Key, Table  # noqa: E402
-from edged.profiles.loading import load_library  # noqa: E402
+from edged.profiles.library_cache import read_library  # noqa: E402
 from edged.profiles.raw import question_by_heart  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
 from edged.surfaces.mcp.error_codes import PLACES, Place  # noqa: E402
@@ -201,14 +201,15 @@ def library() -> Iterator[str]:
     yield "missing, [import a driver](import.md) or [write a profile](add-your-instrument.md)."
     yield "[Decision 31](decisions/0031-which-instruments.md) says how they were chosen."
     place = ROOT / "profiles"
-    profiles = tuple(load_library([place]).profiles.values())
+    profiles = tuple(read_library([place], place).profiles.values())
     # On the site its page is linked instead (docs/render.py).
     yield from library_lines(profiles, load_reports(place / FOLDER), page="../profiles/{}.yaml")
 
 
 def _heartbeats() -> Iterator[str]:
     yield "\n| profile | heartbeat | query | source, or why it is off |\n|---|---|---|---|"
-    for key, profile in sorted(load_library([ROOT / "profiles"]).profiles.items()):
+    place = ROOT / "profiles"
+    for key, profile in sorted(read_library([place], place).profiles.items()):
         connection = profile.connection
         asked = question_by_heart(connection)
         word = "on" if connection.heartbeat else "off"

@@ -105,8 +105,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
     """Thousands of tests are no garbage; looking through them would take much of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
     gc.collect()
     gc.freeze()
 

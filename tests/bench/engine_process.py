@@ -26,15 +26,19 @@ from tests.bench.engine import (
     wait_answered,
     write_config,
 )
+from tests.bench.prepared import PreparedProcess, prepared_process
 
 READY_WITHIN_S = 60.0
 ENDED_WITHIN_S = 6.0
+EDGED = (sys.executable, "-m", "edged.cli.main")
+# Variables that the interpreter and the linker read before the engine does.
+INTERPRETERS = ("PYTHON", "LD_")
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 @dataclass(slots=True, kw_only=True)
 class EngineProcess(Engine):
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | PreparedProcess
 
     def stop(self, within_s: float = ENDED_WITHIN_S) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -48,7 +52,7 @@ def engine_process(
     sim: bool = True,
     config: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
-    command: Sequence[str] = (sys.executable, "-m", "edged.cli.main"),
+    command: Sequence[str] = EDGED,
     slowness: float = 1.0,
 ) -> Iterator[EngineProcess]:
     """Start an engine with free ports and its state in ``directory``.
@@ -61,13 +65,19 @@ def engine_process(
     log = directory / "engine.log"
     with log.open("ab") as errors:
         begins_at = errors.tell()
-        process = subprocess.Popen(
-            [*command, "engine", *command_line(directory, *arguments, sim=sim)],
+        words = ["engine", *command_line(directory, *arguments, sim=sim)]
+        process: subprocess.Popen[bytes] | PreparedProcess | None = None
+        variables = environment or {}
+        if command == EDGED and not any(name.startswith(INTERPRETERS) for name in variables):
+            with Path(os.devnull).open("rb") as nothing:
+                process = prepared_process(words, variables, nothing.fileno(), errors.fileno())
+        process = process or subprocess.Popen(
+            [*command, *words],
             stdin=subprocess.DEVNULL,
             stdout=errors,
             stderr=errors,
             cwd=REPOSITORY,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **variables},
         )
         try:
             engine = EngineProcess(
@@ -91,7 +101,7 @@ def engine_process(
 
 
 def _wait_ready(
-    process: subprocess.Popen[bytes], state_dir: Path, log: Path, within_s: float
+    process: subprocess.Popen[bytes] | PreparedProcess, state_dir: Path, log: Path, within_s: float
 ) -> dict[str, Any]:
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

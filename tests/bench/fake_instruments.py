@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +68,9 @@ sequences:
 """
 
 
+@functools.lru_cache(maxsize=64)
 def toy_profile(text: str = PROFILE) -> Profile:
+    """Profiles never change: those who ask with one text share one."""
     return parse_profile(text, str(Path("toy.yaml")))
 
 

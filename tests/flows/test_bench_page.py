@@ -302,7 +302,8 @@ def page_key(engine: Engine) -> str:
 
 
 def typed(engine: Engine, *words: str) -> str:
-    done = command_line.edged(*words, "--state-dir", str(engine.state_dir))
+    where = ("--state-dir", str(engine.state_dir))
+    done = command_line.edged(*words, *where, environ=command_line.NO_PROFILES)
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout
 

@@ -14,6 +14,7 @@ import pytest
 
 from edged.actions.outcome import OutcomeStatus
 from tests.bench import command_line
+from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.promises import promise
@@ -230,13 +231,13 @@ def test_doctor_and_verify_work_without_an_engine_and_follow_says_that_there_is_
 ) -> None:
     with engine_process(tmp_path, config={"INBOUND_AUTH_TOKEN": TOKEN}) as running:
         environ = {"EDGED_INBOUND_AUTH_TOKEN": TOKEN}
-        told = edged(running.state_dir, "doctor", "--json", **environ)
+        told = edged(running.state_dir, "doctor", "--json", **environ, **NO_PROFILES)
         verdicts = {line["check"]: line["verdict"] for line in json.loads(told.stdout)["checks"]}
         assert verdicts["engine"] == verdicts["MCP listener"] == verdicts["RPC"] == "PASS"
-        edged(running.state_dir, "doctor", status=1)
+        edged(running.state_dir, "doctor", status=1, **NO_PROFILES)
         edged(running.state_dir, "audit", "follow", status=1, EDGED_INBOUND_AUTH_TOKEN="wrong")
         assert running.stop() == 0
-    told = edged(running.state_dir, "doctor", "--json", status=1)
+    told = edged(running.state_dir, "doctor", "--json", status=1, **NO_PROFILES)
     verdicts = {line["check"]: line["verdict"] for line in json.loads(told.stdout)["checks"]}
     assert verdicts["engine"] == "FAIL"
     assert verdicts["database"] == "PASS"

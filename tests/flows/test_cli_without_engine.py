@@ -135,7 +135,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_no_traceback(
     tmp_path: Path, redirected: str, status: int
 ) -> None:
     line = f'"{sys.executable}" -m edged {redirected}'
-    environ = {**os.environ, "EDGED_STATE_DIR": str(tmp_path)}
+    environ = {**os.environ, **command_line.NO_PROFILES, "EDGED_STATE_DIR": str(tmp_path)}
     done = subprocess.run(
         ["sh", "-c", line], capture_output=True, text=True, timeout=30, check=False, env=environ
     )
@@ -146,7 +146,7 @@ def test_output_that_cannot_be_written_is_a_sentence_and_no_traceback(
 
 def test_an_arrow_does_not_stop_a_verb_where_the_output_knows_no_arrows(tmp_path: Path) -> None:
     """As on Windows, where what goes into a file is in the machine's code page."""
-    variable = {"PYTHONIOENCODING": "cp1252"}
+    variable = {"PYTHONIOENCODING": "cp1252", **command_line.NO_PROFILES}
     # A process, because it is about a process's output.
     done = command_line.edged(
         "doctor", "--state-dir", str(tmp_path), environ=variable, cwd=tmp_path

@@ -24,6 +24,7 @@ from jsonschema import Draft202012Validator
 from edged.service import START_FILE
 from tests.bench import command_line
 from tests.bench.answering_server import answering_server
+from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_rules import holds
@@ -510,8 +511,8 @@ def test_a_taken_rpc_port_is_one_warning_and_stops_and_mcp_work(tmp_path: Path) 
 
 
 def run_cli(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
-    token = {"EDGED_INBOUND_AUTH_TOKEN": "s3cret"}
-    return command_line.edged(*words, "--state-dir", str(engine.state_dir), environ=token)
+    environ = {"EDGED_INBOUND_AUTH_TOKEN": "s3cret", **NO_PROFILES}
+    return command_line.edged(*words, "--state-dir", str(engine.state_dir), environ=environ)
 
 
 @promise("rpc.proof")

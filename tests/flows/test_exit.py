@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
@@ -79,7 +80,7 @@ def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
         assert stopped["client"] == "engine"
         told = edged(engine.state_dir, "status").stdout
         assert told.count("OUTP CH1 left on by the previous run of the engine") == 2
-        report = edged(engine.state_dir, "doctor").stdout
+        report = edged(engine.state_dir, "doctor", environ=NO_PROFILES).stdout
         assert "The previous run of the engine left on: psu1 (" in report
         # One is set anew, the other is confirmed off.
         switch_on(engine, PSU1)

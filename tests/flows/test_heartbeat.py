@@ -22,6 +22,7 @@ from edged.instruments.unit_state import UnitState, facts_of, unit_state
 from edged.profiles.model import Probe
 from edged.transports.visa import VisaLibrary
 from tests.bench import command_line
+from tests.bench.command_line import NO_PROFILES
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.engine import Engine, running_engine
 from tests.bench.lab import PROFILE, Lab
@@ -244,5 +245,5 @@ def read(url: str) -> str:
 
 
 def edged(engine: Engine, verb: str) -> str:
-    done = command_line.edged(verb, "--state-dir", str(engine.state_dir))
+    done = command_line.edged(verb, "--state-dir", str(engine.state_dir), environ=NO_PROFILES)
     return done.stdout + done.stderr

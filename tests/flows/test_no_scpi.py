@@ -10,8 +10,6 @@ import contextlib
 import io
 import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +18,8 @@ from typing import Any
 import pytest
 
 from edged.cli.main import main
+from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine, running_engine
-from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
 
 UNITS = ("bath", "thermostat", "serial_bath", "serial_thermostat")
@@ -170,14 +168,7 @@ def test_idn_is_never_sent_whatever_happens(engine: Engine, tmp_path: Path) -> N
     engine.tool("bench__stop_all")
     config = tmp_path / "edged.yaml"
     config.write_text(f"STATE_DIR: {json.dumps(str(engine.state_dir))}\n", encoding="utf-8")
-    doctor = subprocess.run(
-        [sys.executable, "-m", "edged.cli.main", "doctor", "--config", str(config), "--json"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    doctor = edged("doctor", "--config", str(config), "--json", environ=NO_PROFILES)
     assert json.loads(doctor.stdout)["checks"], doctor
     for unit in UNITS:
         assert len(received(engine, unit)) > 200

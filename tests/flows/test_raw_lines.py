@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,9 +23,10 @@ from pyvisa.resources import MessageBasedResource
 
 from edged.profiles.raw import LineClass, class_of, identify
 from edged.protocol.hislip import MessageType
+from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine
 from tests.bench.hislip_program import HislipProgram
-from tests.bench.relay_chain import EDGED, Chain, a_port, running_chain, wait_for
+from tests.bench.relay_chain import Chain, a_port, running_chain, wait_for
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
@@ -282,7 +282,7 @@ def test_an_unknown_query_of_a_free_unit_is_sent_and_its_outputs_are_unknown(ben
     free = bench.engine.tool("list_instruments", filter="free1")["result"][0]["id"]
     assert [entry["outputs"] for entry in told if entry["instrument_id"] == free] == [["*"]]
     words = ("doctor", "--config", str(bench.chain.directory / "edge.yaml"), "--json")
-    said = subprocess.run([*EDGED, *words], capture_output=True, text=True, check=False).stdout
+    said = edged(*words, environ=NO_PROFILES).stdout
     why = f"of free1 ({free}) is not known: a raw line that no command of its profile matches was"
     assert why in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import json
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 
 from edged.plot.browser import NAMES
+from tests.bench import command_line
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
 from tests.promises import promise
@@ -95,18 +97,12 @@ def until(is_so: Callable[[], object], within_s: float = 30) -> None:
 
 
 def edged(
-    engine: Engine, *words: str, status: int = 0, cwd: Path | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [sys.executable, "-m", "edged", "runs", *words, "--state-dir", str(engine.state_dir)],
-        capture_output=True,
-        timeout=60,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-    )
+    engine: Engine, *words: str, status: int = 0, cwd: Path
+) -> subprocess.CompletedProcess[str]:
+    with contextlib.chdir(cwd):
+        done = command_line.edged("runs", *words, "--state-dir", str(engine.state_dir))
     assert done.returncode == status, done.stderr + done.stdout
-    assert b"Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr
     return done
 
 
@@ -122,7 +118,7 @@ def test_a_sweep_is_told_with_units_limits_and_hashes_as_they_stand_in_the_recor
     engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.html"
-    edged(engine, "report", sweep, "--html", "-o", str(page))
+    edged(engine, "report", sweep, "--html", "-o", str(page), cwd=tmp_path)
     told = text_of(page.read_bytes())
     shown = engine.rpc("runs.show", run_id=sweep)
     for unit in shown["meta"]["instruments"]:
@@ -166,25 +162,27 @@ def test_the_command_line_writes_a_file_and_never_over_one_unasked(
     first = page.read_bytes()
     assert first.startswith(b"<!DOCTYPE html>")
     refused = edged(engine, "report", sweep, cwd=tmp_path, status=1)
-    assert b"exists already; it was not changed" in refused.stderr
+    assert "exists already; it was not changed" in refused.stderr
     assert page.read_bytes() == first
     told = edged(engine, "report", sweep, "--force", "--json", cwd=tmp_path)
     assert json.loads(told.stdout) == {"run_id": sweep, "path": page.name, "made_by": "edged"}
     assert page.read_bytes() != first, "another time of day stands in it"
     printed = edged(engine, "report", sweep, "-o", "-", cwd=tmp_path)
-    assert printed.stdout.startswith(b"<!DOCTYPE html>")
+    assert printed.stdout.startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.iterdir()] == [page.name]
-    edged(engine, "report", sweep, "-o", str(tmp_path / "nowhere" / "x.html"), status=1)
+    edged(
+        engine, "report", sweep, "-o", str(tmp_path / "nowhere" / "x.html"), status=1, cwd=tmp_path
+    )
 
 
 def test_an_unknown_run_is_an_error_that_names_the_one_that_was_meant(
     engine: Engine, sweep: str, tmp_path: Path
 ) -> None:
     refused = edged(engine, "report", sweep[:-1] + "_", cwd=tmp_path, status=1)
-    assert f"Did you mean {sweep}?".encode() in refused.stderr
+    assert f"Did you mean {sweep}?" in refused.stderr
     for name in ("nothing-like-it", "../../etc/passwd"):
-        refused = edged(engine, "report", name, "-o", "-", status=1)
-        assert b"There is no recording" in refused.stderr
+        refused = edged(engine, "report", name, "-o", "-", status=1, cwd=tmp_path)
+        assert "There is no recording" in refused.stderr
     assert list(tmp_path.iterdir()) == []
 
 

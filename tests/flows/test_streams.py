@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from edged.clock import SystemClock
+from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import OMIT, Connection, McpClient
@@ -377,21 +378,8 @@ def pause(seconds: float) -> None:
     threading.Event().wait(seconds)
 
 
-def cli(engine: Engine, *words: Any) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "edged.cli.main",
-            *map(str, words),
-            "--state-dir",
-            str(engine.state_dir),
-        ],
-        cwd=REPOSITORY,
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
+def cli(engine: Engine, *words: Any) -> subprocess.CompletedProcess[str]:
+    return command_line.edged(*map(str, words), "--state-dir", str(engine.state_dir))
 
 
 def test_the_command_line_streams_lists_shows_and_exports(engine: Engine, tmp_path: Path) -> None:
@@ -407,11 +395,11 @@ def test_the_command_line_streams_lists_shows_and_exports(engine: Engine, tmp_pa
 
     listed = json.loads(cli(engine, "runs", "list", "--json").stdout)
     assert listed[0]["run_id"] == run_id
-    assert run_id in cli(engine, "runs", "list").stdout.decode()
+    assert run_id in cli(engine, "runs", "list").stdout
     shown = json.loads(cli(engine, "runs", "show", run_id, "--json").stdout)
     assert shown["meta"]["instruments"][0]["idn"].startswith("RIGOL")
     assert shown["columns"] == ["timestamp_ms", "value", "flag", "elapsed_s"]
-    text = cli(engine, "runs", "export", run_id).stdout.decode()
+    text = cli(engine, "runs", "export", run_id).stdout
     rows = list(csv.reader(io.StringIO(text)))
     assert len(rows) == end["count"] + 1
     out = tmp_path / "table.npz"
@@ -426,7 +414,7 @@ def test_the_command_line_streams_lists_shows_and_exports(engine: Engine, tmp_pa
     assert picture.read_bytes().startswith(b"\x89PNG")
     unknown = cli(engine, "runs", "show", "mcp-nothing")
     assert unknown.returncode == 1
-    assert b"runs list" in unknown.stderr
+    assert "runs list" in unknown.stderr
     assert json.loads(cli(engine, "stream", "list", "--json").stdout) == []
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine import Engine
+from tests.bench.command_line import NO_PROFILES, edged
+from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
 from tests.bench.otlp_collector import CollectedSpan, Collector, collecting
@@ -27,6 +30,15 @@ DURATION = "mcp.server.operation.duration"
 BOUNDS_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
 SETTER = "rigol_dp832__set_voltage"
 VOLTS = {"channel": 1, "voltage": 2}
+
+
+@contextlib.contextmanager
+def exporting_engine(directory: Path, variables: Mapping[str, str]) -> Iterator[Engine]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        with running_engine(directory) as engine:
+            yield engine
 
 
 async def opened(engine: Engine) -> McpClient:
@@ -45,7 +57,7 @@ async def test_a_call_is_told_as_a_part_of_its_clients_trace_down_to_each_exchan
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with engine_process(tmp_path, environment=collector.environment()) as engine:
+        with exporting_engine(tmp_path, collector.environment()) as engine:
             client = await opened(engine)
             await client.request("tools/call", traced(SETTER, VOLTS))
             call = collector.until(1, f"tools/call {SETTER}")[0]
@@ -84,7 +96,7 @@ def test_the_call_that_the_guide_shows_becomes_a_trace(tmp_path: Path) -> None:
     [call] = re.findall(r"^curl -s http://127.0.0.1:8767/mcp .*?'$", page, re.DOTALL | re.MULTILINE)
     with (
         collecting() as collector,
-        engine_process(tmp_path, environment=collector.environment()) as engine,
+        exporting_engine(tmp_path, collector.environment()) as engine,
     ):
         here = call.replace(":8767/", f":{engine.ports['mcp_port']}/")
         done = subprocess.run(here, shell=True, capture_output=True, check=True, timeout=30)
@@ -97,7 +109,7 @@ async def test_steps_of_a_sequence_stand_below_the_call_and_a_sweep_not_beyond_i
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with engine_process(tmp_path, environment=collector.environment()) as engine:
+        with exporting_engine(tmp_path, collector.environment()) as engine:
             client = await opened(engine)
             point = {"channel": 1, "voltage": 1}
             await client.call("rigol_dp832__sequence__voltage_point", point)
@@ -134,7 +146,7 @@ async def test_what_went_wrong_has_its_error_type_and_no_strangers_name_becomes_
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
-        with engine_process(tmp_path, environment=collector.environment()) as engine:
+        with exporting_engine(tmp_path, collector.environment()) as engine:
             client = await opened(engine)
             await client.request(
                 "tools/call", traced(SETTER, {"channel": 1, "voltage": 61}, parent="not hex")
@@ -207,13 +219,12 @@ async def test_a_collector_that_is_not_there_is_told_of_once(tmp_path: Path) -> 
         "OTEL_METRIC_EXPORT_INTERVAL": "100",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "1",
     }
-    with engine_process(tmp_path, environment=environment) as engine:
+    with exporting_engine(tmp_path, environment) as engine:
         client = await opened(engine)
         deadline = time.monotonic() + 15
         while "telemetry_not_sent" not in engine.log.read_text():
             assert time.monotonic() < deadline
             await client.call("list_instruments")
-        assert engine.stop() == 0
     log = engine.log.read_text()
     assert log.count("telemetry_not_sent") == 1
     assert "Traceback" not in log
@@ -221,34 +232,30 @@ async def test_a_collector_that_is_not_there_is_told_of_once(tmp_path: Path) -> 
 
 @promise("telemetry.missing")
 @pytest.mark.parametrize(
-    ("extra", "problem"),
+    ("is_hidden", "extra", "problem"),
     [
-        ({}, "The OpenTelemetry SDK is not installed."),
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf is understood"),
-        ({"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "none"}, "'zipkin'"),
+        (True, {}, "The OpenTelemetry SDK is not installed."),
+        (False, {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf is understood"),
+        (False, {"OTEL_TRACES_EXPORTER": "zipkin", "OTEL_METRICS_EXPORTER": "none"}, "'zipkin'"),
     ],
     ids=["no package", "grpc", "zipkin"],
 )
 def test_what_cannot_be_exported_is_one_warning_and_a_line_of_doctor(
-    tmp_path: Path, extra: dict[str, str], problem: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_hidden: bool,
+    extra: dict[str, str],
+    problem: str,
 ) -> None:
-    hidden = tmp_path / "hidden" / "opentelemetry"
-    hidden.mkdir(parents=True)
-    (hidden / "__init__.py").write_text("raise ImportError('hidden for a test')\n")
-    environment = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://name:password@127.0.0.1:9",
-        "PYTHONPATH": str(hidden.parent),
-        **extra,
-    }
-    config = ["--config", str(tmp_path / "edged.yaml")]
-    with engine_process(tmp_path, environment=environment) as engine:
+    for name in [name for name in sys.modules if name.startswith("opentelemetry.exporter")]:
+        monkeypatch.delitem(sys.modules, name)
+    if is_hidden:
+        monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://name:password@127.0.0.1:9", **extra}
+    with exporting_engine(tmp_path, environment) as engine:
         status = engine.rpc("tools/call", name="get_status", arguments={})["result"]["telemetry"]
-        doctor = subprocess.run(
-            [sys.executable, "-m", "edged.cli.main", "doctor", "--json", *config],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        config = str(tmp_path / "edged.yaml")
+        doctor = edged("doctor", "--json", "--config", config, environ=NO_PROFILES)
     assert status["is_on"] is False
     assert problem in status["problem"]
     [line] = [one for one in json.loads(doctor.stdout)["checks"] if one["check"] == "telemetry"]

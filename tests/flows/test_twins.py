@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.bench import command_line
+from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.promises import promise
@@ -58,10 +59,12 @@ class Place:
         assert not answer["is_error"], answer
         return answer["result"]["data"] is True
 
-    def edged(self, *words: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    def edged(
+        self, *words: str, status: int = 0, **environ: str
+    ) -> subprocess.CompletedProcess[str]:
         file = str(self.engine.state_dir.parent / "bench.yaml")
         where = ("--state-dir", str(self.engine.state_dir))
-        done = command_line.edged(*words, *where, environ={"EDGED_BENCH_FILE": file})
+        done = command_line.edged(*words, *where, environ={"EDGED_BENCH_FILE": file, **environ})
         assert done.returncode == status, done.stderr + done.stdout
         return done
 
@@ -93,7 +96,7 @@ def test_they_are_two_with_a_warning_and_the_owners_limits_hold_for_both(place: 
         told = place.run(name, "set_voltage", channel=1, voltage=6)
         assert told["is_error"], told
         assert not place.run(name, "set_voltage", channel=1, voltage=4)["is_error"]
-    doctor = json.loads(place.edged("doctor", "--json").stdout)
+    doctor = json.loads(place.edged("doctor", "--json", **NO_PROFILES).stdout)
     lines = {line["check"]: line for line in doctor["checks"]}
     assert "have the same serial number" in lines["discovery"]["found"]
 
@@ -201,7 +204,7 @@ def test_bench_show_names_a_key_that_no_unit_fits_and_ends_with_1(place: Place) 
     told = json.loads(place.edged("bench", "show", place.serial, "--json", status=1).stdout)
     assert [key["key"] for key in told["unseen"]] == ["gone"]
     assert [unit["profile"] for unit in told["units"]] == ["rigol_dp832"]
-    doctor = json.loads(place.edged("doctor", "--json").stdout)
+    doctor = json.loads(place.edged("doctor", "--json", **NO_PROFILES).stdout)
     lines = {line["check"]: line for line in doctor["checks"]}
     found = [line for line in lines.values() if "matches 'gone'" in line["found"]]
     assert [line["verdict"] for line in found] == ["WARN"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.sources import syntax_tree
@@ -13,19 +13,21 @@ ROOT = Path(__file__).resolve().parents[2] / "edged"
 MAY_CONVERSE = ("commands", "discovery", "instruments", "operations")
 
 
-@functools.cache
-def attributes() -> frozenset[tuple[str, str]]:
-    """(folder, name) of every attribute that the product's code touches."""
-    return frozenset(
-        (path.relative_to(ROOT).parts[0], node.attr)
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(syntax_tree(path.read_text()))
-        if isinstance(node, ast.Attribute)
-    )
+def nodes_of_files_with(word: str) -> Iterator[tuple[Path, ast.AST]]:
+    """Every node of those of the product's files that have a word in them, with its file."""
+    for path in ROOT.rglob("*.py"):
+        if word in (text := path.read_text(encoding="utf-8")):
+            for node in ast.walk(syntax_tree(text)):
+                yield path.relative_to(ROOT), node
 
 
 def callers_of(name: str) -> set[str]:
-    return {folder for folder, attribute in attributes() if attribute == name}
+    """The folders that touch an attribute of that name."""
+    return {
+        path.parts[0]
+        for path, node in nodes_of_files_with(name)
+        if isinstance(node, ast.Attribute) and node.attr == name
+    }
 
 
 @promise("audit.row-of-every-attempt")
@@ -46,9 +48,8 @@ def test_only_the_command_path_runs_tools_of_wrappers() -> None:
 @promise("audit.row-of-every-attempt")
 def test_besides_the_engine_only_the_talks_of_probe_and_drafts_open_a_line() -> None:
     opened = {
-        path.relative_to(ROOT).as_posix()
-        for path in ROOT.rglob("*.py")
-        for node in ast.walk(syntax_tree(path.read_text()))
+        path.as_posix()
+        for path, node in nodes_of_files_with("open_link")
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"open_link", "_open_link"}

@@ -5,6 +5,7 @@ What those of one kind share is in ``families``.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import re
@@ -15,6 +16,7 @@ from edged.sim.scpi import ModelSpec, ModelState
 __all__ = ["load_model", "model_names"]
 
 
+@functools.cache
 def model_names() -> tuple[str, ...]:
     """Every model there is, sorted."""
     return tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg))

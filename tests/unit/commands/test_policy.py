@@ -104,13 +104,14 @@ def test_no_road_passes_what_the_owner_forbids(key: str) -> None:
         for command in profile.commands.values():
             if command.is_query or command.is_safe or command.scpi == ("*CLS",):
                 continue  # *CLS is common: it is allowed as itself whatever the owner denies
+            forbidding = [(r, tightened(profile, r), codes) for r, codes in rules_of(command)]
             for action in roads(command, profile):
-                for rules, codes in rules_of(command):
-                    supply.rules, supply.profile = EMPTY_RULES, profile
-                    if _code(house, action) is not None:
-                        continue
-                    before = house.path.judge(replace(action, instrument_id=supply.id))
-                    supply.rules, supply.profile = rules, tightened(profile, rules)
+                supply.rules, supply.profile = EMPTY_RULES, profile
+                if _code(house, action) is not None:
+                    continue
+                before = house.path.judge(replace(action, instrument_id=supply.id))
+                for rules, narrowed, codes in forbidding:
+                    supply.rules, supply.profile = rules, narrowed
                     what = (command.name, getattr(action, "scpi", "typed"), rules)
                     assert _code(house, action) in codes, what
                     assert _code_again(house, action, before) in codes, what
@@ -134,15 +135,22 @@ def test_no_line_of_several_passes_the_limit_of_the_value_that_it_carries(key: s
             with contextlib.suppress(EdgedError):
                 values = ProfileChecks(profile).command(command.name)[1].validate(values)
                 lines = zip(command.scpi, render_lines(command, values), strict=True)
-                for (template, line), (rules, codes) in itertools.product(lines, rules_of(command)):
-                    limited = rules.limits.get(command.name, {})
+                limiting = [
+                    (rules, tightened(profile, rules), codes)
+                    for rules, codes in rules_of(command)
+                    if rules.limits
+                ]
+                for (template, line), (rules, narrowed, codes) in itertools.product(
+                    lines, limiting
+                ):
+                    limited = rules.limits[command.name]
                     if not any(f"{{{name}" in template for name in limited):
                         continue
                     action = SendScpi(tool="send_scpi", scpi=line, instrument_id="", **ASKED)
                     supply.rules, supply.profile = EMPTY_RULES, profile
                     if _code(house, action) is not None:
                         continue
-                    supply.rules, supply.profile = rules, tightened(profile, rules)
+                    supply.rules, supply.profile = rules, narrowed
                     assert _code(house, action) in codes, (command.name, line, rules)
         await house.sweeps.close(0.1)
 

@@ -24,10 +24,10 @@ from edged.doctor.port_checks import check_relay
 from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.profiles.bench_file import SeenUnit
-from edged.profiles.loading import load_library
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
 from tests.bench.answering_server import AnsweringServer, answering_server
+from tests.bench.shipped import shipped_library
 from tests.bench.store_bench import running_store
 from tests.promises import promise
 
@@ -86,14 +86,16 @@ def test_the_report_is_ok_unless_something_fails() -> None:
 
 def test_a_check_that_stumbles_is_one_line_that_fails(tmp_path: Path) -> None:
     status = {**STATUS, "lockouts": [{"nonsense": 1}]}
-    lines = dict(run_checks(facts(tmp_path, status=status)))
+    bare = config(tmp_path, profile_dirs=())
+    lines = dict(run_checks(facts(tmp_path, config=bare, status=status)))
     assert set(lines) == set(CHECKS)
     assert lines["lockouts"].verdict is Verdict.FAIL
     assert "KeyError" in lines["lockouts"].found
 
 
 def test_with_the_engine_down_every_check_has_its_line(tmp_path: Path) -> None:
-    lines = dict(run_checks(facts(tmp_path, engine=False)))
+    bare = config(tmp_path, profile_dirs=())
+    lines = dict(run_checks(facts(tmp_path, config=bare, engine=False)))
     assert lines["engine"].verdict is Verdict.FAIL
     assert {line.verdict for name, line in lines.items() if name in {"tool list", "lockouts"}} == {
         Verdict.SKIP
@@ -406,7 +408,7 @@ def test_a_bench_file_that_is_gone_is_a_failure_with_an_engine_and_without(
     own = config(tmp_path, bench_file=file)
     file.write_text("format: 1\nSN1: {limits: {set_voltage: {voltage: {max: 12}}}}\n")
     copy = BenchCopy(file, own.state_dir)
-    copy.keep(copy.read(load_library(own.profile_dirs)), 1)
+    copy.keep(copy.read(shipped_library()), 1)
     file.unlink()
     verdict, found = told(check(facts(tmp_path, config=own)))
     assert (verdict, "was there and is gone" in found, str(copy.copy) in found) == (

@@ -1,19 +1,25 @@
+"""Pictures as the drawing program makes them.
+
+Each worker of pytest collects this file and one runs it: matplotlib is imported there alone.
+"""
+
 from __future__ import annotations
 
 import io
 import math
 from array import array
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from matplotlib import image
-from matplotlib.figure import Figure as Sheet
 
 from edged.plot.draw import draw, print_paper
 from edged.plot.figure import Figure, read_figure
 from edged.plot.paper import Heading, Lines, Paper, PaperFigure, read_paper
 from edged.runs.points import Waveform
 from edged.runs.recordings.figures import table_figure, waveform_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Sheet
 
 
 def trace(values: list[float], y_unit: str = "V") -> Waveform:
@@ -23,6 +29,8 @@ def trace(values: list[float], y_unit: str = "V") -> Waveform:
 
 def inked(figure: Figure) -> Any:
     """Draws it as the program would, and gives where the first line's colour is: row, column."""
+    from matplotlib import image
+
     pixels = image.imread(io.BytesIO(draw(read_figure(figure.encode()))), format="png")
     red, green, blue = (pixels[:, :, n] for n in range(3))
     return (blue > 0.55) & (red < 0.35) & (green < 0.55)

@@ -292,21 +292,28 @@ KEPT_PER_PROFILE = 2_500
 """Bytes of its head; packed it has some thousands, unpacked some hundred thousands."""
 
 
-@pytest.fixture
-def large(directory: Path) -> Path:
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A directory of many profiles, and the cache of a start that has parsed them."""
+    place = tmp_path_factory.mktemp("large")
+    directory = place / "profiles"
+    directory.mkdir()
+    (directory / "toy_supply.yaml").write_text(PROFILE)
     for number in range(MORE):
-        text = PROFILE.replace("toy_supply", f"more_{number:03d}").replace("toy", f"maker{number} ")
-        (directory / f"more_{number:03d}.yaml").write_text(text)
-    return directory
+        name = f"more_{number:03d}"
+        match = f"{{idn: 'maker{number} ,s1', examples: ['MAKER{number} ,S1,0001,1.0']}}"
+        text = f"format: 1\nprofile_key: {name}\nmodel: S1\nextends: toy_supply\nmatch: {match}\n"
+        (directory / f"{name}.yaml").write_text(text)
+    load_cached_library([directory], place / CACHE)
+    return directory, place / CACHE
 
 
 @promise("profile.library-costs-nothing")
-def test_of_a_large_library_only_the_heads_are_in_memory(large: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "profiles.cache"
-    load_cached_library([large], cache)
+def test_of_a_large_library_only_the_heads_are_in_memory(large: tuple[Path, Path]) -> None:
+    directory, cache = large
     tracemalloc.start()
     try:
-        library = load_cached_library([large], cache)
+        library = load_cached_library([directory], cache)
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -316,9 +323,10 @@ def test_of_a_large_library_only_the_heads_are_in_memory(large: Path, tmp_path: 
 
 @promise("profile.library-costs-nothing")
 def test_who_looks_for_a_profile_unpacks_and_compiles_none_of_the_others(
-    large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    large: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = load_cached_library([large], tmp_path / "profiles.cache")
+    directory, cache = large
+    library = load_cached_library([directory], cache)
     unpacked = []
     monkeypatch.setattr(packed, "unpack", lambda data: unpacked.append(data) or unpack(data))
     before = patterns.compiled.cache_info().misses
