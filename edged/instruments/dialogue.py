@@ -880,7 +880,8 @@ class Dialogue:
             Failed: BAD_ANSWER.
         """
         more = self._link.pending()
-        if more.strip(LINE_ENDS):
+        # A NUL may be the last byte of data in front of which a line end came.
+        if more.strip(LINE_ENDS if data[:1] == b"#" else b"\r\n"):
             self._trace.add(Direction.DISCARDED, more)
             raise bad_block(f"{len(data)} bytes as described, and {len(more)} more", data)
         if more:

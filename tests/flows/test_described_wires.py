@@ -108,7 +108,7 @@ async def test_data_without_a_header_come_byte_for_byte(kind: WireKind, end: byt
 
 @promise("answer.as-described")
 @pytest.mark.parametrize("kind", SIMULATED)
-@pytest.mark.parametrize("sent", [DATA[:-1], DATA + b"x", DATA * 2])
+@pytest.mark.parametrize("sent", [DATA[:-1], DATA + b"x", DATA + b"\x00", DATA * 2])
 async def test_fewer_or_more_bytes_than_described_are_an_error_that_shows_them(
     kind: WireKind, sent: bytes
 ) -> None:
