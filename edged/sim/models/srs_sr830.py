@@ -206,6 +206,13 @@ def clear(unit: Sr830, _call: SimCall) -> None:
     unit.clear()
 
 
+def fill(unit: Sr830, call: SimCall) -> None:
+    """``:DIAG:STOR 100``: what storing so many points takes half a minute for, at once."""
+    count = call.whole(0, lowest=1, highest=MOST_STORED)
+    unit.stored += [tuple(unit.value(item, call.now) for item in DISPLAYS)] * count
+    del unit.stored[:-MOST_STORED]
+
+
 def stored(unit: Sr830, call: SimCall) -> str:
     """``SPTS?``."""
     unit.store(call.now)
@@ -262,6 +269,7 @@ VOCABULARY: Final = Vocabulary(
         **{header: heard(query) for header, query in (QUERIES | ASKS).items()},
         **SETS,
         "TRCB?": trace,
+        ":DIAGnostic:STORe": fill,
         "STRT": start,
         "PAUS": pause,
         "REST": clear,
