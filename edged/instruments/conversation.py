@@ -159,7 +159,8 @@ class AskBlock:
     ``trailing_bytes`` follow the block (besides a line end, which is always dropped). ``find``
     tells where they end: of an IEEE 488.2 block, unless something else is said. ``held_bytes`` is
     what is in memory already of data that come in several answers. With ``data`` the answer is byte
-    for byte what came, also where it is of another form.
+    for byte what came, also where it is of another form. Where it ``takes_short``, a message that
+    ends before is an answer.
     """
 
     text: str
@@ -168,6 +169,7 @@ class AskBlock:
     data: bytes | None = None
     find: FindHead = find_block_head
     held_bytes: int = 0
+    takes_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +383,10 @@ def _fetched(
 ) -> Conversation[bytes | bytearray]:
     """What answers a data query, which is ``asked`` again for each packet."""
     gathering = frame.gathering()
-    ask = AskBlock(data, frame.trailing_bytes, timeout_s, find=frame.find)
+    is_in_packets = gathering is not None
+    ask = AskBlock(
+        data, frame.trailing_bytes, timeout_s, find=frame.find, takes_short=is_in_packets
+    )
     while True:
         asked.append(data)
         block = _bytes((yield ask))

@@ -895,7 +895,8 @@ class Dialogue:
         if head is not None and head.total is not None:
             _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
             try:
-                block = self._read_slices(begun, head.total, left_s, takes_short=is_program)
+                takes_short = is_program or step.takes_short
+                block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
             except LinkTimeout as late:
                 late.came = begun + late.came
                 raise

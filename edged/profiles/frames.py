@@ -52,7 +52,8 @@ class Frame:
 
     Attributes:
         trailing_bytes: how many follow the data.
-        is_block: it begins with the header of IEEE 488.2, so that it shows what it is.
+        has_length_in_digits: it has the header of IEEE 488.2.
+        is_block: it begins with that, so that it shows what it is.
     """
 
     def __init__(
@@ -64,9 +65,10 @@ class Frame:
         self._answer = waveform
         self._known = known
         self.trailing_bytes = 0 if waveform is None else waveform.trailing_bytes
-        self.is_block = waveform is None or (
-            waveform.has_header and not waveform.length and not waveform.prefix
+        self.has_length_in_digits = waveform is None or (
+            waveform.has_header and not waveform.length
         )
+        self.is_block = self.has_length_in_digits and not (waveform and waveform.prefix)
 
     def find(self, data: bytes) -> BlockHead | None:
         """See ``find_block_head``."""
@@ -176,6 +178,8 @@ class Gathering:
         self._frame = frame
         self._known = known
         self._until = compile_expression(packets.until)
+        # The first field may be the length in the block's own head.
+        self._has_size_in_front = packets.fields[0][0] == SIZE and frame.has_length_in_digits
         self._count = 0
         # What has come, counted in each way in which an instrument may count it.
         self._sums: tuple[int, ...] = (0, 0, 0, 0)
@@ -189,7 +193,7 @@ class Gathering:
         Raises:
             Failed: BAD_ANSWER, it is none, or does not follow the one before.
         """
-        inside = parse_block(packet, self._frame.find)
+        inside = self._inside(packet)
         numbers, samples = self._read(packet, inside)
         before = self._sums
         sizes = self._sizes(packet, inside, samples)
@@ -205,6 +209,13 @@ class Gathering:
         if total is not None and total not in self._sums:
             self._refuse(f"{len(self.data)} bytes in packets that announce {total}", packet)
         return True
+
+    def _inside(self, packet: bytes | bytearray) -> memoryview:
+        """What is behind its head, whose length may be that of the whole packet (Hantek)."""
+        head = self._frame.find(bytes(packet[:MOST_HEAD]))
+        if self._has_size_in_front and head is not None and head.length == len(packet):
+            return memoryview(packet)[head.start :]
+        return parse_block(packet, self._frame.find)
 
     def _follow(self, sent: int | None, before: tuple[int, ...], packet: bytes | bytearray) -> None:
         """Refuse a packet that says something else of those before it than was ever true of them.
@@ -233,9 +244,9 @@ class Gathering:
         A first field ``size`` may be the length in the block's own head (Hantek), which is told
         from a field of that name inside of the block by what it says.
         """
-        first, digits = self._packets.fields[0]
+        digits = self._packets.fields[0][1]
         width, begun = _width(self._packets), bytes(inside[:MOST_HEAD])
-        if first == SIZE and self._answer.has_header and not self._answer.length:
+        if self._has_size_in_front:
             start = len(packet) - len(inside)
             own = bytes(packet[max(0, start - digits) : start])
             sizes = self._sizes(packet, inside, inside[width:])

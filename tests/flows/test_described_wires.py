@@ -20,7 +20,7 @@ from edged.instruments.conversation import (
 from edged.instruments.mailbox import Priority
 from edged.profiles.answers import parse_answer
 from edged.profiles.frames import Frame
-from edged.profiles.model import Command, Connection, ListAnswer, WaveformAnswer
+from edged.profiles.model import Command, Connection, ListAnswer, Packets, WaveformAnswer
 from edged.sim.wires.stream import WireKind
 from tests.bench.wired import SIMULATED, Line, Lines, Wired, wired
 from tests.promises import promise
@@ -164,6 +164,25 @@ async def test_another_number_of_lines_than_described_is_an_error_that_shows_the
             else:
                 assert caught.value.code is ErrorCode.TIMEOUT
             assert await is_in_step(bench, line)
+        finally:
+            await lines.close()
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SIMULATED if kind not in STREAMS])
+async def test_the_size_of_a_packet_may_count_the_whole_of_a_message(kind: WireKind) -> None:
+    """Source: pyvisa/pyvisa#555."""
+    fields = (("size", 9), ("total", 9), ("sent", 9))
+    packets = Packets(fields=fields, until="sent + size >= total")
+    form = WaveformAnswer(data="B?", dtype="u1", packets=packets)
+    async with wired(kind) as bench:
+        lines = Lines()
+        try:
+            line = lines.open(bench.address, bench.idn, SHORT)
+            size = 29 + len(DATA)
+            bench.special[b"B?"] = b"#9%09d%09d%09d" % (size, len(DATA), 0) + DATA
+            for _ in range(2):
+                assert await captured(line, form) == DATA
+                assert await is_in_step(bench, line)
         finally:
             await lines.close()
 

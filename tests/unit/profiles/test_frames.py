@@ -171,6 +171,11 @@ def test_a_hantek_as_it_was_seen_is_described_by_its_own_size() -> None:
         b"#9%09d%09d%09d" % (128, 4099, 0) + settings,
         b"#9%09d%09d%09d" % (4029, 4099, 99) + data,
     ]
+    plain = answer(packets=HANTEK, skip_bytes=99)
+    # Behind a wire that marks where a packet ends.
+    assert played(plain, *packets) == (data, 2)
+    with pytest.raises(Failed, match="bytes of a block that announces 128"):
+        played(plain, packets[0][:-1])
     form = answer(
         prefix="^#9",
         has_header=False,
