@@ -373,7 +373,7 @@ def _piece(
     what: str,
 ) -> tuple[Scalar | None, str | None]:
     """One piece of an answer: its value, and the flag when it holds none."""
-    if field.type is not AnswerType.STRING:
+    if field.decimal == "," and field.type is not AnswerType.STRING:
         piece = with_point(piece, field.decimal)
     if field.type is AnswerType.FLOAT and not field.map and field.scale is None:
         number = plain_float(piece, sentinels)
