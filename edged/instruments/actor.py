@@ -41,8 +41,9 @@ from edged.transports.link import Link
 
 __all__ = ["Actor", "OtherLine", "first_to_take", "named_first"]
 
-LONG_RECOVERY_S: Final = 0.2
+LONG_RECOVERY_S: Final = 0.8
 """A recovery that takes longer is no matter of a moment."""
+LOOK_AGAIN_S: Final = 0.2
 OVERTIME_S: Final = 0.25
 """A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
 RELEASE_S: Final = 0.5
@@ -456,7 +457,7 @@ class Actor:
         is_hung = recovering_s > LONG_RECOVERY_S
         if job.rest_s and not is_hung:
             # One that has just begun may be over at once.
-            more_s = min(job.rest_s, LONG_RECOVERY_S) if recovering_s else job.rest_s
+            more_s = min(job.rest_s, LOOK_AGAIN_S) if recovering_s else job.rest_s
             job.rest_s -= more_s
             self._deadlines.add(job, more_s)
         elif self._mailbox.withdraw(job):

@@ -50,7 +50,7 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["Dialogue", "Known"]
+__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known", "slack"]
 
 log = structlog.get_logger(__name__)
 
@@ -87,6 +87,8 @@ STATUS_S: Final = 1.0
 BRING_BACK_S: Final = 0.8
 """What bringing a line back may take, besides the time limit of the question that waits for it. A
 call ends within its own time limit and a second."""
+EXCHANGE_S: Final = 0.5
+"""Asking for a name, and looking for what is unread, besides being quiet."""
 SLACK_S: Final = 0.2
 """So much is left for an exchange, whatever was before it."""
 MOST_LEFT_OVER: Final = 30
@@ -284,7 +286,7 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += max(BRING_BACK_S, 2 * step.habits.quiet_s + SLACK_S)
+        allowed_s += slack(step.habits.quiet_s)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
         known = self._known()
         if known is None and owed & Owed.NAME:
@@ -556,8 +558,8 @@ class Dialogue:
                     connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
             if since is not None:
-                slack_s = max(BRING_BACK_S, 2 * in_step.habits.quiet_s + SLACK_S)
-                left_s = since + allowed_s + slack_s - self._clock.monotonic()
+                left_s = since + allowed_s - self._clock.monotonic()
+                left_s += slack(in_step.habits.quiet_s)
                 allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
@@ -978,6 +980,14 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def slack(quiet_s: float) -> float:
+    """What recovering a line may take besides a time limit, of a unit that has to be quiet twice.
+
+    A unit that was seen to say more than it is asked for takes longer, and its owner is told.
+    """
+    return max(BRING_BACK_S, 2 * quiet_s + EXCHANGE_S)
 
 
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:

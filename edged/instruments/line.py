@@ -25,7 +25,7 @@ from edged.instruments.conversation import (
     Conversation,
     greet,
 )
-from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue, Known
+from edged.instruments.dialogue import SLACK_S, Dialogue, Known, slack
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -328,10 +328,10 @@ class Line:
         if bound.number == 0 or job.priority is Priority.SAFE:
             return job.deadline
         now = self._clock.monotonic()
-        slack_s = max(BRING_BACK_S, 2 * bound.habits.quiet_s + SLACK_S)
+        slack_s = slack(bound.habits.quiet_s)
         is_hung = bool(self.unanswered) or self.state is not LineState.READY
         since = job.submitted_at if is_hung else now
-        return min(job.deadline, max(since + job.own_s + slack_s, now + BRING_BACK_S))
+        return min(job.deadline, max(since + job.own_s, now) + slack_s)
 
     def _make_ready(
         self,
