@@ -382,19 +382,19 @@ def _fetched(
     data: str, frame: Frame, timeout_s: float, asked: list[str]
 ) -> Conversation[bytes | bytearray]:
     """What answers a data query, which is ``asked`` again for each packet."""
-    gathering = frame.gathering()
-    is_in_packets = gathering is not None
+    joiner = frame.joiner()
+    is_in_packets = joiner is not None
     ask = AskBlock(
         data, frame.trailing_bytes, timeout_s, find=frame.find, takes_short=is_in_packets
     )
     while True:
         asked.append(data)
         block = _bytes((yield ask))
-        if gathering is None or not block:
+        if joiner is None or not block:
             return block
-        if gathering.add(block):
-            return gathering.data
-        ask = replace(ask, held_bytes=len(gathering.data))
+        if joiner.add(block):
+            return joiner.data
+        ask = replace(ask, held_bytes=len(joiner.data))
 
 
 def raw_conversation(

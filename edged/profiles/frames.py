@@ -24,7 +24,7 @@ from edged.profiles.expr import compile_expression
 from edged.profiles.model import Packets, Returns, Scalar, WaveformAnswer
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, find_block_head, parse_block
 
-__all__ = ["BLOCK", "LENGTHS", "Frame", "Gathering"]
+__all__ = ["BLOCK", "LENGTHS", "Frame", "PacketJoiner"]
 
 LENGTHS: Final[Mapping[str, tuple[int, Callable[[bytes], int]]]] = {
     "u16le": (2, lambda data: int.from_bytes(data, "little")),
@@ -34,7 +34,7 @@ LENGTHS: Final[Mapping[str, tuple[int, Callable[[bytes], int]]]] = {
     "ascii4": (4, lambda data: int(data) if data.strip().isdigit() else -1),
 }
 """What can stand in front of samples → its own bytes, and how it is read; negative: it is none."""
-Known = Callable[[], Mapping[str, Scalar]]
+GiveValues = Callable[[], Mapping[str, Scalar]]
 MOST_PREFIX: Final = 256
 """Bytes before the data in which a prefix is looked for."""
 MOST_PACKETS: Final = 10_000
@@ -59,7 +59,7 @@ class Frame:
     def __init__(
         self,
         answer: Returns | None = None,
-        known: Known = dict,
+        known: GiveValues = dict,
     ) -> None:
         waveform = answer if isinstance(answer, WaveformAnswer) else None
         self._answer = waveform
@@ -106,7 +106,7 @@ class Frame:
         )
 
     def samples(self, data: bytes | bytearray) -> memoryview:
-        """The samples in what came: in one answer, or in all that ``Gathering`` has joined.
+        """The samples in what came: in one answer, or in all that ``PacketJoiner`` has joined.
 
         Raises:
             Failed: BAD_ANSWER, these are no such data, or fewer bytes than they announce.
@@ -119,12 +119,12 @@ class Frame:
             raise bad_block(f"{len(found)} bytes, of which {skipped} come before the samples", data)
         return found[skipped:]
 
-    def gathering(self) -> Gathering | None:
+    def joiner(self) -> PacketJoiner | None:
         """What joins its packets; ``None`` where it comes in one answer."""
         answer = self._answer
         if answer is None or answer.packets is None:
             return None
-        return Gathering(answer, answer.packets, self, self._known)
+        return PacketJoiner(answer, answer.packets, self, self._known)
 
 
 BLOCK: Final = Frame()
@@ -161,7 +161,7 @@ def _numbers(packets: Packets, data: bytes) -> dict[str, int]:
     return found
 
 
-class Gathering:
+class PacketJoiner:
     """Joins the packets of one trace.
 
     Args:
@@ -171,7 +171,7 @@ class Gathering:
     """
 
     def __init__(
-        self, answer: WaveformAnswer, packets: Packets, frame: Frame, known: Known
+        self, answer: WaveformAnswer, packets: Packets, frame: Frame, known: GiveValues
     ) -> None:
         self._answer = answer
         self._packets = packets
