@@ -42,7 +42,7 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
-test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (six minutes on two cores)
+test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (five minutes on two cores)
 	@echo "Set up. Running the tests now; the first results come within half a minute."
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
 
