@@ -29,6 +29,7 @@ __all__ = [
     "Invalid",
     "NotFound",
     "Refused",
+    "after_sending",
 ]
 
 NO_DATA: Final[Mapping[str, Any]] = {}
@@ -200,6 +201,17 @@ class Failed(EdgedError):
     def for_caller(self) -> dict[str, Any]:
         """The same with ``sent``."""
         return {**super().for_caller(), "sent": list(self.sent)}
+
+
+def after_sending(error: EdgedError, sent: tuple[str, ...]) -> EdgedError:
+    """An error as what became of a call, lines of which had gone out: that is no refusal."""
+    if isinstance(error, Failed):
+        error.sent = error.sent or sent
+    elif sent and not isinstance(error, Fault):
+        return Failed(
+            error.message, code=error.code, data=error.data, remedy=error.remedy, sent=sent
+        )
+    return error
 
 
 class Fault(EdgedError):

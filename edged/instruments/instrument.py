@@ -299,11 +299,14 @@ class Instrument:
         timeout_s: float,
         name: str,
         hold: Hold | None = None,
+        own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
         ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
-        line once it was served.
+        line once it was served. ``own_s`` is its own time limit, without what it waits for others;
+        ``None``: the line's. ``listens``: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED.
@@ -317,6 +320,8 @@ class Instrument:
             timeout_s=timeout_s,
             name=name,
             hold=hold,
+            own_s=own_s,
+            listens=listens,
         )
 
     def _here(self) -> Actor:

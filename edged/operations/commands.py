@@ -27,7 +27,7 @@ from edged.commands.pending import Running
 from edged.commands.policy import beyond_profile
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
-from edged.commands.run import CommandJob, ProgramJob, RawJob, at_one_meeting
+from edged.commands.run import CommandJob, ProgramJob, RawJob, answer_form, at_one_meeting
 from edged.commands.static_tool import (
     BOOLEAN,
     INSTRUMENT_ID,
@@ -56,6 +56,7 @@ from edged.profiles.model import (
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
+from edged.scpi.answer_text import clean_text, escaped
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
@@ -101,10 +102,12 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
 
 def send_scpi(call: ToolCall, check: Check) -> Action:
     """One raw line."""
+    expects = call.arguments.get("expect_answer")
     return SendScpi(
         **call.asked(check),
         instrument_id=text_of(call.arguments, "instrument_id"),
         scpi=text_of(call.arguments, "scpi_command"),
+        expects_answer=expects if isinstance(expects, bool) else None,
     )
 
 
@@ -284,11 +287,13 @@ class CommandOperations:
 
         def finish(reply: Reply) -> Done:
             self._note_raw(action, target, remembers, reply.answer)
-            data = {
+            data: dict[str, Any] = {
                 "response": reply.answer,
                 "error": None,
                 "execution_time_ms": self._since_ms(began),
             }
+            if reply.unasked:
+                data["warning"] = _unasked(reply.unasked, instrument)
             return Done(data=data, scpi=reply.sent)
 
         return RawJob(
@@ -296,6 +301,8 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            form=answer_form(target),
+            asks=action.expects_answer,
             guard=target.send_guard,
             timer=target.timer,
             finish=finish,
@@ -310,7 +317,11 @@ class CommandOperations:
         def finish(reply: Reply) -> Done:
             answer = None if reply.block is None else bytes(reply.block).decode("latin-1")
             self._note_raw(action, target, remembers, answer)
-            data = {"block": reply.block, "stale_errors": reply.stale_errors}
+            data = {
+                "block": reply.block,
+                "stale_errors": reply.stale_errors,
+                "unasked": reply.unasked or (),
+            }
             return Done(data=data, scpi=reply.sent)
 
         return ProgramJob(
@@ -384,6 +395,7 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            asks=action.expects_answer,
             guard=None,
             finish=_nothing_done,
         )
@@ -436,6 +448,18 @@ class CommandOperations:
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
+    """What a caller is told of answers that nobody expected."""
+    told = []
+    for line, data in came:
+        text = data.decode(instrument.connection.encoding, errors="replace").strip()
+        told.append(f'"{line[:200]}" was answered by "{clean_text(escaped(text))}"')
+    return (
+        f"{'; '.join(told)}, though no answer was expected. Pass expect_answer true to get it as "
+        "response."
+    )
 
 
 def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
@@ -627,11 +651,10 @@ OPERATIONS: Final = (
             name="send_scpi",
             title="Send raw SCPI",
             description=(
-                "Send one raw SCPI line; returns a query's answer. By default (RAW_SCPI: all) "
-                "NO limit of the profile is checked, only the owner's bench file holds; "
-                "RAW_SCPI: known checks them. Commands marked requires_sweep are refused; where "
-                "the owner has rules for the unit, so are unknown lines. Dangerous: prefer "
-                "execute_command."
+                "Send one raw SCPI line. By default (RAW_SCPI: all) NO limit of the profile is "
+                "checked, only the owner's bench file holds; RAW_SCPI: known checks them. "
+                "Commands marked requires_sweep are refused; where the owner has rules for the "
+                "unit, so are unknown lines. Dangerous: prefer execute_command."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
@@ -639,11 +662,14 @@ OPERATIONS: Final = (
                 scpi_command={
                     "type": "string",
                     "maxLength": 4096,
-                    "description": "One line without a line end, such as *IDN?",
+                },
+                expect_answer={
+                    **BOOLEAN,
+                    "description": "Default: if it has a ?",
                 },
             ),
             accepts={"scpi_command": {"type": "string", "minLength": 1, "maxLength": 4096}},
-            output=result_of("response", "execution_time_ms"),
+            output=result_of("response", "warning", "execution_time_ms"),
             annotations=WORK,
             make=send_scpi,
             takes_dry_run=True,

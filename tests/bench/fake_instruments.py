@@ -183,6 +183,7 @@ class FakeInstrument:
         priority: Priority,
         timeout_s: float,
         name: str,
+        own_s: float | None = None,
     ) -> FakeTalk:
         """The same without a task."""
         if isinstance(self.failing, Conflict):

@@ -184,7 +184,11 @@ PREPARATIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "siglent_sdm3065x": TRIGGERED,
     "siglent_sds1104xe": SIGLENT_SDS,
     "siglent_sds1202xe": SIGLENT_SDS,
-    "srs_sr830": {"set_harmonic": ("FREQ 1",)},
+    "srs_sr830": {
+        "set_harmonic": ("FREQ 1",),
+        "read_buffer": ("DIAG:STOR 16383",),
+        "read_buffer_text": ("DIAG:STOR 16383",),
+    },
     "siglent_sdg2042x": {"set_offset": ("C{channel}:BSWV WVTP,DC",)},
     "yokogawa_gs200": {
         **dict.fromkeys(

@@ -425,7 +425,8 @@ class SweepStart:
         if outcome.error is not None:
             raise outcome.error
         answer = str(outcome.data["answer"] or "")
-        return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
+        plan, unit = thing.plan, thing.parameter.unit
+        return setpoint_from(answer, unit, query, plan.pattern, plan.decimal)
 
 
 def _head(sweep: Sweep) -> RunHead:

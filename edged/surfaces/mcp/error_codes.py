@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.actions.tool import Tool
-from edged.errors import EdgedError, ErrorCode
+from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode, encode_text
 from edged.protocol.results import Server, Told, told_result, tool_result
 from edged.protocol.revisions import Revision
@@ -59,7 +59,9 @@ def call_answer(
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
             ],
         )
-    if not is_result(error.code, revision):
+    # Once a line was sent, a failure is what became of the call, whatever its code.
+    has_sent = isinstance(error, Failed) and bool(error.sent)
+    if not has_sent and not is_result(error.code, revision):
         return error_reply(error, request_id)
     data = data if data is not None else {"error": error.for_caller()}
     if _fits(data, tool):
