@@ -128,10 +128,11 @@ ERRANDS: Final = frozenset(
     [
         "call", "change", "check", "do", "find", "get", "give", "go", "help", "keep", "know",
         "let", "look", "make", "measure", "need", "open", "put", "read", "run", "see", "send",
-        "set", "show", "start", "take", "tell", "try", "use", "write",
+        "set", "show", "start", "take", "tell", "text", "try", "use", "value", "word", "write",
     ]
 )  # fmt: skip
-"""What many tools do: it makes one of two likelier, and finds none beside a word for the thing."""
+"""What many tools do or give: it makes one of two likelier, and finds none beside a word for the
+thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

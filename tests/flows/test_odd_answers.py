@@ -170,7 +170,7 @@ def test_an_answer_of_several_lines_is_an_error_that_shows_them(
 def test_an_answer_without_its_line_end_is_shown(smu: tuple[Engine, LoopbackInstrument]) -> None:
     engine, unit = smu
     unit.special["V?"] = lambda: b"1.5\r"
-    error = str(raw(engine, "V?")["error"])
+    error = raw(engine, "V?")["error"]["message"]
     assert "it ended in CR" in error
     assert "1.5\\x0d" in error
     trace = engine.rpc("trace", instrument_id="smu")
