@@ -197,7 +197,7 @@ def test_recordings_are_listed_and_one_is_chosen(
     browser: Browser, engine: EngineProcess, script: bytes
 ) -> None:
     volts = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
-    stream = engine.tool("start_stream", **volts, interval_ms=100, duration_ms=500, detach=True)
+    stream = engine.tool("start_stream", **volts, interval_ms=100, duration_ms=2_000, detach=True)
     name = stream["result"]["stream_id"]
     wait_for(lambda: engine.tool("bench__runs", run_id=name)["result"]["state"] == "ended")
     with shown(browser, engine, script, "bench__runs", {}):
