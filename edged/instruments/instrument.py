@@ -39,7 +39,7 @@ from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
 from edged.scpi.answer_text import ErrorKind
-from edged.transports.address import Transport
+from edged.transports.address import Transport, parse_address
 
 __all__ = ["Found", "Instrument", "connection_for"]
 
@@ -455,9 +455,8 @@ OF_THE_OWNER: Final = tuple(
 
 def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
     """The connection as this entry of the owner's configuration has it."""
+    connection = connection.on_wire(parse_address(entry.address).wire)
     own: dict[str, Any] = {}
-    if connection.on_connect_serial is not None and entry.address.upper().startswith("ASRL"):
-        own["on_connect"] = connection.on_connect_serial
     for name in OF_THE_OWNER:
         value = getattr(entry, name)
         if value is not None:

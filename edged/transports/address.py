@@ -161,6 +161,27 @@ class Address:
     key: str
     transport: Transport
 
+    @property
+    def wire(self) -> str:
+        """The wire at the instrument's own connector; empty where that is not known."""
+        if self.transport is Transport.VXI11 and _GPIB_GATEWAY.search(self.key):
+            return "gpib"
+        return _WIRES.get(self.transport, "")
+
+
+_GPIB_GATEWAY: Final = re.compile(r"::gpib\d*,", re.I)
+_WIRES: Final = MappingProxyType(
+    {
+        Transport.SOCKET: "lan",
+        Transport.VXI11: "lan",
+        Transport.HISLIP: "lan",
+        Transport.USBTMC: "usb",
+        Transport.SERIAL: "serial",
+        Transport.GPIB: "gpib",
+        Transport.PROLOGIX: "gpib",
+    }
+)
+
 
 def parse_address(text: str) -> Address:
     """Take a resource string apart.

@@ -80,6 +80,8 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if connection.probe is not None:
         yield "proved by", f"`{connection.probe.query}`, answered by `{connection.probe.expect}`"
     yield "talked to", _talked_to(connection)
+    for wire in connection.by_wire:
+        yield f"talked to by {wire}", _talked_to(connection.on_wire(wire))
     if connection.acknowledge:
         yield "acknowledges with", f"`{connection.acknowledge}`"
     errors = connection.errors
@@ -147,7 +149,6 @@ def _talked_to(connection: Connection) -> str:
         said.append(connection.encoding)
     for what, lines in (
         ("told at first", connection.on_connect),
-        ("told at first by a serial line", connection.on_connect_serial),
         ("told at last", connection.on_release),
     ):
         if lines:

@@ -555,23 +555,27 @@ def _sent_lines(command: Command) -> tuple[str, ...]:
     )
 
 
+_AROUND_A_CONNECTION: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+    ("on_connect", why_not_on_connect),
+    ("on_release", why_not_on_release),
+)
+
+
 def _lint_connection(
     profile: Profile, _library: ProfileLibrary, place: LintPlace
 ) -> Iterator[Finding]:
     """Connecting and letting go change no output, but that the last words may switch it off."""
     connection = profile.connection
-    places: tuple[tuple[str, tuple[str, ...], Callable[[str], str]], ...] = (
-        ("on_connect", connection.on_connect, why_not_on_connect),
-        ("on_connect_serial", connection.on_connect_serial or (), why_not_on_connect),
-        ("on_release", connection.on_release, why_not_on_release),
-    )
-    for name, lines, why_not in places:
-        for index, line in enumerate(lines):
-            why = why_not(line)
-            if why:
-                message = f'{name} sends "{line}", which {why}.'
-                suggestion = "Only headers and the answer interface belong here."
-                yield place.error(f"connection.{name}.{index}", message, suggestion)
+    own = {name: getattr(connection, name) for name, _ in _AROUND_A_CONNECTION}
+    for wire, settings in {"": own, **connection.by_wire}.items():
+        within = f"connection.{wire}" if wire else "connection"
+        for name, why_not in _AROUND_A_CONNECTION:
+            for index, line in enumerate(settings.get(name, ())):
+                why = why_not(line)
+                if why:
+                    message = f'{name} sends "{line}", which {why}.'
+                    suggestion = "Only headers and the answer interface belong here."
+                    yield place.error(f"{within}.{name}.{index}", message, suggestion)
     for index, line in enumerate(profile.abort_lines):
         if is_energising(line, {}):
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from edged.profiles.format.fields import (
     Fields,
@@ -63,6 +63,7 @@ __all__ = [
     "PRECONDITION",
     "PROBE",
     "TIMEOUT",
+    "WIRE",
 ]
 
 MAX_TIMEOUT_MS: Final = 3_600_000
@@ -206,10 +207,7 @@ ERRORS_KIND: Final = Kind("[errors](#errors) or `none`", reference("errors"), _e
 COMPLETION_KIND: Final = Kind(
     "[complete](#complete), `opc` or `none`", reference("complete"), _completion
 )
-CONNECTION: Final = Table(
-    "connection",
-    Connection,
-    "The settings of the connection; omitted serial settings have the transport's defaults.",
+_SETTINGS: Final = (
     Key("read_termination", _TERMINATION, "The terminator of an answer."),
     Key("write_termination", _TERMINATION, "The terminator of a line that is sent."),
     Key("encoding", choice(("ascii", "latin-1", "utf-8")), "The encoding of lines and answers."),
@@ -229,8 +227,6 @@ CONNECTION: Final = Table(
     Key("errors", ERRORS_KIND, "The error query that is sent after a line that sets something."),
     ACKNOWLEDGE,
     Key("on_connect", array(TEMPLATE, 100), "Sent when connecting; must not change an output."),
-    Key("on_connect_serial", array(TEMPLATE, 100),
-        "Sent instead of `on_connect` on a serial port."),
     Key("on_release", array(TEMPLATE, 100), "Sent before the connection is closed."),
     Key("probe", PROBE.inside, "A query whose answer must match before the profile is used."),
     Key("heartbeat", TRUTH,
@@ -239,4 +235,23 @@ CONNECTION: Final = Table(
     Key("heartbeat_source", text(),
         "The source that says that the query changes nothing; with `heartbeat: false`, the "
         "reason."),
+)  # fmt: skip
+WIRE: Final[Table[dict[str, Any]]] = Table(
+    "wire",
+    dict,
+    "The settings of `connection` that differ on one kind of wire. What is omitted is as in "
+    "`connection`.",
+    *_SETTINGS,
+)
+CONNECTION: Final = Table(
+    "connection",
+    Connection,
+    "The settings of the connection; omitted serial settings have the transport's defaults.",
+    *_SETTINGS,
+    Key("on_connect_serial", array(TEMPLATE, 100),
+        "Sent instead of `on_connect` on a serial port; the same as `on_connect` in `serial`."),
+    Key("serial", WIRE.inside, "What differs on a serial port."),
+    Key("gpib", WIRE.inside, "What differs on GPIB, also behind an adapter or a gateway."),
+    Key("lan", WIRE.inside, "What differs on the network."),
+    Key("usb", WIRE.inside, "What differs on USB (USBTMC)."),
 )  # fmt: skip

@@ -22,6 +22,7 @@ from edged.profiles.format.connection import (
     MATCH,
     PRECONDITION,
     PROBE,
+    WIRE,
 )
 from edged.profiles.format.parameters import BOUND, PARAMETER
 from edged.profiles.format.profile import ACQUISITION, LIMITED, PROFILE, SETTING
@@ -41,8 +42,8 @@ from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
-    PROFILE, MATCH, IDENTIFY, CONNECTION, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED, COMMAND,
-    PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY,
+    PROFILE, MATCH, IDENTIFY, CONNECTION, WIRE, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED,
+    COMMAND, PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION, VERIFY,
     COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
