@@ -104,7 +104,8 @@ def clean_text(text: str, limit: int = MAX_LABEL) -> str:
     if not shown.isprintable():
         shown = shown.translate({ord(mark): " " for mark in set(shown) if not mark.isprintable()})
     shown = shown.strip()
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+    is_whole = len(shown) <= limit and not text[limit * 4 :].strip()
+    return shown if is_whole else shown[: limit - 1].rstrip() + "…"
 
 
 def first_line(text: str) -> str:
