@@ -33,7 +33,7 @@ from edged.discovery.hotplug import Picked, start_monitor
 from edged.discovery.hotplug_windows import ListThings
 from edged.discovery.registering import Knowledge, examine, judge_again
 from edged.discovery.schedule import SCANS_ASIDE, ScanSchedule
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import greet, raw_conversation
 from edged.instruments.hosts import Hosts, LookUp, look_up
@@ -540,6 +540,9 @@ class Discovery:
                 self._reprofile.at_joined(instrument, self._knowledge)
         except Failed as error:
             self._note_failure(place, error)
+        except Invalid as error:
+            # What the profile or INSTRUMENTS says of it cannot be sent.
+            self._put_aside(place, str(error), error.remedy or NAME_IT)
         except Exception as error:
             log.exception("discovery_ask_failed", address=place.entry.address)
             self._put_aside(place, f"Asking it failed inside edged: {error}", REPORT_IT)

@@ -6,7 +6,6 @@ a line that is out of step back (``in_step.py`` says when that is).
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
+from edged.scpi.words import asks_idn
 from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
 
 __all__ = ["Dialogue", "Known"]
@@ -68,7 +68,6 @@ NO_TEXT: Final = b"\r\n\x00"
 """Bytes around an answer that are none of it; but for a NUL between it and its line end."""
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
-_ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -604,7 +603,7 @@ def _refuse_unasked(text: str, connection: Connection) -> None:
     Raises:
         Invalid: BAD_SCPI.
     """
-    if connection.never_ask_idn and _ASKS_IDN.search(text):
+    if connection.never_ask_idn and asks_idn(text):
         raise Invalid(
             "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
             code=ErrorCode.BAD_SCPI,

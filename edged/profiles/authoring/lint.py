@@ -71,6 +71,7 @@ from edged.profiles.template import (
 )
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
+    asks_idn,
     is_on,
     is_recalling,
     sets_auxiliary_level,
@@ -422,6 +423,14 @@ def _lint_naming(profile: Profile, place: LintPlace) -> Iterator[Finding]:
     if connection.identify is None and connection.probe is None:
         message = "It is never asked who it is: another instrument in its place is not noticed."
         yield place.warning("never_ask_idn", message, "Give identify, or connection.probe.")
+    if not connection.never_ask_idn:
+        return
+    asked = [(one.path, one.template) for one in (*questions(profile), *step_questions(profile))]
+    for command in profile.commands.values():
+        asked += [(f"commands.{command.name}", line) for line in templates_of(command)]
+    for path in dict.fromkeys(path for path, line in asked if asks_idn(line)):
+        message = f"{path} asks *IDN?, which is never sent to an instrument with never_ask_idn."
+        yield place.error(path, message, "Leave never_ask_idn out, or ask something else there.")
 
 
 def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
