@@ -140,7 +140,7 @@ async def _greet(actor: Actor, connection: Connection) -> tuple[InstrumentError,
 def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
     """Whether what came is no error at all: nothing with a number, and without an end."""
     is_endless = check.kind is not ErrorKind.QUEUE or len(errors) >= MAX_QUEUED_ERRORS
-    return bool(errors) and is_endless and all(error.code is None for error in errors)
+    return bool(errors) and is_endless and all(error.is_odd for error in errors)
 
 
 OWNERS_WORD: Final = "identified by INSTRUMENTS alone"

@@ -261,11 +261,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCheck:
-    """The query that tells what the instrument itself thought of the last write."""
+    """The query that tells what the instrument itself thought of the last write.
+
+    ``pattern`` and ``none`` are those of ``scpi.errors.parse_error``.
+    """
 
     kind: ErrorKind = ErrorKind.NONE
     query: str = ""
     detail: str = ""
+    pattern: str = ""
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
+from edged.patterns import compiled
 from edged.profiles.format.fields import (
     Fields,
     complaint,
@@ -115,9 +116,15 @@ def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Er
         return ErrorCheck()
     owner = f"{fields.owner}.{key}"
     found = ERRORS.read_values(node, owner)
-    if found["kind"] is ErrorKind.NONE:
+    inner = Fields(map_of(node, owner), owner)
+    if "pattern" not in found:
+        inner.need("kind")
+    elif "code" not in compiled(found["pattern"]).groupindex:
+        message = f"{inner.name_of('pattern')} has no group with the name code."
+        raise complaint(inner.mark_of("pattern"), message, "Write it like 'E(?P<code>[0-9]+)'.")
+    if found.setdefault("kind", ErrorKind.CODE) is ErrorKind.NONE:
         return ErrorCheck()
-    Fields(map_of(node, owner), owner).need("query")
+    inner.need("query")
     return ErrorCheck(**found)
 
 
@@ -186,10 +193,16 @@ ERRORS: Final = Table(
     "errors",
     ErrorCheck,
     "The query for an error caused by the last line; or `none`.",
-    Key("kind", choice(ErrorKind), "How its answer is read.", is_required=True),
+    Key("kind", choice(ErrorKind),
+        "How its answer is read; required unless there is a `pattern`, and `code` then. A `queue` "
+        "is read to its end."),
     Key("query", PLAIN_QUERY,
         "The query, such as `SYST:ERR?`; required unless the kind is `none`."),
     Key("detail", PLAIN_QUERY, "A query for the text of an error, sent after an error."),
+    Key("pattern", PATTERN,
+        "Searched in an answer of another form, with the groups `code` and optionally `text`: "
+        "`'^E(?P<code>[0-9]+)'`. The code 0, or an empty one, is no error."),
+    Key("none", PATTERN, "Searched in the answer: if it matches, there is no error."),
     other={"const": "none"},
 )  # fmt: skip
 COMPLETION: Final = Table(
