@@ -34,6 +34,8 @@ class ErrorsEntry:
     kind: str = "none"
     query: str = ""
     detail: str = ""
+    pattern: str = ""
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +55,18 @@ def _encoding(value: Value, _base: Path) -> str:
 def _errors(value: Value, _base: Path) -> ErrorsEntry:
     if value.data == "none":
         return ErrorsEntry()
-    fields = _fields(value, ("kind", "query"), ("detail",), 'none or {query: "SYST:ERR?", kind: …}')
-    kind = fields["kind"]
-    if kind.text not in ERROR_KINDS:
+    is_described = isinstance(value.data, dict) and "pattern" in value.data
+    needed, more = (("query",), ("kind",)) if is_described else (("kind", "query"), ())
+    more = (*more, "detail", "pattern", "none")
+    fields = _fields(value, needed, more, 'none or {query: "SYST:ERR?", kind: …}')
+    kind = fields.get("kind")
+    if kind is not None and kind.text not in ERROR_KINDS:
         raise BadValue(f"has the kind {kind.text}; it must be {', '.join(ERROR_KINDS)}", kind)
-    detail = fields.get("detail")
-    return ErrorsEntry(
-        kind=kind.text,
-        query=_query(fields["query"]),
-        detail="" if detail is None else _query(detail),
-    )
+    readers = {"query": _query, "detail": _query, "pattern": _pattern, "none": _pattern}
+    said = {name: read(fields[name]) for name, read in readers.items() if name in fields}
+    if is_described and "code" not in re.compile(said["pattern"]).groupindex:
+        raise BadValue("has a pattern without the group (?P<code>…)", fields["pattern"])
+    return ErrorsEntry(kind="code" if kind is None else kind.text, **said)
 
 
 def _acknowledge(value: Value, _base: Path) -> str:

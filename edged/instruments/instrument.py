@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from edged.actions.caller import Caller
@@ -463,11 +463,7 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
             own[name] = value
     own["never_ask_idn"] = connection.never_ask_idn or bool(entry.never_ask_idn)
     if entry.errors is not None:
-        own["errors"] = ErrorCheck(
-            kind=ErrorKind(entry.errors.kind),
-            query=entry.errors.query,
-            detail=entry.errors.detail,
-        )
+        own["errors"] = ErrorCheck(**{**asdict(entry.errors), "kind": ErrorKind(entry.errors.kind)})
     if entry.probe is not None:
         asked = entry.probe
         own["probe"] = Probe(query=asked.query, expect=asked.expect) if asked.query else None

@@ -47,6 +47,7 @@ from edged.profiles.template import (
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import Captures, match_argument, match_header
@@ -285,7 +286,7 @@ def is_common(message: Message, error_query: str) -> bool:
     if message.text.upper() in COMMON:
         return True
     own = error_query.upper().lstrip(":")
-    if not own or message.text.upper().lstrip(":") == own:
+    if not own or is_same_question(message.text, own):
         return bool(own)
     if message.arguments or not message.is_query or not own.endswith("?"):
         return False

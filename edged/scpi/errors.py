@@ -148,9 +148,9 @@ def _described(line: str, pattern: str) -> InstrumentError:
     code = leading_integer(told)
     if not told or code == 0:
         return _NO_ERROR
-    text = groups.get("text", "").strip() or ("" if code is None else f"error {code}") or told
-    is_told = code is not None and "text" not in groups
-    return InstrumentError(code=code, text=clean_text(text if is_told else f"{told}, {text}"))
+    text = groups.get("text", "").strip()
+    shown = f"{told}, {text}" if text else f"error {told if code is None else code}"
+    return InstrumentError(code=code, text=clean_text(shown))
 
 
 def _usual(kind: ErrorKind, line: str) -> InstrumentError:

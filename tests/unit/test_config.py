@@ -91,7 +91,9 @@ ALLOWED = {
         "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512, encoding: latin-1, "
         "errors: {query: 'ALL?', kind: code, detail: 'WHY?'}, probe: {query: 'ID?', expect: ^PSU}, "
         "on_connect: [HEAD OFF], on_release: ['OUTP OFF']}, "
-        "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}]",
+        "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}, "
+        "{address: 'GPIB0::6::INSTR', "
+        "errors: {query: {ask: 1TE}, pattern: '1TE(?P<code>.)', none: 1TE@}}]",
         (
             InstrumentEntry(address="TCPIP::10.0.0.5::5025::SOCKET"),
             InstrumentEntry(
@@ -117,6 +119,10 @@ ALLOWED = {
             ),
             InstrumentEntry(
                 address="GPIB0::5::INSTR", errors=ErrorsEntry(), probe=ProbeEntry(), on_connect=()
+            ),
+            InstrumentEntry(
+                address="GPIB0::6::INSTR",
+                errors=ErrorsEntry(kind="code", query="1TE", pattern="1TE(?P<code>.)", none="1TE@"),
             ),
         ),
     ),
@@ -239,6 +245,9 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
                 ("errors: often", "must be none or"),
                 ("errors: {query: 'ERR?', kind: often}", "queue, esr, code"),
                 ("errors: {query: ERR, kind: queue}", "is not a query"),
+                ("errors: {query: 'ERR?'}", "must be none or"),
+                ("errors: {query: 'ERR?', pattern: 'E([0-9]+)'}", "without the group"),
+                ("errors: {query: 'ERR?', pattern: '('}", "not a regular expression"),
                 ("errors: {query: 'ERR?', kind: queue, why: 1}", "unknown field why"),
                 ("probe: {query: 'ID?'}", "must be none or"),
                 ("probe: {query: 'ID?', expect: '('}", "not a regular expression"),

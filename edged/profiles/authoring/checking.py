@@ -86,6 +86,8 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "acknowledges with", f"`{connection.acknowledge}`"
     errors = connection.errors
     detail = f", then `{errors.detail}`" if errors.detail else ""
+    detail += f", an error like `{errors.pattern}`" if errors.pattern else ""
+    detail += f", none like `{errors.none}`" if errors.none else ""
     yield (
         "errors",
         f"`{errors.query}` ({errors.kind.value}){detail}" if errors.query else "not asked",

@@ -204,6 +204,7 @@ ERRORS: Final = Table(
         "`'^E(?P<code>[0-9]+)'`. The code 0, or an empty one, is no error."),
     Key("none", PATTERN, "Searched in the answer: if it matches, there is no error."),
     other={"const": "none"},
+    needs_one=("kind", "pattern"),
 )  # fmt: skip
 COMPLETION: Final = Table(
     "complete",

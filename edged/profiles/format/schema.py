@@ -77,6 +77,8 @@ def _mapping(table: Table[Any]) -> Schema:
     required = [key.name for key in _required(table) if key.is_own or not is_inherited]
     if required and not table.is_merged:
         schema["required"] = required
+    if table.needs_one:
+        schema["anyOf"] = [{"required": [name]} for name in table.needs_one]
     return schema if table.other is None else {"anyOf": [table.other, schema]}
 
 

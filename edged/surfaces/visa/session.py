@@ -521,7 +521,10 @@ class VisaSession:
             case ErrorQuestion() if self._status.count:
                 return await self._answer_errors(step.own, step.text)
             case _:
-                return await self._exchange(_message(step.text))
+                query = self.instrument.connection.errors.query
+                # However the program spaces it: edged knows that its own spelling is answered.
+                text = query if is_same_question(step.text, query) else step.text
+                return await self._exchange(_message(text))
 
     async def _answer_errors(self, asked: ErrorQuestion, text: str) -> bytes:
         """Of a queue that is not empty: its own entries come first."""
