@@ -461,7 +461,10 @@ class Discovery:
         """What a bus lists now, against what it listed before."""
         if listing.usb_ids and self._note_usb is not None:
             self._note_usb(listing.usb_ids)
+        ports = {parse_address(e.address).port for e in self._entries if e.bus_address is not None}
+        # A port that units share is theirs: nobody else is asked there.
         seen = {place_key(c.entry.address): c for c in listing.candidates}
+        seen = {key: candidate for key, candidate in seen.items() if key not in ports}
         if listing.is_complete:
             for key, place in tuple(self._places.items()):
                 if source.name in place.sources and key not in seen:

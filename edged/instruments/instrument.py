@@ -35,6 +35,7 @@ from edged.instruments.registration import (
     next_registration_state,
 )
 from edged.patterns import found_in
+from edged.profiles.addressed import with_address
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
@@ -455,7 +456,8 @@ OF_THE_OWNER: Final = tuple(
 
 def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
     """The connection as this entry of the owner's configuration has it."""
-    connection = connection.on_wire(parse_address(entry.address).wire)
+    address = parse_address(entry.address)
+    connection = connection.on_wire(address.wire)
     own: dict[str, Any] = {}
     for name in OF_THE_OWNER:
         value = getattr(entry, name)
@@ -467,4 +469,5 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
     if entry.probe is not None:
         asked = entry.probe
         own["probe"] = Probe(query=asked.query, expect=asked.expect) if asked.query else None
-    return replace(connection, **own)
+    found = replace(connection, **own)
+    return with_address(found, address.bus) if address.bus else found

@@ -561,6 +561,8 @@ class Connection:
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
     ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
+    ``before`` are the lines that address the unit, sent before anything is said to it; where
+    its port is ``shared``, again after another unit of that port was spoken to.
     ``serial``, ``gpib``, ``lan`` and ``usb`` hold the settings that differ on such a wire.
     ``identify`` and ``never_ask_idn`` are the profile's own keys; ``unit_name`` is its maker and
     model as they stand for an answer to ``*IDN?``, for a unit that is not asked that.
@@ -588,6 +590,8 @@ class Connection:
     lan: Mapping[str, Any] = field(default_factory=dict)
     usb: Mapping[str, Any] = field(default_factory=dict)
     on_release: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    shared: bool = False
     probe: Probe | None = None
     heartbeat: bool = True
     heartbeat_source: str = ""

@@ -240,6 +240,13 @@ _SETTINGS: Final = (
         "The flow control of a serial port."),
     Key("errors", ERRORS_KIND, "The error query that is sent after a line that sets something."),
     ACKNOWLEDGE,
+    Key("before", array(TEMPLATE, 20),
+        "The lines that address the unit, such as `ADR {address}`: sent before it is identified, "
+        "and again after another unit of the same port was spoken to. `{address}` is the "
+        "`bus_address` in INSTRUMENTS."),
+    Key("shared", TRUTH,
+        "`true`: several units may share one port; each has its own `bus_address`, which "
+        "`{address}` stands for in every line and pattern of the profile."),
     Key("on_connect", array(TEMPLATE, 100), "Sent when connecting; must not change an output."),
     Key("on_release", array(TEMPLATE, 100), "Sent before the connection is closed."),
     Key("probe", PROBE.inside, "A query whose answer must match before the profile is used."),

@@ -19,7 +19,7 @@ _WHOLE: Final = ("timeout_ms", "open_timeout_ms", "after_write_ms", "min_gap_ms"
 _WHOLE_OR_NONE: Final = ("chunk_bytes", "baud_rate", "data_bits")
 _TEXT: Final = ("read_termination", "write_termination", "encoding")
 _TEXT_OR_NONE: Final = ("parity", "flow", "acknowledge")
-_LINES: Final = ("on_connect", "on_release")
+_LINES: Final = ("on_connect", "on_release", "before")
 _ERRORS: Final = ("query", "detail", "pattern", "none")
 
 
@@ -76,6 +76,7 @@ def connection_of(facts: object) -> Connection | None:
     )
     try:
         kind, *said = _lines(facts["errors"])
+        facts = {"before": [], **facts}  # A row of an earlier version has none.
         values = {name: read(facts[name]) for names, read in readers for name in names}
         # A row of an earlier version has no patterns.
         names = _ERRORS[:2] if len(said) == 2 else _ERRORS
