@@ -125,6 +125,7 @@ class Dialogue:
         self._tells_mav = True
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
+        self._is_selecting = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -136,6 +137,7 @@ class Dialogue:
         job: Job | None,
         *,
         is_looked_at: bool = False,
+        is_selecting: bool = False,
     ) -> T:
         """Drive a conversation to its end.
 
@@ -143,6 +145,7 @@ class Dialogue:
             deadline: of the whole, on the monotonic scale.
             job: takes note of each line that has gone out, or ``None``.
             is_looked_at: nothing unasked was on the line just now.
+            is_selecting: the unit listens only after this, so that it is not asked its name before.
 
         Raises:
             LinkError: the wire failed.
@@ -150,6 +153,7 @@ class Dialogue:
         """
         self.is_suspect = False
         self._is_looked_at = is_looked_at
+        self._is_selecting = is_selecting
         answer: Answer = None
         try:
             step = next(conversation)
@@ -382,7 +386,7 @@ class Dialogue:
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)
-        if type(step) is not Send:
+        if type(step) is not Send and not self._is_selecting:
             in_step = self.in_step
             if in_step.owed or in_step.unproved:
                 proves_itself = type(step) is Ask and step.proves is not None

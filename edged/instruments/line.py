@@ -352,7 +352,7 @@ class Line:
         lines = bound.connection.before
         if lines and not self._is_selected:
             select = write_lines(lines, bound.connection)
-            self._dialogue.hold(select, bound.connection, deadline, job)
+            self._dialogue.hold(select, bound.connection, deadline, job, is_selecting=True)
         self._is_selected = True
 
     def _make_ready(

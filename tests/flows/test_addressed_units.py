@@ -74,3 +74,77 @@ def test_each_unit_is_addressed_before_it_is_spoken_to(units: Pair) -> None:
     assert units.bus.addressings[before:] == ["7"]
     assert units.bus.unaddressed == []
     assert "*IDN?" not in units.bus.supplies["6"].heard
+
+
+def test_each_unit_has_limits_a_lockout_and_a_lease_of_its_own(units: Pair) -> None:
+    refused = units.run("7", "set_voltage", voltage=6)
+    assert refused["is_error"], refused
+    assert units.run("6", "set_voltage", voltage=6)["is_error"] is False
+    units.engine.rpc("lockout.set", instrument_id="supply6", reason="hands inside", by="anna")
+    assert units.run("6", "set_voltage", voltage=1)["is_error"]
+    assert units.run("7", "set_voltage", voltage=1)["is_error"] is False
+    units.engine.rpc("lockout.clear", instrument_id="supply6")
+    lease = units.engine.tool("bench__reserve", instruments=["supply7"])["result"]
+    held = units.run("7", "set_voltage", voltage=2)
+    assert held["is_error"] or held["result"]["success"], held
+    assert units.run("6", "set_voltage", voltage=2)["is_error"] is False
+    units.engine.tool("bench__release", lease_id=lease["lease_id"])
+    assert units.bus.supplies["6"].voltage == "2.000"
+
+
+def test_a_stop_of_one_unit_does_not_wait_for_a_question_of_the_other(units: Pair) -> None:
+    for number in ("6", "7"):
+        assert units.run(number, "output_on")["is_error"] is False
+    answers: list[Any] = []
+    asking = threading.Thread(target=lambda: answers.append(units.run("6", "get_slow")))
+    asking.start()
+    while "SLOW?" not in units.bus.supplies["6"].heard:
+        threading.Event().wait(0.01)
+    stopped = units.run("7", "output_off")
+    assert stopped["is_error"] is False, stopped
+    assert not units.bus.supplies["7"].is_on
+    asking.join(10)
+    (ended,) = answers
+    assert ended["is_error"]
+    assert "another unit of its port goes first" in str(ended)
+    assert units.bus.supplies["6"].is_on
+    assert units.run("6", "get_voltage")["is_error"] is False
+
+
+def test_a_stop_of_all_switches_off_both_and_proves_it(units: Pair) -> None:
+    for number in ("6", "7"):
+        assert units.run(number, "output_on")["is_error"] is False
+    told = units.engine.tool("bench__stop_all")["result"]
+    assert told["is_confirmed"] is True, told
+    assert not any(supply.is_on for supply in units.bus.supplies.values())
+
+
+def test_a_unit_that_is_switched_off_does_not_silence_the_other(units: Pair) -> None:
+    units.bus.supplies["7"].is_off_the_bus = True
+    assert units.run("7", "get_voltage")["is_error"]
+    for _ in range(10):
+        answer = units.run("6", "get_voltage")
+        assert answer["is_error"] is False, answer
+    assert units.run("6", "output_on")["is_error"] is False
+    told = units.engine.tool("bench__stop_all")["result"]
+    states = {one["alias"]: one["state"] for one in told["instruments"]}
+    assert states["supply6"] == "confirmed", told
+    assert states["supply7"] != "confirmed", told
+    assert not units.bus.supplies["6"].is_on
+    units.bus.supplies["7"].is_off_the_bus = False
+    for _ in range(200):
+        if units.run("7", "get_voltage")["is_error"] is False:
+            break
+        threading.Event().wait(0.05)
+    assert units.run("7", "set_voltage", voltage=2)["is_error"] is False
+
+
+def test_a_raw_line_cannot_address_another_unit(units: Pair) -> None:
+    voltage = units.bus.supplies["7"].voltage
+    for line in ("ADR 7", "adr 7", "ADR 7;PV 60", "PV?;ADR 07"):
+        told = units.engine.tool("send_scpi", instrument_id="supply6", scpi_command=line)
+        assert told["is_error"], told
+    assert units.bus.addressed != "7" or units.bus.addressings[-1:] != ["7"]
+    assert units.bus.supplies["7"].voltage == voltage
+    assert units.run("6", "set_voltage", voltage=4)["is_error"] is False
+    assert units.bus.supplies["6"].voltage == "4.000"
