@@ -35,7 +35,7 @@ from edged.instruments.registration import (
     next_registration_state,
 )
 from edged.patterns import found_in
-from edged.profiles.addressed import with_address
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER, with_address
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
@@ -463,6 +463,8 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
         value = getattr(entry, name)
         if value is not None:
             own[name] = value
+    if entry.before is not None:
+        own["before"] = tuple(line.replace(PLACEHOLDER, ADDRESS) for line in entry.before)
     own["never_ask_idn"] = connection.never_ask_idn or bool(entry.never_ask_idn)
     if entry.errors is not None:
         own["errors"] = ErrorCheck(**{**asdict(entry.errors), "kind": ErrorKind(entry.errors.kind)})

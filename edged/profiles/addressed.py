@@ -1,7 +1,8 @@
 """``{address}`` in a profile: the bus address of one unit of several behind a port. Pure.
 
-A template is read before anybody knows which unit it is for, so that the place of the address is
-kept as text (``ADDRESS``). Each unit gets a profile of its own, in which its address stands there.
+A template or pattern is read before anybody knows which unit it is for, so that the place of the
+address is kept as text (``ADDRESS``). Each unit gets a profile of its own, in which its address
+stands there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["ADDRESS", "PLACEHOLDER", "names_address", "with_address"]
 
 PLACEHOLDER: Final = "{address}"
 ADDRESS: Final = "<address>"
-"""What a template has in the place of ``PLACEHOLDER``; a pattern keeps that as it is."""
+"""What stands in the place of ``PLACEHOLDER`` where that is no parameter's name."""
 
 T = TypeVar("T")
 
@@ -36,9 +37,7 @@ def _replaced(value: Any, address: str) -> Any:
     """The value with the address in it; itself where there is no place for one."""
     match value:
         case str():
-            if ADDRESS not in value and PLACEHOLDER not in value:
-                return value
-            return value.replace(ADDRESS, address).replace(PLACEHOLDER, address)
+            return value.replace(ADDRESS, address) if ADDRESS in value else value
         case tuple():
             items = tuple(_replaced(item, address) for item in value)
             is_same = all(new is old for new, old in zip(items, value, strict=True))

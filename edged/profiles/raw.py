@@ -57,6 +57,7 @@ __all__ = [
     "LineClass",
     "RawMatch",
     "RawPart",
+    "addresses_another",
     "asks",
     "bare_choices",
     "class_of",
@@ -435,6 +436,46 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
         and match_header(one.nodes, other.nodes) == ({}, 0)
         and all(a.upper() == b.upper() for a, b in zip(one.arguments, other.arguments, strict=True))
     )
+
+
+def addresses_another(profile: Profile, bus: str, line: str) -> str:
+    """The part of a line that may address another unit of the same port; empty: none does.
+
+    Args:
+        profile: of the unit, with its address in it.
+        bus: the unit's address.
+    """
+    before = tuple(own for own in profile.connection.before if bus in own)
+    for unit in itertools.islice(messages(line), MAX_MESSAGES):
+        if any(_addresses(own, bus, unit) for own in before):
+            return unit.text
+        # Where no line addresses a unit, each line says by itself whom it is for.
+        if not before and not _begins_with(unit.text, bus):
+            parts = identify(profile, unit.text)
+            if class_of(parts) is LineClass.UNKNOWN:
+                return unit.text
+    return ""
+
+
+def _addresses(own: str, bus: str, unit: Message) -> bool:
+    """Whether a unit is like the line that addresses, and not that line."""
+    if is_same_question(unit.text, own):
+        return False
+    stem, text = (_tight(part) for part in (own.rpartition(bus)[0], unit.text))
+    if stem and text.startswith(stem):
+        return True
+    first = next(iter(messages(own)), None)
+    headers = (*unit.headers, unit.nodes)
+    return first is not None and any(match_header(first.nodes, nodes) for nodes in headers)
+
+
+def _begins_with(text: str, bus: str) -> bool:
+    found = re.match(rf"\W{{0,2}}{re.escape(bus)}(.?)", text, re.IGNORECASE)
+    return found is not None and not (bus[-1].isdigit() and found[1].isdigit())
+
+
+def _tight(text: str) -> str:
+    return "".join(text.upper().split()).lstrip(":")
 
 
 def asks(profile: Profile | None, line: str) -> bool:

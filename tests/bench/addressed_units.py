@@ -106,3 +106,60 @@ def pair() -> tuple[PtyUnit, Bus]:
     """Supplies 6 and 7 on one port."""
     bus = Bus(supplies={"6": Supply(), "7": Supply()})
     return PtyUnit(answers=bus, takes=b"\r", ends="\r", baud_rate=9600), bus
+
+
+MFC = """
+format: 1
+profile_key: alicat_mc
+version: 1
+manufacturer: Alicat
+model: MC
+instrument_class: flow_controller
+source: made for tests, from the manual
+never_ask_idn: true
+identify: {ask: "{address}", expect: "^{address} "}
+connection:
+  read_termination: "\\r"
+  write_termination: "\\r"
+  timeout_ms: 600
+  baud_rate: 19200
+  acknowledge: "^{address} "
+  shared: true
+  heartbeat: false
+abort:
+  - {send: "{address}S0", ask: "{address}", expect: '^{address} (?:\\S+ ){4}\\+?0+\\.0+ '}
+commands:
+  set_flow:
+    scpi: "{address}S{flow:.2f}"
+    parameters: {flow: {type: float, min: 0, max: 10, unit: sccm}}
+  read:
+    scpi: "{address}"
+    is_query: true
+    returns:
+      separator: " "
+      fields:
+        - {name: unit, index: 0, type: string}
+        - {name: pressure, index: 1, type: float}
+        - {name: setpoint, index: 5, type: float, unit: sccm}
+"""
+
+
+@dataclass
+class Flows(Mapping[str, str]):
+    """Mass flow controllers: each line begins with the letter of the unit that it is for."""
+
+    setpoints: dict[str, str]
+
+    def __getitem__(self, line: str) -> str:
+        letter = line[:1]
+        if letter not in self.setpoints:
+            raise KeyError(line)
+        if line[1:2] == "S":
+            self.setpoints[letter] = line[2:].strip()
+        return f"{letter} +014.70 +025.00 +000.00 +000.00 {self.setpoints[letter]} Air"
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

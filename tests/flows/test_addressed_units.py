@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.bench.addressed_units import PROFILE, Bus, pair
+from tests.bench.addressed_units import MFC, PROFILE, Bus, Flows, Supply, pair
 from tests.bench.engine import Engine, running_engine
-from tests.bench.pty_unit import on_a_pty
+from tests.bench.pty_unit import PtyUnit, on_a_pty
 
 
 @dataclass
@@ -140,11 +140,81 @@ def test_a_unit_that_is_switched_off_does_not_silence_the_other(units: Pair) -> 
 
 
 def test_a_raw_line_cannot_address_another_unit(units: Pair) -> None:
-    voltage = units.bus.supplies["7"].voltage
+    voltage, before = units.bus.supplies["7"].voltage, len(units.bus.addressings)
     for line in ("ADR 7", "adr 7", "ADR 7;PV 60", "PV?;ADR 07"):
         told = units.engine.tool("send_scpi", instrument_id="supply6", scpi_command=line)
         assert told["is_error"], told
-    assert units.bus.addressed != "7" or units.bus.addressings[-1:] != ["7"]
+    assert "7" not in units.bus.addressings[before:]
+    own = units.engine.tool("send_scpi", instrument_id="supply6", scpi_command="ADR 6")
+    assert own["is_error"] is False, own
     assert units.bus.supplies["7"].voltage == voltage
     assert units.run("6", "set_voltage", voltage=4)["is_error"] is False
     assert units.bus.supplies["6"].voltage == "4.000"
+
+
+def test_units_whose_every_line_begins_with_their_address_share_a_port(tmp_path: Path) -> None:
+    (tmp_path / "alicat_mc.yaml").write_text(MFC)
+    flows = Flows({"A": "+000.00", "B": "+000.00"})
+    unit = PtyUnit(answers=flows, takes=b"\r", ends="\r", baud_rate=19_200)
+    with on_a_pty(unit):
+        entries = [
+            {
+                "address": unit.address,
+                "profile": "alicat_mc",
+                "name": f"flow{letter}",
+                "bus_address": letter,
+            }
+            for letter in "AB"
+        ]
+        config = {"INSTRUMENTS": entries, "PROFILE_DIRS": [str(tmp_path)]}
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            for letter, flow in (("A", 1.5), ("B", 2.5), ("A", 3.5)):
+                answer = engine.tool(
+                    "execute_command",
+                    instrument_id=f"flow{letter}",
+                    command_name="set_flow",
+                    parameters={"flow": flow},
+                )
+                assert answer["is_error"] is False, answer
+            told = engine.tool(
+                "execute_command", instrument_id="flowA", command_name="read", parameters={}
+            )
+            assert told["result"]["data"]["setpoint"] == 3.5, told
+            for line in ("BS9.00", "BS 9", "*@=B"):
+                raw = engine.tool("send_scpi", instrument_id="flowA", scpi_command=line)
+                assert raw["is_error"], raw
+    assert flows.setpoints == {"A": "3.50", "B": "2.50"}
+    assert "*IDN?" not in unit.heard
+
+
+@pytest.mark.parametrize("before", ['["ADR 6"]', '["ADR {address}"]'])
+def test_a_unit_that_is_alone_is_addressed_before_it_is_identified(
+    tmp_path: Path, before: str
+) -> None:
+    is_shared = "address" in before
+    text = PROFILE.replace('["ADR {address}"]', before)
+    (tmp_path / "tdk_genesys.yaml").write_text(
+        text if is_shared else text.replace("  shared: true\n", "")
+    )
+    bus = Bus(supplies={"6": Supply()})
+    unit = PtyUnit(answers=bus, takes=b"\r", ends="\r", baud_rate=9600)
+    with on_a_pty(unit):
+        entry = {"address": unit.address, "profile": "tdk_genesys", "name": "psu"}
+        if is_shared:
+            entry["bus_address"] = "6"
+        config = {"INSTRUMENTS": [entry], "PROFILE_DIRS": [str(tmp_path)]}
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            [listed] = engine.tool("list_instruments")["result"]
+            assert listed["is_connected"], listed
+            answer = engine.tool("execute_command", instrument_id="psu", command_name="get_voltage")
+            assert answer["result"]["data"] == 0.0
+            # It was switched off and on again, and has forgotten that it was addressed.
+            bus.addressed = ""
+            for _ in range(200):
+                answer = engine.tool(
+                    "execute_command", instrument_id="psu", command_name="get_voltage"
+                )
+                if not answer["is_error"]:
+                    break
+            assert answer["result"]["data"] == 0.0
+    assert unit.heard[0] == "ADR 6"

@@ -92,6 +92,8 @@ ALLOWED = {
         "errors: {query: 'ALL?', kind: code, detail: 'WHY?'}, probe: {query: 'ID?', expect: ^PSU}, "
         "on_connect: [HEAD OFF], on_release: ['OUTP OFF']}, "
         "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}, "
+        "{address: 'ASRL1::INSTR', profile: gen, bus_address: 6, before: [ADR 6]}, "
+        "{address: 'ASRL1::INSTR', profile: gen, bus_address: B}, "
         "{address: 'GPIB0::6::INSTR', "
         "errors: {query: {ask: 1TE}, pattern: '1TE(?P<code>.)', none: 1TE@}}]",
         (
@@ -120,6 +122,10 @@ ALLOWED = {
             InstrumentEntry(
                 address="GPIB0::5::INSTR", errors=ErrorsEntry(), probe=ProbeEntry(), on_connect=()
             ),
+            InstrumentEntry(
+                address="ASRL1::INSTR@6", profile="gen", bus_address="6", before=("ADR 6",)
+            ),
+            InstrumentEntry(address="ASRL1::INSTR@B", profile="gen", bus_address="B"),
             InstrumentEntry(
                 address="GPIB0::6::INSTR",
                 errors=ErrorsEntry(kind="code", query="1TE", pattern="1TE(?P<code>.)", none="1TE@"),
@@ -238,6 +244,23 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
             "two different entries for tcpip::h::1::SOCKET",
         ),
         ("INSTRUMENTS: [{address: 'TCPIP::1', read_termination: xxxxx}]", "up to four"),
+        *(
+            (f"INSTRUMENTS: [{entries}]", said)
+            for entries, said in (
+                ("{address: 'ASRL1::INSTR', bus_address: 6}", "no profile to address it by"),
+                ("{address: 'GPIB0::5::INSTR', bus_address: 6, profile: a}", "not at a serial"),
+                ("{address: 'ASRL1::INSTR', bus_address: 'a b', profile: a}", "up to 16"),
+                (
+                    "'ASRL1::INSTR', {address: 'ASRL1::INSTR', bus_address: 6, profile: a}",
+                    "with and without bus_address",
+                ),
+                (
+                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: a}, "
+                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: b}",
+                    "two different entries",
+                ),
+            )
+        ),
         *(
             (f"INSTRUMENTS: [{{address: 'TCPIP::1', {field}}}]", said)
             for field, said in (

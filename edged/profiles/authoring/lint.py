@@ -36,6 +36,7 @@ from edged.profiles.abort import (
     undecided,
     unproved_outputs,
 )
+from edged.profiles.addressed import ADDRESS, names_address
 from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
@@ -565,6 +566,7 @@ def _sent_lines(command: Command) -> tuple[str, ...]:
 
 
 _AROUND_A_CONNECTION: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+    ("before", why_not_on_connect),
     ("on_connect", why_not_on_connect),
     ("on_release", why_not_on_release),
 )
@@ -588,6 +590,29 @@ def _lint_connection(
     for index, line in enumerate(profile.abort_lines):
         if is_energising(line, {}):
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')
+
+
+def _lint_sharing(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """Of units that share a port each line reaches the one that is meant."""
+    connection = profile.connection
+    talks = {
+        f"connection.{wire}" if wire else "connection": connection.on_wire(wire)
+        for wire in ("", *connection.by_wire)
+    }
+    shared = {path: talk for path, talk in talks.items() if talk.shared}
+    for path, talk in shared.items():
+        if not names_address(profile):
+            message = "Its units share a port, and no line has {address}: all of them would answer."
+            yield place.error(path, message, 'Write before: ["ADR {address}"], or as it has it.')
+        stems = [line.partition(ADDRESS)[0].strip() for line in talk.before if ADDRESS in line]
+        for command in profile.commands.values():
+            for line in _sent_lines(command):
+                if any(stem and line.upper().startswith(stem.upper()) for stem in stems):
+                    message = f'{command.name} sends "{line}", which may address another unit.'
+                    suggestion = "Leave it out: edged addresses each unit by itself."
+                    yield place.error(f"commands.{command.name}", message, suggestion)
 
 
 def _lint_heartbeat(
@@ -782,6 +807,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_changes,
     _lint_asked,
     _lint_connection,
+    _lint_sharing,
     _lint_heartbeat,
     _lint_questions,
     lint_abort,

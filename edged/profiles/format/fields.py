@@ -493,7 +493,7 @@ def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
     Raises:
         Invalid: not a regular expression, or one that can take very long.
     """
-    text = text_of(node, owner, most=MAX_PATTERN)
+    text = text_of(node, owner, most=MAX_PATTERN).replace(PLACEHOLDER, ADDRESS)
     if not text:
         raise complaint(node.mark, f"{owner} is empty.")
     try:
