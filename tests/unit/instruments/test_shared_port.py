@@ -107,7 +107,7 @@ async def test_a_port_on_which_nobody_is_heard_is_opened_again(library: VisaLibr
     async with Gateway() as gateway, registered(library, gateway) as (six, seven):
         gateway.is_silent = True
         for unit in (six, seven):
-            with pytest.raises(Exception, match="did not answer|not connected"):
+            with pytest.raises(Exception, match=r"did not answer|not connected"):
                 await ask(unit, "PV?")
         async with asyncio.timeout(20):
             while gateway.connections == 1:
