@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from tests.bench.addressed_units import MFC, PROFILE, Bus, Flows, Supply, pair
+from tests.bench.documented import documented_profiles
 from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
+from tests.bench.sim_bench import running_bench
 
 
 @dataclass
@@ -218,3 +220,38 @@ def test_a_unit_that_is_alone_is_addressed_before_it_is_identified(
                     break
             assert answer["result"]["data"] == 0.0
     assert unit.heard[0] == "ADR 6"
+
+
+@pytest.mark.parametrize(
+    ("model", "key", "units", "command", "name"),
+    [
+        ("tdk_genesys_pair", "tdk_genesys", ("6", "7"), "set_voltage", "voltage"),
+        ("alicat_mc_pair", "alicat_mc", ("A", "B"), "set_flow", "flow"),
+    ],
+)
+def test_the_profiles_of_the_documentation_work_the_simulated_units(
+    tmp_path: Path, model: str, key: str, units: tuple[str, str], command: str, name: str
+) -> None:
+    (tmp_path / f"{key}.yaml").write_text(documented_profiles()[key])
+    with running_bench("--instruments", f"bus={model}", "--transport", "bus=serial") as bench:
+        entries = [
+            {"address": bench.address("bus"), "profile": key, "bus_address": unit, "name": unit}
+            for unit in units
+        ]
+        config = {"INSTRUMENTS": entries, "PROFILE_DIRS": [str(tmp_path)]}
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            for unit, value in zip((*units, units[0]), (1.5, 2.5, 3.5), strict=True):
+                answer = engine.tool(
+                    "execute_command",
+                    instrument_id=f"{bench.address('bus')}@{unit}",
+                    command_name=command,
+                    parameters={name: value},
+                )
+                assert answer["is_error"] is False, answer
+            told = engine.tool("bench__stop_all")["result"]
+            assert told["is_confirmed"] is True, told
+        state = bench.state("bus")
+    if key == "tdk_genesys":
+        assert (state["ch6"]["volts_set"], state["ch7"]["volts_set"]) == (3.5, 2.5)
+    else:
+        assert state == {"A": 0.0, "B": 0.0}, "both were stopped"

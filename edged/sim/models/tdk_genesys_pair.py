@@ -2,7 +2,7 @@
 
 Quirks kept: after ``ADR n`` all lines go to unit n, and whoever was not addressed since it was
 switched on is silent; a line that sets something is answered by ``OK``, one that it does not know
-by ``C01``, a value out of range by ``E01`` or ``C05``; ``*IDN?`` is no word of it. Source: published
+by ``C01``, a value out of range by ``E01`` or ``C05``; ``*IDN?`` is no word of it. Source: public
 drivers and reports that quote the manual of the Genesys series.
 """
 

@@ -13,8 +13,10 @@ from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import Connection, Profile
 from edged.profiles.raw import addresses_another
+from edged.scpi.errors import parse_error
 from edged.transports.address import Transport, parse_address
 from tests.bench.addressed_units import MFC, PROFILE
+from tests.bench.documented import documented_profiles
 
 
 def profile_of(text: str) -> Profile:
@@ -120,3 +122,22 @@ def test_lint_knows_what_units_that_share_a_port_need(text: str, message: str) -
     found = lint_profile(profile_of(text), ProfileLibrary())
     errors = [one.message for one in found if one.severity == "error"]
     assert [one for one in errors if message in one] if message else not errors, errors
+
+
+@pytest.mark.parametrize("key", ["tdk_genesys", "alicat_mc", "keithley_2602b", "newport_smc100"])
+def test_the_profiles_of_the_documentation_are_clean(key: str) -> None:
+    profile = profile_of(documented_profiles()[key])
+    found = lint_profile(profile, ProfileLibrary())
+    assert [one.sentence for one in found if one.severity == "error"] == []
+
+
+def test_the_errors_of_an_smc100_and_of_tsp_are_read_as_documented() -> None:
+    texts = documented_profiles()
+    check = with_address(profile_of(texts["newport_smc100"]), "2").connection.errors
+    for answer, text in (("2TE@", ""), ("2TEC", "error C")):
+        error = parse_error(check.kind, answer, check.pattern, check.none)
+        assert (error.text, error.is_odd) == (text, False)
+    assert check.query == "2TE"
+    tsp = profile_of(texts["keithley_2602b"]).connection.errors
+    error = parse_error(tsp.kind, "-2.85000e+02\tTSP Syntax error\t2.00000e+01\t1.00000e+00")
+    assert error.code == -285
