@@ -15,6 +15,7 @@ from tests.bench.documented import documented_profiles
 from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
 from tests.bench.sim_bench import running_bench
+from tests.promises import promise
 
 
 @dataclass
@@ -59,6 +60,7 @@ def units(tmp_path: Path) -> Iterator[Pair]:
             yield Pair(engine, bus, unit.address)
 
 
+@promise("instruments.shared-port")
 def test_each_unit_is_addressed_before_it_is_spoken_to(units: Pair) -> None:
     listed = units.engine.tool("list_instruments")["result"]
     assert sorted(one["address"] for one in listed) == [f"{units.port}@6", f"{units.port}@7"]
@@ -78,6 +80,7 @@ def test_each_unit_is_addressed_before_it_is_spoken_to(units: Pair) -> None:
     assert "*IDN?" not in units.bus.supplies["6"].heard
 
 
+@promise("instruments.shared-port")
 def test_each_unit_has_limits_a_lockout_and_a_lease_of_its_own(units: Pair) -> None:
     refused = units.run("7", "set_voltage", voltage=6)
     assert refused["is_error"], refused
@@ -94,6 +97,7 @@ def test_each_unit_has_limits_a_lockout_and_a_lease_of_its_own(units: Pair) -> N
     assert units.bus.supplies["6"].voltage == "2.000"
 
 
+@promise("instruments.shared-port")
 def test_a_stop_of_one_unit_does_not_wait_for_a_question_of_the_other(units: Pair) -> None:
     for number in ("6", "7"):
         assert units.run(number, "output_on")["is_error"] is False
@@ -113,6 +117,7 @@ def test_a_stop_of_one_unit_does_not_wait_for_a_question_of_the_other(units: Pai
     assert units.run("6", "get_voltage")["is_error"] is False
 
 
+@promise("instruments.shared-port")
 def test_a_stop_of_all_switches_off_both_and_proves_it(units: Pair) -> None:
     for number in ("6", "7"):
         assert units.run(number, "output_on")["is_error"] is False
@@ -141,6 +146,7 @@ def test_a_unit_that_is_switched_off_does_not_silence_the_other(units: Pair) -> 
     assert units.run("7", "set_voltage", voltage=2)["is_error"] is False
 
 
+@promise("instruments.shared-port")
 def test_a_raw_line_cannot_address_another_unit(units: Pair) -> None:
     voltage, before = units.bus.supplies["7"].voltage, len(units.bus.addressings)
     for line in ("ADR 7", "adr 7", "ADR 7;PV 60", "PV?;ADR 07"):

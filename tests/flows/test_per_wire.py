@@ -8,8 +8,10 @@ import pytest
 
 from tests.bench.engine import running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
+from tests.promises import promise
 
 
+@promise("instruments.per-wire")
 @pytest.mark.parametrize("key", ["srs_sr830", "srs_sr844"])
 def test_a_lock_in_that_ends_its_answers_with_a_carriage_return_works_by_rs_232(
     tmp_path: Path, key: str

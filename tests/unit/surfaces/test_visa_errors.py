@@ -16,6 +16,7 @@ from edged.transports.visa import VisaLibrary
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.visa_bench import VisaBench, query
+from tests.promises import promise
 
 TSP = ErrorCheck(kind=ErrorKind.QUEUE, query="print(errorqueue.next())")
 TSP_ERROR = "-2.85000e+02\tTSP Syntax error at line 1\t2.00000e+01\t1.00000e+00"
@@ -60,6 +61,7 @@ async def unit(
             await lab.pool.stop()
 
 
+@promise("visa.own-error-form")
 @pytest.mark.parametrize(
     ("check", "none", "error", "asked"),
     [
