@@ -288,6 +288,7 @@ def _stop_bits(value: Value, _base: Path) -> float:
     return float(value.data)
 
 
+BEHIND_PORT: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.IGNORECASE)
 BUS_ADDRESS: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 STOP_BITS: Final = (1, 1.5, 2)
 
@@ -333,6 +334,11 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
     if "address" not in fields:
         raise BadValue(ENTRY_LIKE, value)
     found = InstrumentEntry(**fields)
+    behind = BEHIND_PORT.fullmatch(found.address)
+    if behind is not None:
+        # As edged itself writes the address of such a unit.
+        bus = found.bus_address or behind[2]
+        found = replace(found, address=behind[1], bus_address=bus)
     if found.bus_address is not None:
         found = _behind_port(found, value)
     if found.never_ask_idn and found.profile is None:

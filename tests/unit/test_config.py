@@ -94,6 +94,7 @@ ALLOWED = {
         "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}, "
         "{address: 'ASRL1::INSTR', profile: gen, bus_address: 6, before: [ADR 6]}, "
         "{address: 'ASRL1::INSTR', profile: gen, bus_address: B}, "
+        "{address: 'ASRL1::INSTR@C', profile: gen}, "
         "{address: 'GPIB0::6::INSTR', "
         "errors: {query: {ask: 1TE}, pattern: '1TE(?P<code>.)', none: 1TE@}}]",
         (
@@ -126,6 +127,7 @@ ALLOWED = {
                 address="ASRL1::INSTR@6", profile="gen", bus_address="6", before=("ADR 6",)
             ),
             InstrumentEntry(address="ASRL1::INSTR@B", profile="gen", bus_address="B"),
+            InstrumentEntry(address="ASRL1::INSTR@C", profile="gen", bus_address="C"),
             InstrumentEntry(
                 address="GPIB0::6::INSTR",
                 errors=ErrorsEntry(kind="code", query="1TE", pattern="1TE(?P<code>.)", none="1TE@"),
