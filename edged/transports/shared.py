@@ -70,7 +70,7 @@ class SharedPort:
     tickets: int = 0
     links: set[SharedLink] = field(default_factory=set)
     is_over: bool = False
-    # Whom the last turn was of.
+    # Who has sent the last line.
     speaker: SharedLink | None = None
     # An answer of a turn that broke off may still come.
     is_dirty: bool = False
@@ -129,7 +129,6 @@ class SharedLink(LinkBase):
             mine.port_ticket = port.tickets
             port.turn = mine
         port.link.begin(mine.port_ticket)
-        is_new, port.speaker = port.speaker is not self, self
         try:
             if port.is_dirty:
                 port.settle()
@@ -140,7 +139,7 @@ class SharedLink(LinkBase):
             port.is_dirty = True
             self.end_turn(is_clean=False)
             raise
-        return is_new
+        return port.speaker is not self
 
     def _await(self, mine: Turn, deadline: float) -> None:
         """Wait for the turn; ``port.free`` is held."""
@@ -192,7 +191,9 @@ class SharedLink(LinkBase):
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         with self._minded():
-            self._opened().write(data, timeout_s)
+            link = self._opened()
+            self._port.speaker = self
+            link.write(data, timeout_s)
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""

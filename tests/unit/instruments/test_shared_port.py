@@ -140,10 +140,13 @@ def test_only_who_comes_after_another_unit_is_to_be_addressed_again(
 ) -> None:
     one, other, _ = links
     told = []
-    for link in (one, one, other, other, one):
+    for link, says in ((one, 1), (one, 1), (other, 0), (one, 1), (other, 1), (other, 1), (one, 1)):
         told.append(link.take_turn(1, Urgency.WORK))
+        link.open(1)
+        if says:
+            link.write(b"A\n", 1)
         link.end_turn(is_clean=True)
-    assert told == [True, False, True, False, True]
+    assert told == [True, False, True, False, True, False, True]
 
 
 def test_a_turn_that_is_not_to_be_had_in_time_sends_nothing(
