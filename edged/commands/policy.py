@@ -58,7 +58,6 @@ from edged.profiles.raw import (
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
-from edged.transports.address import parse_address
 
 __all__ = ["Policy", "beyond_profile"]
 
@@ -712,8 +711,7 @@ def _check_addressed(instrument: Instrument, line: str) -> None:
     Raises:
         Refused: RAW_SCPI_RESTRICTED.
     """
-    bus, profile = parse_address(instrument.address).bus, instrument.profile
-    other = addresses_another(profile, bus, line) if bus and profile is not None else ""
+    other = "" if instrument.profile is None else addresses_another(instrument.profile, line)
     if other:
         raise Refused(
             f"{other[:80]!r} was not sent: it may be for another unit of the port that "

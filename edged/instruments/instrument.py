@@ -449,7 +449,7 @@ class Instrument:
 
 OF_THE_OWNER: Final = tuple(
     {field.name for field in fields(Connection)}
-    & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe"}
+    & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe", "bus_address"}
 )
 """What is the same value in both; the two others are read from the owner's words."""
 
@@ -471,5 +471,5 @@ def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection
     if entry.probe is not None:
         asked = entry.probe
         own["probe"] = Probe(query=asked.query, expect=asked.expect) if asked.query else None
-    found = replace(connection, **own)
+    found = replace(connection, **own, bus_address=address.bus)
     return with_address(found, address.bus) if address.bus else found

@@ -562,7 +562,8 @@ class Connection:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
     ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
     ``before`` are the lines that address the unit, sent before anything is said to it; where
-    its port is ``shared``, again after another unit of that port was spoken to.
+    its port is ``shared``, again after another unit of that port was spoken to; ``bus_address``
+    is then the unit's own address there, by INSTRUMENTS.
     ``serial``, ``gpib``, ``lan`` and ``usb`` hold the settings that differ on such a wire.
     ``identify`` and ``never_ask_idn`` are the profile's own keys; ``unit_name`` is its maker and
     model as they stand for an answer to ``*IDN?``, for a unit that is not asked that.
@@ -598,6 +599,7 @@ class Connection:
     identify: Identify | None = None
     never_ask_idn: bool = False
     unit_name: str = ""
+    bus_address: str = ""
 
     @property
     def asks_idn(self) -> bool:

@@ -438,13 +438,15 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
     )
 
 
-def addresses_another(profile: Profile, bus: str, line: str) -> str:
+def addresses_another(profile: Profile, line: str) -> str:
     """The part of a line that may address another unit of the same port; empty: none does.
 
     Args:
         profile: of the unit, with its address in it.
-        bus: the unit's address.
     """
+    bus = profile.connection.bus_address
+    if not bus:
+        return ""
     before = tuple(own for own in profile.connection.before if bus in own)
     for unit in itertools.islice(messages(line), MAX_MESSAGES):
         if any(_addresses(own, bus, unit) for own in before):

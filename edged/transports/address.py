@@ -16,7 +16,14 @@ from typing import Final
 
 from edged.errors import ErrorCode, Invalid
 
-__all__ = ["TRANSPORTS", "Address", "Cleaning", "Transport", "TransportRow", "parse_address"]
+__all__ = [
+    "TRANSPORTS",
+    "Address",
+    "Cleaning",
+    "Transport",
+    "TransportRow",
+    "parse_address",
+]
 
 _INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
 _BUS: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.I)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edged.config.instruments import InstrumentEntry
@@ -21,6 +23,11 @@ from tests.bench.documented import documented_profiles
 
 def profile_of(text: str) -> Profile:
     return parse_profile(text, "acme.yaml")
+
+
+def unit_of(text: str, bus: str) -> Profile:
+    profile = with_address(profile_of(text), bus)
+    return replace(profile, connection=replace(profile.connection, bus_address=bus))
 
 
 @pytest.mark.parametrize(
@@ -92,8 +99,7 @@ def test_a_profile_whose_units_are_alone_has_no_address(old: str) -> None:
     ],
 )
 def test_a_line_that_addresses_another_unit_is_found(line: str, is_refused: bool) -> None:
-    profile = with_address(profile_of(PROFILE), "6")
-    assert bool(addresses_another(profile, "6", line)) is is_refused
+    assert bool(addresses_another(unit_of(PROFILE, "6"), line)) is is_refused
 
 
 @pytest.mark.parametrize(
@@ -103,8 +109,7 @@ def test_a_line_that_addresses_another_unit_is_found(line: str, is_refused: bool
 def test_where_each_line_says_for_whom_it_is_an_unknown_one_must_say_so(
     line: str, is_refused: bool
 ) -> None:
-    profile = with_address(profile_of(MFC), "A")
-    assert bool(addresses_another(profile, "A", line)) is is_refused
+    assert bool(addresses_another(unit_of(MFC, "A"), line)) is is_refused
 
 
 @pytest.mark.parametrize(
