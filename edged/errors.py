@@ -29,6 +29,7 @@ __all__ = [
     "Invalid",
     "NotFound",
     "Refused",
+    "after_sending",
 ]
 
 NO_DATA: Final[Mapping[str, Any]] = {}
@@ -133,6 +134,18 @@ class EdgedError(Exception):
             "data": self.data,
         }
 
+    def for_caller(self) -> dict[str, Any]:
+        """{code, message, remedy, sent?, data?}: the one form of an error in the result of a tool.
+
+        ``sent`` are the lines that had gone out, of what may have sent some.
+        """
+        told: dict[str, Any] = {
+            "code": self.code.value,
+            "message": self.message,
+            "remedy": self.remedy,
+        }
+        return {**told, "data": self.data} if self.data else told
+
     def __str__(self) -> str:
         """The sentence, with what to do after it."""
         return f"{self.message} {self.remedy}".strip()
@@ -184,6 +197,21 @@ class Failed(EdgedError):
         super().__init__(message, code=code, data=data, remedy=remedy)
         self.sent = sent
         self.why = why or message
+
+    def for_caller(self) -> dict[str, Any]:
+        """The same with ``sent``."""
+        return {**super().for_caller(), "sent": list(self.sent)}
+
+
+def after_sending(error: EdgedError, sent: tuple[str, ...]) -> EdgedError:
+    """An error as what became of a call, lines of which had gone out: that is no refusal."""
+    if isinstance(error, Failed):
+        error.sent = error.sent or sent
+    elif sent and not isinstance(error, Fault):
+        return Failed(
+            error.message, code=error.code, data=error.data, remedy=error.remedy, sent=sent
+        )
+    return error
 
 
 class Fault(EdgedError):

@@ -18,7 +18,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -198,10 +198,13 @@ def keep_edge_id(state_dir: Path, configured: str) -> str:
     return made
 
 
-def port_holder(port: int) -> str:
+def port_holder(port: int, *, besides: Collection[int] = ()) -> str:
     """Who listens on a TCP port of this machine, as ``name (PID n)``.
 
     Empty where it cannot be seen: only an administrator sees the programs of other users.
+
+    Args:
+        besides: processes that are not meant.
     """
     import psutil  # here, because most programs of edged never ask
 
@@ -209,7 +212,7 @@ def port_holder(port: int) -> str:
         for connection in psutil.net_connections(kind="tcp"):
             if connection.status != psutil.CONN_LISTEN or not connection.laddr:
                 continue
-            if connection.laddr.port == port and connection.pid:
+            if connection.laddr.port == port and connection.pid not in (None, *besides):
                 return f"{psutil.Process(connection.pid).name()} (PID {connection.pid})"
     except (psutil.Error, OSError):
         return ""

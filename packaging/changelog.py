@@ -1,8 +1,6 @@
 """``debian/changelog`` from CHANGELOG.md: the same versions and days, and where to read on.
 
-    python packaging/changelog.py [SUFFIX] > debian/changelog
-
-The suffix is appended to the version, for a package that is to upgrade another in a test.
+python packaging/changelog.py > debian/changelog
 """
 
 from __future__ import annotations
@@ -25,8 +23,7 @@ ENTRY: Final = """edged ({version}) unstable; urgency=medium
 """
 
 
-def main(words: list[str]) -> int:
-    suffix = words[0] if words else ""
+def main() -> int:
     releases = RELEASE.findall(CHANGES.read_text())
     if not releases or releases[0][0] != __version__:
         print(f"{CHANGES} does not begin with version {__version__}.", file=sys.stderr)
@@ -36,7 +33,7 @@ def main(words: list[str]) -> int:
         noon = datetime.datetime.fromisoformat(f"{day}T12:00:00+00:00")
         print(
             ENTRY.format(
-                version=version + (suffix if version == __version__ else ""),
+                version=version,
                 sentence="See NEWS.md.gz beside this file, written for the owner of a bench.",
                 day=noon.strftime("%a, %d %b %Y %H:%M:%S +0000"),
             )
@@ -45,4 +42,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -40,8 +40,8 @@ from_the_tree() { # COMMAND…: in the source tree, with loopback only
 }
 
 lay_out_tree() { # RELEASE: the source tree with what its tests need, beside the installed package
-    inside closure apt-get install -qq --no-install-recommends nats-server curl iproute2 gcc \
-        libc6-dev procps git make python3-matplotlib > "$work/tools.log" 2>&1 ||
+    inside closure apt-get install -qq --no-install-recommends nats-server curl iproute2 \
+        procps git make python3-matplotlib > "$work/tools.log" 2>&1 ||
         { tail -n 20 "$work/tools.log" >&2; fail "$1: what the tests need cannot be installed"; }
     test_tools "$1"
     mkdir -p "$work/closure/$tree"

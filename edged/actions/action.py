@@ -152,6 +152,8 @@ class SendScpi(Action):
     instrument_id: str
     scpi: str
     purpose: Purpose = Purpose.CALL
+    # Whether it is answered; None: as its "?" and the profile say.
+    expects_answer: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +168,14 @@ class SendProgram(SendScpi):
         data: what goes out, without its end.
         timeout_s: what its answer may take; 0: as the profile says.
         hold: keeps the line for its program once it is answered; see ``instruments.mailbox``.
+        listens_to: nothing is sent: what this earlier message is answered by is read. ``scpi`` is a
+            query that changes nothing then.
     """
 
     data: bytes
     timeout_s: float = 0.0
     hold: object = None
+    listens_to: str = ""
 
 
 class Question(Protocol):

@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 from edged.cli.shared.options import add_config_options, load, locate
 from edged.config.keys import ListedTools
 from edged.config.load import LoadedConfig
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import (
     LOOPBACK,
     ExitStatus,
@@ -39,6 +39,12 @@ __all__ = ["CLIENTS", "ClientTarget", "run"]
 
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
 HEADER_VARIABLE: Final = "EDGED_AUTHORIZATION"
+DEFAULT_NAME: Final = "edged"
+"""Names of tools leave room for it and for what clients put around it (``profiles.naming``)."""
+LONG_NAME: Final = (
+    "Clients put this name before that of each tool, and some take 64 characters in all: with a "
+    "name longer than edged some tools may be missing."
+)
 CLOSED: Final = "Only programs of this machine reach it: no supervisor has opened the port."
 ALONE: Final = "Only programs of this machine reach it: it has no address on a private network now."
 
@@ -79,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="edged connect", description=__doc__)
     parser.add_argument("client", choices=tuple(CLIENTS), help="the client to configure")
     parser.add_argument("--host", help="the name or address to use, instead of the one found")
-    parser.add_argument("--name", default="edged", help="the name of the bench in the client")
+    parser.add_argument("--name", default=DEFAULT_NAME, help="the name of the bench in the client")
     parser.add_argument(
         "--relay", action="store_true", help="connect through the relay, with a token"
     )
@@ -101,6 +107,8 @@ def run(arguments: Sequence[str]) -> int:
     loaded = load(options)
     client = CLIENTS[options.client]
     target, remark = _relayed(loaded, options) if options.relay else _direct(loaded, options)
+    if len(options.name) > len(DEFAULT_NAME):
+        remark = f"{remark} {LONG_NAME}".strip()
     if target.needs_token and client.holds_token:
         remark = f"Write the token itself instead of ${TOKEN_VARIABLE}; it is valid for 5 minutes."
     tools = options.tools or client.tools
@@ -136,6 +144,12 @@ def _direct(loaded: LoadedConfig, options: argparse.Namespace) -> tuple[ClientTa
         state_dir, port = engine.path.parent, engine.mcp_port or port
     except EdgedError:
         remark = "No engine is running now; this address comes from the configuration."
+    if not port:
+        raise Failed(
+            "MCP_PORT is 0, and no engine has chosen a port yet.",
+            code=ErrorCode.NO_ENGINE,
+            remedy="Start edged, then run this again.",
+        )
     bound = read_supervisor_file(state_dir).get("addresses", ())
     host = options.host or reached_at(bound)
     if host == LOOPBACK and not remark:
@@ -302,11 +316,13 @@ CLIENTS: Final[Mapping[str, Client]] = MappingProxyType(
             "refresh button of its MCP panel.",
             tools=ListedTools.ESSENTIAL,
         ),
-        # Its model reads a million tokens: the whole list fits.
+        # 512 tools of all servers together in a request (google-gemini/gemini-cli#19083), and 128
+        # where its models are reached by Vertex AI (reference of FunctionDeclaration).
         "gemini-cli": Client(
             write=_gemini,
             where="Gemini CLI: put this into ~/.gemini/settings.json, or .gemini/settings.json of "
             "a project.",
+            tools=ListedTools.ESSENTIAL,
         ),
         # The functions of an OpenAI request are 128 at most (API reference, tools).
         "codex": Client(

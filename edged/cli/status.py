@@ -230,7 +230,7 @@ def _wrong(status: Told, name: Name) -> Iterator[str]:
     for one in status["discovery"]["warnings"]:
         yield f"{name(one['instrument_id'])}: {one['warning']}"
     for one in status["sdk"]["wrappers"]:
-        if one["is_listed"] and not one["is_usable"]:
+        if one["is_seen"] and not one["is_usable"]:
             yield f"wrapper {one['wrapper']} ({one['state']}): {one['problem']}"
     store, profiles, mcp = status["store"], status["profiles"], status["mcp"]
     if store["state"] != "healthy":

@@ -12,6 +12,7 @@ from edged.profiles.model import (
     Command,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Returns,
     ScalarAnswer,
     Sequence,
@@ -109,7 +110,7 @@ def _setting(setting: Setting) -> Entry:
 
 def _unit(command: Command) -> str:
     """The unit of the answer, or of what a setter's only number is given in."""
-    if isinstance(command.returns, ScalarAnswer):
+    if isinstance(command.returns, ScalarAnswer | ListAnswer):
         return command.returns.unit
     if isinstance(command.returns, WaveformAnswer):
         return command.returns.y_unit
@@ -121,6 +122,9 @@ def _returns(returns: Returns) -> Entry:
     match returns:
         case ScalarAnswer():
             return {"type": returns.type.value, "unit": returns.unit}
+        case ListAnswer():
+            items = {"type": returns.type.value}
+            return {"type": "list", "items": items, "unit": returns.unit}
         case FieldsAnswer():
             fields = [
                 {"name": f.name, "type": f.type.value, "unit": f.unit} for f in returns.fields

@@ -11,13 +11,14 @@ import dataclasses
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Picture, ResourceLink
 from edged.commands.freshness import Acquisitions, notes_of
 from edged.commands.rehearsal import Spoken, agreeing, spoken
-from edged.commands.run import GRACE_S, PRIORITY
+from edged.commands.run import GRACE_S, PRIORITY, TRANSFER_S
 from edged.commands.send_guard import guarded
 from edged.commands.target import SendGuard, Target
 from edged.errors import Failed
@@ -29,12 +30,14 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
-from edged.profiles.answers import check_count, parse_block, parse_preamble
+from edged.profiles.answers import Samples, check_count, parse_preamble
+from edged.profiles.frames import Frame
 from edged.profiles.model import (
     Acquisition,
     Command,
     Connection,
     ImageAnswer,
+    Returns,
     Scalar,
     WaveformAnswer,
 )
@@ -44,8 +47,6 @@ from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 
 __all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures", "would_capture"]
 
-TRANSFER_S: Final = 60.0
-"""What moving the bytes may take besides; a slice of a block that stands still ends it earlier."""
 LARGEST_INLINE_BYTES: Final = 4 * 1024 * 1024
 """Of a picture in a result; a larger one is told as a resource only."""
 SHOWN: Final = frozenset({"image/png", "image/jpeg"})
@@ -56,17 +57,18 @@ LAST: Final = "last"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stretch:
-    """One read: what is said before it, and the question for the block."""
+    """One read: what is said before it, the question for the block, and the values in both."""
 
     setup: tuple[str, ...]
     data: str
+    values: Mapping[str, Scalar]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Capture:
     """What came of a capture; ``doing``: what the instrument said that it was doing before it."""
 
-    blocks: tuple[bytes | bytearray, ...]
+    blocks: tuple[Samples, ...]
     preamble: str | None
     sent: tuple[str, ...]
     doing: str | None = None
@@ -139,10 +141,7 @@ class Captures:
                 return Captured(part=_part(told, freshness), sent=capture.sent)
             case ImageAnswer() as answer:
                 capture = await self._capture(action.purpose, instrument, command, target)
-                try:
-                    data = parse_block(capture.blocks[0])
-                except Failed as unreadable:
-                    raise _after(unreadable, capture.sent) from unreadable
+                data = memoryview(capture.blocks[0])
                 if len(data) > LARGEST_INLINE_BYTES:
                     return self._as_resource(action, target, capture, answer.mime, data)
                 told = await self._waveforms.on_thread(_picture, answer, data)
@@ -300,6 +299,7 @@ def _stretches(
         return _Stretch(
             setup=tuple(render(line, command.parameters, filled) for line in setup),
             data=render(answer.data, command.parameters, filled),
+            values=filled,
         )
 
     first, last = values.get(FIRST), values.get(LAST)
@@ -331,7 +331,7 @@ def _captured(
             that the line is out of step.
     """
     answer = command.returns
-    blocks: list[bytes | bytearray] = []
+    blocks: list[Samples] = []
     meaning: str | None = None
     doing: str | None = None
     sent: tuple[str, ...] = ()
@@ -349,18 +349,35 @@ def _captured(
             preamble=preamble if number == 0 else (),
             data=stretch.data,
             connection=connection,
-            trailing_bytes=answer.trailing_bytes if isinstance(answer, WaveformAnswer) else 0,
+            framed=partial(_framed, answer, stretch.values, meaning),
             separator=answer.preamble_separator if isinstance(answer, WaveformAnswer) else ",",
         )
         blocks.append(reply.block or b"")
         meaning = reply.preamble if number == 0 else meaning
         sent += reply.sent
-    if isinstance(answer, WaveformAnswer) and meaning is not None:
+    if isinstance(answer, WaveformAnswer):
         try:
-            check_count(answer, blocks, {**values, **parse_preamble(answer, meaning, values)})
+            check_count(answer, blocks, _known(answer, values, meaning))
         except Failed as unreadable:
             raise _after(unreadable, sent) from unreadable
     return _Capture(blocks=tuple(blocks), preamble=meaning, sent=sent, doing=doing)
+
+
+def _framed(
+    answer: Returns | None, values: Mapping[str, Scalar], earlier: str | None, preamble: str | None
+) -> Frame:
+    """The form of one read; what the preamble says of it is looked at when its bytes come."""
+    said = preamble if earlier is None else earlier
+    return Frame(answer, cache(partial(_known, answer, values, said)))
+
+
+def _known(
+    answer: Returns | None, values: Mapping[str, Scalar], preamble: str | None
+) -> Mapping[str, Scalar]:
+    """What expressions of a waveform may use."""
+    if preamble is None or not isinstance(answer, WaveformAnswer):
+        return values
+    return {**values, **parse_preamble(answer, preamble, values)}
 
 
 def _after(unreadable: Failed, sent: tuple[str, ...]) -> Failed:

@@ -437,12 +437,13 @@ class DeadManControl:
     def _tell_stage(self, kept: _Kept) -> None:
         """Tell what has become of it, once."""
         before, kept.stage = kept.stage, kept.timer.state.stage
+        instrument = kept.instrument
+        if Stage.TRIPPED in {before, kept.stage}:
+            # Whether it says so once is known a question later than that it has tripped.
+            self._write_down(instrument, kept.timer)
         if before is kept.stage:
             return
         self.changes += 1
-        instrument = kept.instrument
-        if Stage.TRIPPED in {before, kept.stage}:
-            self._write_down(instrument, kept.timer)
         if kept.stage is Stage.TRIPPED:
             log.error("dead_man_tripped", id=instrument.id)
             self._record("tripped", instrument, kept.timer.tripped().message)

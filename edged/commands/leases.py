@@ -40,6 +40,20 @@ Tell = Callable[[str, str, str, str], None]
 """Writes a row about what nobody called for: its name, its text, the instrument."""
 
 
+def _how_presented(caller: Caller) -> str:
+    """How a caller shows that it is the one who has a lease."""
+    if caller.claims is not None:
+        known = "Calls with a token of your subject need nothing more."
+    elif caller.session_id:
+        known = "Calls of this session need nothing more."
+    else:
+        return (
+            "You have no session, so nothing but the lease_id shows that you are its holder: give "
+            "it as the argument `lease` of every call that writes, else the call is refused."
+        )
+    return f"{known} From elsewhere give the lease_id as the argument `lease` of the call."
+
+
 class LeaseStanding(enum.Enum):
     """Whose an instrument is."""
 
@@ -130,7 +144,7 @@ class LeaseControl:
             names: ids, aliases or serial numbers, or ``all``: those registered now.
 
         Returns:
-            ``{lease_id, expires_ms, fence, instruments}``; on disk by then.
+            ``{lease_id, expires_ms, fence, instruments, how}``; on disk by then.
 
         Raises:
             NotFound: UNKNOWN_INSTRUMENT.
@@ -158,6 +172,7 @@ class LeaseControl:
             "expires_ms": lease.expires_ms(moment(self._clock)),
             "fence": lease.fence,
             "instruments": list(units.values()),
+            "how": _how_presented(caller),
         }
 
     async def renew(self, lease_id: str, ttl_s: float | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Failure:
 
     Attributes:
         target: what it was aimed at, where it got that far.
-        told: the error as {message, remedy, sent}.
+        told: the error as ``EdgedError.for_caller`` gives it.
     """
 
     target: Target | None
@@ -90,11 +90,10 @@ def failure_data(
     operation: Operation, target: Target | None, error: EdgedError, spent_ms: float
 ) -> Any:
     """The data of a call that failed or was refused; ``None`` where its error says it all."""
-    sent = list(error.sent) if isinstance(error, Failed) else []
     failure = Failure(
         target=target,
         error=error,
-        told={"message": error.message, "remedy": error.remedy, "sent": sent},
+        told=error.for_caller(),
         time_ms=round(spent_ms, 3),
     )
     has_failed = isinstance(error, Failed | Fault)

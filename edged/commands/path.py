@@ -430,8 +430,9 @@ class CommandPath:
             outcome = self._failure(action, target, error, began)
         is_carried_out = outcome.status is OutcomeStatus.OK or outcome.scpi
         instrument = target.instrument if target is not None and is_carried_out else None
-        if instrument is not None and action.caller.route is not Route.INTERNAL:
-            instrument.note_use(action.caller)
+        is_internal = action.caller.route is Route.INTERNAL
+        if target is not None and instrument is not None and not is_internal:
+            instrument.note_use(action.caller, is_write=target.is_write)
         return outcome
 
     def _success(self, done: Done, began: float) -> Outcome:

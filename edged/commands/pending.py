@@ -14,7 +14,7 @@ from typing import Any
 from edged.actions.cause import NOT_NEEDED, Cause, cause_of
 from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tell, Underway
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Hold, Job, Waiter
 
@@ -149,6 +149,8 @@ class Pending(Underway):
         found: Done | Exception
         try:
             found = self._line_job.done(reply) if self._line_job is not None else _ended(NOT_NEEDED)
+        except EdgedError as error:
+            found = after_sending(error, reply.sent)
         except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
             found = error
         self._settle(found)

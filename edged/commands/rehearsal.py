@@ -260,7 +260,7 @@ class Rehearsal:
             "would_send": lines,
             "checks": checks,
             "conflicts": [
-                *{error.message: _told(error) for error in held}.values(),
+                *{one.message: {"kind": "refusal", **one.for_caller()} for one in held}.values(),
                 *(
                     {"kind": "information", "message": message, "data": data}
                     for message, data in self.information.items()
@@ -280,16 +280,6 @@ Rehearse = Callable[..., Coroutine[Any, Any, None] | None]
 
 def no_rehearsal(_family: object, _action: Action, _target: Target, _rehearsal: Rehearsal) -> None:
     """The row of what no tool with ``dry_run`` makes."""
-
-
-def _told(error: EdgedError) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "kind": "refusal",
-        "code": error.code.value,
-        "message": error.message,
-        "remedy": error.remedy,
-    }
-    return {**told, "data": error.data} if error.data else told
 
 
 def _bound(parameter: Parameter, values: Mapping[str, Scalar]) -> str:

@@ -29,6 +29,8 @@ from edged.instruments.conversation import (
     Reply,
     Send,
     command_conversation,
+    lines_in,
+    listen_conversation,
     program_conversation,
     raw_conversation,
 )
@@ -36,15 +38,19 @@ from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Hold, Job, Priority, Waiter
 from edged.profiles.answers import Answer, matches, parse_answer, picked
+from edged.profiles.frames import Frame
 from edged.profiles.model import (
     Command,
     CompletionKind,
     Connection,
+    ImageAnswer,
+    ListAnswer,
     Parameter,
     Profile,
     Scalar,
+    WaveformAnswer,
 )
-from edged.profiles.raw import asks
+from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
@@ -52,9 +58,11 @@ from edged.scpi.numbers import number_with_suffix
 __all__ = [
     "GRACE_S",
     "PRIORITY",
+    "TRANSFER_S",
     "CommandJob",
     "ProgramJob",
     "RawJob",
+    "answer_form",
     "armed_first",
     "at_one_meeting",
     "noting_write",
@@ -107,6 +115,9 @@ def noting_write(
 
 
 UNDECODED: Final = "\ufffd"
+TRANSFER_S: Final = 60.0
+"""What moving the bytes of a trace or of many lines may take besides; a line or a slice of a block
+that stands still ends it earlier."""
 GRACE_S: Final = 5.0
 """Waiting in the mailbox behind others, on top of what the command itself may take."""
 
@@ -194,6 +205,7 @@ class CommandJob(LineJob):
             priority=self._priority,
             timeout_s=self._timeout_s,
             name=self._command.name,
+            own_s=_own_s(self._command, self._profile),
         )
 
     def done(self, reply: Reply) -> Done:
@@ -311,15 +323,18 @@ class RawJob(LineJob):
     """Raw lines; the answer to the last one, if it is a query.
 
     Args:
-        is_known: see ``raw_conversation``.
+        is_known, form: see ``raw_conversation``.
+        asks: whether the last one is answered; ``None``: as its "?" and the profile say.
         timer: see ``Target``.
         finish: makes the result.
         remembers: see ``CommandJob``.
     """
 
     __slots__ = (
+        "_asks",
         "_connection",
         "_finish",
+        "_form",
         "_guard",
         "_instrument",
         "_is_known",
@@ -336,13 +351,17 @@ class RawJob(LineJob):
         purpose: Purpose,
         *,
         is_known: bool,
+        form: Frame | int = 1,
+        asks: bool | None = None,
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Callable[[Reply], Done],
         remembers: Remembering = NOTHING_REMEMBERED,
     ) -> None:
+        self._form = form
         self._instrument = instrument
         self._connection = instrument.connection
+        self._asks = is_question(instrument.profile, lines[-1]) if asks is None else asks
         self._lines = lines
         self._purpose = purpose
         self._is_known = is_known
@@ -355,11 +374,12 @@ class RawJob(LineJob):
         """See ``LineJob``."""
         self._remembers.begin()
         armed_s = _arming_s(self._timer, self._connection)
+        more_s = 0.0 if self._form == 1 else TRANSFER_S
         return self._instrument.submit(
             self._talk,
             waiter,
             priority=PRIORITY[self._purpose],
-            timeout_s=self._connection.timeout_ms / 1000 + armed_s + GRACE_S,
+            timeout_s=self._connection.timeout_ms / 1000 + more_s + armed_s + GRACE_S,
             name="send_scpi",
         )
 
@@ -399,9 +419,10 @@ class RawJob(LineJob):
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         return raw_conversation(
             lines=self._lines,
-            asks=asks(self._instrument.profile, self._lines[-1]),
+            asks=self._asks,
             connection=connection,
             is_known=self._is_known,
+            form=self._form,
         )
 
 
@@ -451,9 +472,16 @@ class ProgramJob(LineJob):
             waiter,
             priority=PRIORITY[self._action.purpose],
             timeout_s=self._timeout_s + _arming_s(self._target.timer, self._connection) + GRACE_S,
-            name=self._action.scpi[:80],
+            name=self._name[:80],
             hold=hold if isinstance(hold, Hold) else None,
+            own_s=self._timeout_s,
+            listens=bool(self._action.listens_to),
         )
+
+    @property
+    def _name(self) -> str:
+        action = self._action
+        return f"A read after {action.listens_to}" if action.listens_to else action.scpi
 
     def done(self, reply: Reply) -> Done:
         """See ``LineJob``."""
@@ -476,7 +504,8 @@ class ProgramJob(LineJob):
 
     def _conversation(self, connection: Connection) -> Conversation[Reply]:
         target = self._target
-        commands = [match.command for part in target.parts for match in part.matches[:1]]
+        if self._action.listens_to:
+            return listen_conversation(line=self._action.listens_to, timeout_s=self._timeout_s)
         return program_conversation(
             line=target.lines[0],
             data=self._action.data,
@@ -484,8 +513,28 @@ class ProgramJob(LineJob):
             connection=connection,
             timeout_s=self._timeout_s,
             is_known=target.is_one_command,
-            returns=commands[0].returns if len(target.parts) == 1 and commands else None,
+            may_answer=any(part.is_unknown for part in target.parts),
+            form=answer_form(target),
         )
+
+
+def answer_form(target: Target) -> Frame | int:
+    """In which form a raw line is answered, as far as it is one command's; else one line.
+
+    Data whose end follows from what only a preamble tells are read as a line, too.
+    """
+    command = target.parts[0].command if len(target.parts) == 1 else None
+    if command is None:
+        return 1
+    returns = command.returns
+    if not isinstance(returns, WaveformAnswer | ImageAnswer):
+        return lines_in(returns)
+    frame = Frame(returns, lambda: target.parts[0].values)
+    try:
+        frame.find(b"")
+    except Failed:
+        return 1
+    return frame
 
 
 def _with_poll(command: Command, values: Mapping[str, Scalar]) -> Command:
@@ -520,7 +569,7 @@ def _verified(command: Command, values: Mapping[str, Scalar], answer: str) -> Sc
     if verify is None:
         return None
     wanted = values[verify.parameter]
-    found = picked(answer, verify.pattern)
+    found = picked(answer, verify.pattern, verify.decimal)
     parameter = command.parameters[verify.parameter]
     if matches(None, wanted, found, verify.tolerance, parameter=parameter):
         return read_back(found, wanted, parameter)
@@ -548,7 +597,15 @@ def _longest_s(command: Command, profile: Profile) -> float:
     complete = command.complete
     if complete is not None and complete.kind is not CompletionKind.NONE:
         total_ms += complete.timeout_ms
-    return total_ms / 1000
+    has_lines = isinstance(command.returns, ListAnswer) and command.returns.lines != 1
+    return total_ms / 1000 + (TRANSFER_S if has_lines else 0)
+
+
+def _own_s(command: Command, profile: Profile) -> float:
+    """What the longest of its exchanges may take."""
+    one_ms = command.timeout_ms or profile.connection.timeout_ms
+    complete = command.complete
+    return max(one_ms, complete.timeout_ms if complete is not None else 0) / 1000
 
 
 def _profile(instrument: Instrument) -> Profile:

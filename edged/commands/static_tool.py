@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
@@ -42,6 +42,10 @@ BOOLEAN: Final[Schema] = {"type": "boolean"}
 OBJECT: Final[Schema] = {"type": "object"}
 LIST: Final[Schema] = {"type": "array"}
 ANYTHING: Final[Schema] = {}
+REHEARSED: Final = (
+    "would_send", "checks", "conflicts", "needs", "steps", "duration_s", "more",
+)  # fmt: skip
+"""The members of ``Rehearsal.told``."""
 
 
 def parameters_of(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
@@ -56,25 +60,27 @@ def parameters_of(required: tuple[str, ...] = (), **properties: Schema) -> Schem
     return schema
 
 
-def result_of(**properties: Schema) -> Schema:
-    """An output schema: what is there is of these types, more may be."""
-    return {"type": "object", "properties": properties}
+def result_of(*members: str, **properties: Schema) -> Schema:
+    """An output schema that names every member: some clients drop those that it does not name.
+
+    Args:
+        members: of any type.
+        properties: of a known type, or with members of their own.
+    """
+    named = dict.fromkeys(members, ANYTHING)
+    # An error stands beside the members of the tool, or alone.
+    return {"type": "object", "properties": {**named, **properties, "error": ANYTHING}}
 
 
-def rows_of(wrap_key: str, /, **properties: Schema) -> Schema:
+def rows_of(wrap_key: str, /, *members: str) -> Schema:
     """The output schema of a list result, which structuredContent wraps."""
-    row = {"type": "object", "properties": properties}
+    row = {"type": "object", "properties": dict.fromkeys(members, ANYTHING)}
     return result_of(**{wrap_key: {"type": "array", "items": row}})
 
 
-INSTRUMENT_ID: Final[Schema] = {
-    "type": "string",
-    "description": "Id or alias.",
-}
-PARAMETERS: Final[Schema] = {
-    "type": "object",
-    "description": "By name.",
-}
+INSTRUMENT_ID: Final = STRING
+"""Or an alias; list_instruments says so for all tools."""
+PARAMETERS: Final[Schema] = {"type": "object", "description": "By name."}
 
 ANSWER_BYTES: Final = 8_000
 """Of a bench tool's answer unless more was asked for, its text and structured content together."""
@@ -107,15 +113,17 @@ class StaticTool:
     Attributes:
         needs_instruments: it is listed only while any instrument is registered.
         answers_alone: it can be called all the same when none is.
+        accepts: arguments of which more is accepted than ``schema`` lists: many clients and model
+            APIs know few keywords of JSON Schema, and refuse a list with another one as a whole.
         output: of the static tools; the bench tools leave it out, a list has room for so much.
-        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal, in which
-            nothing of the output schema stands.
+        takes_dry_run: it has ``dry_run`` besides, and then the result of a rehearsal.
     """
 
     name: str
-    title: str
+    title: str = ""
     description: str
     schema: Schema
+    accepts: Mapping[str, Schema] = field(default_factory=dict)
     output: Schema | None = None
     annotations: ToolAnnotations
     make: MakeAction
@@ -127,14 +135,14 @@ class StaticTool:
 
     def compiled(self) -> Tool:
         """The tool, its schema compiled."""
-        schema = _with_dry_run(self.schema) if self.takes_dry_run else self.schema
-        taken = schema if self.annotations.read_only else _with_lease(schema)
+        schema = self._listed()
+        taken = {**schema, "properties": {**schema["properties"], **self.accepts}}
         return Tool(
             name=self.name,
             title=self.title,
             description=self.description,
             input_schema=schema,
-            output_schema=self.output,
+            output_schema=self._told(),
             annotations=self.annotations,
             check=compile_schema(self.name, taken),
             make=_make_of_given(self.make, compile_given(schema)),
@@ -145,15 +153,21 @@ class StaticTool:
             takes_dry_run=self.takes_dry_run,
         )
 
+    def _listed(self) -> Schema:
+        """The schema with what such a tool takes besides its own arguments."""
+        more: dict[str, Schema] = {}
+        if self.takes_dry_run:
+            more[DRY_RUN] = {**BOOLEAN, "description": "Send nothing, only tell."}
+        if not self.annotations.read_only:
+            more[LEASE] = STRING
+        return {**self.schema, "properties": {**self.schema["properties"], **more}}
 
-def _with_dry_run(schema: Schema) -> Schema:
-    told = {**BOOLEAN, "description": "Send nothing, only tell."}
-    return {**schema, "properties": {**schema["properties"], DRY_RUN: told}}
-
-
-def _with_lease(schema: Schema) -> Schema:
-    """What is taken, though not listed: each tool would say the same of it."""
-    return {**schema, "properties": {**schema["properties"], LEASE: STRING}}
+    def _told(self) -> Schema | None:
+        """The output schema, with the members of a rehearsal where there may be one."""
+        if self.output is None or not self.takes_dry_run:
+            return self.output
+        rehearsed = dict.fromkeys(REHEARSED, ANYTHING)
+        return {**self.output, "properties": {**self.output["properties"], **rehearsed}}
 
 
 def _make_of_given(make: MakeAction, given: Given) -> MakeAction:

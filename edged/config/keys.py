@@ -32,6 +32,7 @@ from edged.config.kinds import (
     list_of,
     map_of,
     matching,
+    matching_each,
     url,
 )
 from edged.host import Places, host_name
@@ -106,6 +107,13 @@ class MetricsAccess(enum.StrEnum):
     READ = "read"
 
 
+class SdkTools(enum.StrEnum):
+    """Which tools of SDK wrappers are listed: each, or those whose device was seen."""
+
+    ALL = "all"
+    CONNECTED = "connected"
+
+
 class ToolNames(enum.StrEnum):
     """Tool names as promised, with dots turned into ``_``, or with aliases for short ids."""
 
@@ -176,10 +184,13 @@ class Key:
 
 
 PORT: Final = integer(0, 65_535)
-URL_PATH: Final = matching(
+URL_PATH: Final = matching_each(
     "URL path",
-    r"(?!/(?:bench|metrics)(?:/|$))/[A-Za-z0-9._~/-]{0,200}",
-    "be a path that begins with /, has no ? or #, and is neither /bench nor /metrics",
+    (r"/.*", "begin with /"),
+    (r"[^?#]*", "have no ? or #"),
+    (r"[A-Za-z0-9._~/-]*", "have only letters, digits and . _ ~ - / in it"),
+    (r".{1,201}", "have at most 201 characters"),
+    (r"(?!/(?:bench|metrics)(?:/|$)).*", "be neither /bench nor /metrics, which have other uses"),
 )
 HOST: Final = matching(
     "host name", r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})", "be a host name without scheme and port"
@@ -322,6 +333,13 @@ _TABLE: Final = (
         sentence="Settings of wrappers, such as a serial port: wrapper → name → text.",
     ),
     Key(
+        name="SDK_TOOLS",
+        kind=choice(SdkTools),
+        default=SdkTools.ALL,
+        sentence="Which tools of SDK wrappers are listed. all: each, from the start; connected: "
+        "those whose device was seen (docs/sdk-wrappers.md).",
+    ),
+    Key(
         name="SDK_ENVIRONMENT",
         kind=list_of(TEXT),
         default=(),
@@ -437,7 +455,7 @@ _TABLE: Final = (
         kind=choice(ToolNames),
         default=ToolNames.SPEC,
         sentence="strict turns dots in tool names into _ (calls accept both spellings); alias puts "
-        "a unit's alias in place of its short id.",
+        "a unit's alias in place of its short id. Names over 52 characters are always shortened.",
     ),
     Key(
         name="RAW_SCPI",

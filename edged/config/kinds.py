@@ -51,6 +51,7 @@ __all__ = [
     "list_of",
     "map_of",
     "matching",
+    "matching_each",
     "parse_scalar",
     "parse_text",
     "read_file",
@@ -255,12 +256,22 @@ def choice(options: type[OptionT]) -> Kind:
 
 def matching(name: str, pattern: str, reason: str) -> Kind:
     """A text that a pattern matches as a whole; ``reason`` follows "must"."""
-    compiled = re.compile(pattern)
+    return matching_each(name, (pattern, reason))
+
+
+def matching_each(name: str, *rules: tuple[str, str]) -> Kind:
+    """A text that each pattern matches as a whole.
+
+    Args:
+        rules: pattern, and what follows "must" where it is the first that does not match.
+    """
+    compiled = [(re.compile(pattern), reason) for pattern, reason in rules]
 
     def parse(value: Value, base: Path) -> str:
         text = _text(value, base)
-        if not compiled.fullmatch(text):
-            raise BadValue(f"must {reason}, not {_shown(value)}", value)
+        for pattern, reason in compiled:
+            if not pattern.fullmatch(text):
+                raise BadValue(f"must {reason}, not {_shown(value)}", value)
         return text
 
     return Kind(name=name, parse=parse)

@@ -31,6 +31,7 @@ from edged.config.keys import (
     MetricsAccess,
     OnExit,
     RawScpi,
+    SdkTools,
     ToolNames,
     VisaServer,
 )
@@ -87,6 +88,7 @@ class Config:
     sdk_wrapper_dirs: tuple[Path, ...]
     sdk_libraries: Mapping[str, Path]
     sdk_settings: Mapping[str, Mapping[str, str]]
+    sdk_tools: SdkTools
     sdk_environment: tuple[str, ...]
     sdk_memory_mb: int
     bench_file: Path

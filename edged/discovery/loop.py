@@ -35,10 +35,11 @@ from edged.discovery.registering import Knowledge, examine, judge_again
 from edged.discovery.schedule import SCANS_ASIDE, ScanSchedule
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
-from edged.instruments.conversation import greet, raw_conversation
+from edged.instruments.conversation import Conversation, greet, raw_conversation
 from edged.instruments.hosts import Hosts, LookUp, look_up
 from edged.instruments.identity import Seat
 from edged.instruments.instrument import Found, Instrument
+from edged.instruments.line import MIN_ATTEMPT_GAP_S
 from edged.instruments.line_state import LineState, retry_delay_s
 from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
@@ -198,6 +199,11 @@ class Reprofile:
         )
 
 
+def _nothing() -> Conversation[None]:
+    """Says nothing: the line has to be ready for it, and that is all."""
+    yield from ()
+
+
 async def _greet(instrument: Instrument, connection: Connection) -> None:
     """Say what the new profile wants said at connection; a unit that is away hears it later."""
     if not instrument.is_connected:
@@ -218,6 +224,8 @@ LOOK_EVERY_S: Final = 2.0
 """How soon an idle connection that the peer has closed is noticed; sends nothing."""
 SCAN_LIMIT_S: Final = 15.0
 """How long one scan_instruments may take, whatever hangs."""
+TRIES_AT_SCAN: Final = 2
+"""To reach a unit that is away: an attempt right after a failure is refused, so there are two."""
 PickMonitor = Callable[[ListThings, Clock], Picked]
 
 
@@ -314,9 +322,9 @@ class Discovery:
             self._open(self._places[key])
 
     async def scan(self) -> list[Instrument]:
-        """Look at every bus and ask every address at which nobody is known, now.
+        """Look at every bus and ask every address at which nobody is known or who is known is away.
 
-        Gives the instruments that are new.
+        Gives the instruments that are new or came back.
         """
         before = {i.id for i in self._pool.all() if i.is_connected}
         deadline = self._clock.monotonic() + SCAN_LIMIT_S
@@ -325,11 +333,37 @@ class Discovery:
         places = [place for place in self._places.values() if self._is_vacant(place, others)]
         for place in places:
             self._ask_soon(place)
+        away = []
         for place in self._places.values():
             if place.actor is not None and place.actor.bound.number:
-                place.actor.look()
-        await self._wait_for(_asking(places), deadline)
+                if place.actor.state is LineState.READY:
+                    place.actor.look()
+                else:
+                    away.append(asyncio.create_task(self._try(place.actor), name="edged-scan"))
+        try:
+            await self._wait_for([*_asking(places), *away], deadline)
+        finally:
+            for attempt in away:
+                attempt.cancel()
+            await asyncio.gather(*away, return_exceptions=True)
         return [i for i in self._pool.all() if i.is_connected and i.id not in before]
+
+    async def _try(self, actor: Actor) -> None:
+        """Have a line whose unit is away brought back, if the unit is there again."""
+        for attempt in range(TRIES_AT_SCAN):
+            if attempt:
+                await self._clock.sleep(MIN_ATTEMPT_GAP_S)
+            try:
+                await actor.converse(
+                    _nothing,
+                    unit=actor.bound.number,
+                    priority=Priority.PROBE,
+                    timeout_s=PATIENCE_S + actor.bound.connection.timeout_ms / 1000,
+                    name="scan",
+                )
+            except EdgedError:
+                continue
+            return
 
     async def stop(self) -> None:
         """End the loop, the monitor and every question; lines are the pool's to close."""

@@ -38,7 +38,6 @@ __all__ = [
     "check_wrappers",
 ]
 
-LONGEST_NAME: Final = 64
 SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
 
@@ -181,12 +180,10 @@ def check_tool_list(facts: Facts) -> CheckLine:
             "Give clients that URL (edged connect --tools essential), or set TOOLS: essential; "
             "execute_command and bench__find_tools reach everything.",
         )
-    long = [name for name in names if len(name) > LONGEST_NAME]
     dotted = [name for name in names if "." in name]
-    if long or dotted:
+    if dotted:
         return warn(
-            f"{told} Some clients refuse names over {LONGEST_NAME} characters or with dots: "
-            f"{', '.join([*long, *dotted][:SHOWN])}.",
+            f"{told} Some clients refuse names with dots: {', '.join(dotted[:SHOWN])}.",
             "Set TOOL_NAMES: strict.",
         )
     return passed(told)
@@ -413,7 +410,7 @@ def check_wrappers(facts: Facts) -> CheckLine:
     sdk = facts.status.get("sdk", {})
     wrappers = sdk.get("wrappers", [])
     # Those that were loaded before and are about to be again are at work, not at fault.
-    bad = [one for one in wrappers if one["is_listed"] and not one["is_usable"]]
+    bad = [one for one in wrappers if one["is_seen"] and not one["is_usable"]]
     complaints = [f"{one['wrapper']} ({one['state']}): {one['problem']}" for one in bad]
     complaints += sdk.get("complaints", [])
     if complaints:
@@ -431,8 +428,8 @@ def check_wrappers(facts: Facts) -> CheckLine:
 
 def _with_tools(wrapper: Mapping[str, Any]) -> str:
     """A module without MCP_TOOL_SPECS may be there to help others."""
-    if not wrapper["is_listed"]:
-        return f"{wrapper['wrapper']} (no such device was seen; SDK_SETTINGS lists its tools)"
+    if not wrapper["is_seen"]:
+        return f"{wrapper['wrapper']} (no such device was seen)"
     has_none = wrapper["state"] == "ready" and not wrapper["tools"]
     return f"{wrapper['wrapper']} " + (
         "(no tools declared)" if has_none else f"with {wrapper['tools']} tools"

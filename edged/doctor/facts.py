@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from edged.config.load import Config
 from edged.errors import EdgedError
+from edged.host import port_holder, read_supervisor_file
 from edged.profiles.bench_file import SeenUnit, seen_units
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
@@ -54,6 +55,14 @@ class Facts:
     def is_answering(self) -> bool:
         """The engine runs and could be asked."""
         return bool(self.status)
+
+    def stranger_at(self, port: int) -> str:
+        """Who listens on a port and belongs neither to the engine nor to its supervisor."""
+        ours = {
+            read_supervisor_file(self.config.state_dir).get("pid", 0),
+            self.engine.pid if self.engine is not None else 0,
+        }
+        return port_holder(port, besides=ours) if port else ""
 
 
 def gather(

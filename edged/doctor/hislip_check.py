@@ -10,7 +10,7 @@ from edged.config.keys import VisaServer
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import connection_trouble
-from edged.host import LOOPBACK, port_holder, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, reached_at, read_supervisor_file
 from edged.protocol.hislip import (
     HEADER,
     VERSION_1_0,
@@ -38,7 +38,7 @@ def check_hislip(facts: Facts) -> CheckLine:
     port = told.get("port")
     if not port:
         wanted_port = facts.config.hislip_port
-        holder = port_holder(wanted_port) if wanted_port else ""
+        holder = facts.stranger_at(wanted_port)
         by = f" It is held by {holder}." if holder else ""
         again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
         return fail(

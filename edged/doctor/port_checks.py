@@ -17,7 +17,8 @@ from edged import __version__
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import netloc_of, port_holder, reached_at, read_supervisor_file
+from edged.host import netloc_of, reached_at, read_supervisor_file
+from edged.service import lock_holder
 
 __all__ = [
     "check_engine",
@@ -41,6 +42,7 @@ INITIALIZE: Final = {
         "clientInfo": {"name": "edged doctor", "version": __version__},
     },
 }
+AGAIN: Final = "Run `edged doctor` again in some seconds; if it stays so, look at the engine's log."
 START_IT: Final = "Start it: `edged engine`, or the service edged."
 LOOK: Final = "Look at its log."
 
@@ -49,6 +51,9 @@ def check_engine(facts: Facts) -> CheckLine:
     """Whether one runs, and which."""
     if facts.engine is None and facts.unreachable is not None:
         return fail(facts.unreachable.message, facts.unreachable.remedy)
+    starting = _starting(facts)
+    if starting and (facts.engine is None or not psutil.pid_exists(facts.engine.pid)):
+        return warn(f"{starting}.", AGAIN)
     if facts.engine is None:
         return fail(f"No engine works with {facts.config.state_dir}.", START_IT)
     pid = facts.engine.pid
@@ -112,10 +117,9 @@ def _remedy(unreachable: EdgedError, *, otherwise: str) -> str:
 
 
 def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
-    holder = port_holder(port) if port else ""
-    is_ours = facts.engine is not None and f"PID {facts.engine.pid})" in holder
+    holder = facts.stranger_at(port)
     again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
-    if holder and not is_ours:
+    if holder:
         return fail(
             f"Port {port} is held by another program: {holder}.",
             f"Stop that program: {again}. Or set MCP_PORT to another port and restart the engine."
@@ -125,6 +129,9 @@ def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
     if facts.is_answering:
         why = error or "It does not say why."
         return fail(f"The engine does not listen for MCP: {why}", f"Correct that: {again}.")
+    starting = _starting(facts)
+    if starting:
+        return warn(f"{starting}, and does not listen for MCP yet.", AGAIN)
     if facts.engine is not None and psutil.pid_exists(facts.engine.pid):
         return warn(
             f"The engine with PID {facts.engine.pid} listens for MCP nowhere, and could not be "
@@ -132,6 +139,19 @@ def _unbound(port: int, error: str, facts: Facts) -> CheckLine:
             facts.unreachable.remedy if facts.unreachable is not None else LOOK,
         )
     return skip("No engine runs; the port is free." if port else "No engine runs.")
+
+
+def _starting(facts: Facts) -> str:
+    """Who is about to serve this state directory; empty where the engine is up, or nobody is."""
+    if facts.is_answering:
+        return ""
+    holder = lock_holder(facts.config.state_dir)
+    if holder and (facts.engine is None or str(facts.engine.pid) != holder):
+        return f"The engine with PID {holder} is starting"
+    supervisor = read_supervisor_file(facts.config.state_dir).get("pid")
+    if supervisor and not holder:
+        return f"The supervisor with PID {supervisor} is starting the engine"
+    return ""
 
 
 def _initialize(port: int, path: str) -> tuple[str, str]:
@@ -174,7 +194,7 @@ def check_rpc(facts: Facts) -> CheckLine:
     """Whether the RPC port answers."""
     if facts.engine is None:
         port = facts.config.rpc_port
-        holder = port_holder(port) if port else ""
+        holder = facts.stranger_at(port)
         if holder:
             return fail(
                 f"RPC port {port} is held by another program: {holder}.",

@@ -42,7 +42,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
-from edged.config.keys import BenchPage
+from edged.config.keys import BenchPage, SdkTools
 from edged.config.load import Config, ToolNames
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
@@ -506,6 +506,7 @@ class Engine:
             wrappers=self._sdk.registry.offered,
             is_strict=self._config.tool_names is ToolNames.STRICT,
             uses_aliases=self._config.tool_names is ToolNames.ALIAS,
+            lists_absent=self._config.sdk_tools is SdkTools.ALL,
         )
 
     def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
@@ -719,7 +720,7 @@ class Engine:
                     told_on=self._stores.told_on,
                 ).table(),
                 **LeaseOperations(control=self._leases).table(),
-                **ToolSearch(pool=self._pool, tools=lambda: self._registry.tools()).table(),
+                **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
                 **History(
                     audit=self._stores.audit,
                     pool=self._pool,

@@ -236,19 +236,18 @@ class McpParts:
 
     def status(self) -> dict[str, Any]:
         """For get_status."""
-        listed = self.surface.list_size
+        listed, port = self.surface.list_size, self.surface.port
+        url = f"http://127.0.0.1:{port}{self._config.mcp_path}" if port else ""
         return {
             "enabled": self._config.mcp_enabled,
-            "port": self.surface.port or None,
+            "port": port or None,
             "path": self._config.mcp_path,
             "page": self._config.bench_page.value,
             "error": self._binding.error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
             "listed": {"tools": listed.tools, "kib": listed.size_bytes // 1024},
-            "warning": warning_of(
-                listed, f"http://127.0.0.1:{self.surface.port}{self._config.mcp_path}"
-            ),
+            "warning": warning_of(listed, url),
         }
 
     def _instrument_id_of(self, name: str) -> str | None:

@@ -32,6 +32,7 @@ STOPS: Final = ToolAnnotations(
 WORK: Final = ToolAnnotations(read_only=False, destructive=True, idempotent=False, open_world=True)
 
 STRING: Final[dict[str, Any]] = {"type": "string", "maxLength": 200}
+ROWS: Final[dict[str, Any]] = {"type": "array"}
 EDGES: Final[dict[str, Any]] = {
     "type": "array",
     "items": {"type": "string", "maxLength": 64},
@@ -57,10 +58,9 @@ def _schema(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "required": list(required)} if required else schema
 
 
-def _rows(key: str, **members: str) -> dict[str, Any]:
-    row = {name: {"type": kind} for name, kind in {"edge_id": "string", **members}.items()}
-    rows = {"type": "array", "items": {"type": "object", "properties": row}}
-    return {"type": "object", "properties": {key: rows}, "required": [key]}
+def _told(*members: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """An output schema that names every member; what edges say in a row of theirs is their own."""
+    return {"type": "object", "properties": {name: {} for name in (*members, "error")} | properties}
 
 
 def _only_asking(call: ToolCall, check: Check) -> Action:
@@ -102,7 +102,7 @@ TOOLS: Final = (
             after={"type": "string", "maxLength": 64},
             limit=_limit(1_000, 50),
         ),
-        _rows("edges", state="string", last_ms="integer", version="string", units="array"),
+        _told("more", edges=ROWS),
         READ,
     ),
     _tool(
@@ -116,7 +116,7 @@ TOOLS: Final = (
             free={"type": "boolean", "description": "Only those that are, or are not."},
             limit=_limit(500, 50),
         ),
-        _rows("instruments", edge_state="string", id="string", model="string", is_free="boolean"),
+        _told("more", instruments=ROWS),
         READ,
     ),
     _tool(
@@ -132,7 +132,7 @@ TOOLS: Final = (
             outcome=STRING,
             limit=_limit(500, 50),
         ),
-        _rows("rows", time_ms="integer", who="string", tool="string"),
+        _told("more", rows=ROWS, edges=ROWS),
         READ,
     ),
     _tool(
@@ -142,13 +142,7 @@ TOOLS: Final = (
         "is_confirmed for each edge, and true for all only if each has said that it is safe. "
         "Who did not answer is not confirmed. It does not replace an emergency switch.",
         _schema(),
-        {
-            **_rows("edges", is_confirmed="boolean"),
-            "properties": {
-                **_rows("edges", is_confirmed="boolean")["properties"],
-                "is_confirmed": {"type": "boolean"},
-            },
-        },
+        _told("is_confirmed", "is_every_edge_known", "took_ms", edges=ROWS),
         STOPS,
     ),
     _tool(
@@ -163,11 +157,7 @@ TOOLS: Final = (
             tool=STRING,
             arguments={"type": "object", "description": "Of that tool, by name."},
         ),
-        {
-            "type": "object",
-            "properties": {"edge_id": {"type": "string"}, "tool": {"type": "string"}},
-            "required": ["edge_id", "tool"],
-        },
+        _told("edge_id", "tool", "is_error", "result"),
         WORK,
         # The edge is told, and judges by its own rule what that ends, as at its own endpoint.
         cancels_on_disconnect=True,

@@ -26,7 +26,8 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
 from edged.instruments.deadlines import Deadlines
-from edged.instruments.failures import another_unit
+from edged.instruments.dialogue import BRING_BACK_S
+from edged.instruments.failures import another_unit, being_recovered
 from edged.instruments.identify import identify, identify_otherwise
 from edged.instruments.in_step import Habits
 from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
@@ -40,6 +41,9 @@ from edged.transports.link import Link
 
 __all__ = ["Actor", "OtherLine", "first_to_take", "named_first"]
 
+LONG_RECOVERY_S: Final = 0.8
+"""A recovery that takes longer is no matter of a moment."""
+LOOK_AGAIN_S: Final = 0.2
 OVERTIME_S: Final = 0.25
 """A job on the wire ends itself at its deadline; so much later its waiter is told without it."""
 RELEASE_S: Final = 0.5
@@ -251,21 +255,32 @@ class Actor:
         name: str,
         hold: Hold | None = None,
         cause: Cause | None = None,
+        own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task: ``waiter`` is told on the loop, once.
 
         Args:
             hold: keeps the line once it was served.
+            own_s: its own time limit, without what it waits for others; ``None``: the line's.
+            listens: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED, the line is being closed.
             Conflict: BUSY, too many jobs wait already.
         """
+        if own_s is None:
+            own_s = self.bound.connection.timeout_ms / 1000
+        now, soon_s = self._clock.monotonic(), min(timeout_s, own_s + BRING_BACK_S)
         job = Job(
             make=make,
             priority=priority,
             name=name,
-            deadline=self._clock.monotonic() + timeout_s,
+            deadline=now + timeout_s,
+            own_s=own_s,
+            submitted_at=now,
+            rest_s=timeout_s - soon_s,
+            listens=listens,
             unit=unit,
             future=waiter,
             owner=self,
@@ -280,7 +295,7 @@ class Actor:
         self._mailbox.put(job)
         if priority is Priority.SAFE:
             self._make_way(cause or Cause(f"by {name}"))
-        self._deadlines.add(job, timeout_s)
+        self._deadlines.add(job, soon_s)
         return job
 
     def try_stop(self, waiter: Waiter, timeout_s: float) -> None:
@@ -433,18 +448,34 @@ class Actor:
             self._link.preempt(ticket)
 
     def _expire(self, job: Job) -> None:
-        """A job's time is over: one that waits is taken out, one on the wire ends itself."""
-        if not self._mailbox.withdraw(job):
-            self._loop.call_later(OVERTIME_S, self._expire_serving, job)
+        """A job's time is over: one that waits is taken out, one on the wire ends itself.
+
+        Behind other work it may wait for longer than behind the recovery of its line.
+        """
+        is_waiting = job is not (self._serving or (0, None))[1]
+        recovering_s = self._line.recovering_s if is_waiting else 0.0
+        is_hung = recovering_s > LONG_RECOVERY_S
+        if job.rest_s and not is_hung:
+            # One that has just begun may be over at once.
+            more_s = min(job.rest_s, LOOK_AGAIN_S) if recovering_s else job.rest_s
+            job.rest_s -= more_s
+            self._deadlines.add(job, more_s)
+        elif self._mailbox.withdraw(job):
+            job.fail(self._untaken(job, is_recovering=is_hung))
         else:
-            job.fail(
-                Failed(
-                    f"{job.name} was not sent: the line to {self.address.text} was busy with "
-                    "other work until the time limit.",
-                    code=ErrorCode.TIMEOUT,
-                    data={"address": self.address.text, "line_state": self.state.value},
-                )
-            )
+            self._loop.call_later(OVERTIME_S, self._expire_serving, job)
+
+    def _untaken(self, job: Job, *, is_recovering: bool) -> Failed:
+        """Why a job has waited in vain."""
+        text = self.address.text
+        why = f"the line to {text} was busy with other work until the time limit."
+        if is_recovering:
+            why = f"{text} did not answer in time. {being_recovered(self._line.unanswered)}"
+        return Failed(
+            f"{job.name} was not sent: {why}",
+            code=ErrorCode.TIMEOUT,
+            data={"address": text, "line_state": self.state.value},
+        )
 
     def _expire_serving(self, job: Job) -> None:
         """The line sits in a call that outlasts the job's deadline: not all can be woken."""

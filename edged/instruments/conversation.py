@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
+from edged.profiles.frames import BLOCK, Frame
 from edged.profiles.model import (
     Command,
     Completion,
@@ -22,16 +23,25 @@ from edged.profiles.model import (
     Connection,
     ErrorCheck,
     FieldsAnswer,
-    ImageAnswer,
+    ListAnswer,
     Precondition,
     Returns,
     ScalarAnswer,
-    WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, ErrorKind, clean_text, escaped, plain_value
+from edged.scpi.answer_text import (
+    AnswerType,
+    ErrorKind,
+    bad_answer,
+    clean_text,
+    escaped,
+    plain_value,
+)
+from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
 
 __all__ = [
+    "ALL_LINES",
+    "UNTIL_QUIET",
     "AbortReply",
     "Answer",
     "Apart",
@@ -51,6 +61,8 @@ __all__ = [
     "drain_errors",
     "greet",
     "lines_conversation",
+    "lines_in",
+    "listen_conversation",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -69,12 +81,21 @@ ESR_OTHER_ERRORS: Final = 0x38
 OVERRIDDEN: Final = ("timeout_ms", "after_write_ms", "errors", "acknowledge")
 """What a command may say of its connection."""
 
+UNTIL_UNFIT: Final = (
+    "Correct `complete` in its profile. What was sent before has taken effect unless another "
+    "message says otherwise."
+)
 SOON_S: Final = 0.5
 """What acknowledges a line comes so soon after an old answer."""
 MOST_OLD_ANSWERS: Final = 4
 
 LONG_ANSWER: Final = 16_384
 """Characters; what is shorter is understood within a millisecond or two."""
+
+ALL_LINES: Final = 0
+"""Of ``Ask``: as many lines as come at once."""
+UNTIL_QUIET: Final = -1
+"""Of ``Ask``: as many lines as come, each within the time limit."""
 
 DEFAULT_MAX_BLOCK_MB: Final = 64
 """MAX_BLOCK_MB, where nobody says another."""
@@ -109,6 +130,14 @@ class Ask:
     ``takes_first``, the first line is it, though it be empty. Where it ``may_repeat``, the line as
     it was sent is an answer, and no echo. ``proves`` tells whether an answer can be to no other
     question, by its form alone.
+
+    ``lines`` is how many lines the answer has, and ``extra_lines`` how many may follow: where the
+    wire marks no end, what comes at once behind them makes it a bad answer (BAD_ANSWER). With
+    ``ALL_LINES`` all that comes at once is the answer; with ``UNTIL_QUIET`` all that comes until
+    no line has come within the time limit of one. ``None`` is for questions of the engine's own:
+    one line is read, and what follows it is dropped. Only the text of such a question is without
+    the NULs and line ends in front of it. With ``data`` the answer is byte for byte what came, its
+    line end included.
     """
 
     text: str
@@ -118,19 +147,29 @@ class Ask:
     may_repeat: bool = False
     proves: Callable[[str], bool] | None = None
     data: bytes | None = None
+    # How it is read is no part of what is said.
+    lines: int | None = field(default=None, compare=False)
+    extra_lines: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class AskBlock:
-    """Write one line and read an IEEE 488.2 block; answered by its bytes, ``#`` header included.
+    """Write one line and read binary data; answered by their bytes, a header included.
 
-    ``trailing_bytes`` follow the block (besides a line end, which is always dropped).
+    ``trailing_bytes`` follow the block (besides a line end, which is always dropped). ``find``
+    tells where they end: of an IEEE 488.2 block, unless something else is said. ``held_bytes`` is
+    what is in memory already of data that come in several answers. With ``data`` the answer is byte
+    for byte what came, also where it is of another form. Where it ``takes_short``, a message that
+    ends before is an answer.
     """
 
     text: str
     trailing_bytes: int = 0
     timeout_s: float | None = None
     data: bytes | None = None
+    find: FindHead = find_block_head
+    held_bytes: int = 0
+    takes_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +182,13 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Read one more line; answered by its text, or ``None`` when none comes in time."""
+    """Read one more line; answered by its text, or ``None`` when none comes in time.
+
+    With a ``line``, which a program has written: what that is answered by, byte for byte.
+    """
 
     timeout_s: float | None = None
+    line: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +200,13 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class ExpectMore:
-    """What was sent last may be answered by more than was read; answered by ``None``."""
+    """What was sent last may be answered by more than was read; answered by ``None``.
+
+    With a ``line``, that was written, asks nothing, and may be answered all the same: what comes
+    soon is heard, and what comes until the next answer stands in ``Reply.unasked``.
+    """
+
+    line: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,19 +229,22 @@ class Reply:
         answer: text of the line that asked, or ``None`` when none did.
         value: what that means, where the conversation was told how to read it.
         readback: what the answer to the verify query means.
-        block: the block of a capture, with its header.
+        block: the data of a capture; for a program all bytes of its answer.
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
         stale_errors: errors that were found in the queue and not blamed on this job.
+        unasked: lines that ask nothing, and what came as if to answer them; ``None``: whoever is
+            told of this does not want to know.
     """
 
     answer: str | None = None
-    block: bytes | bytearray | None = None
+    block: bytes | bytearray | memoryview | None = None
     value: Any = None
     readback: Any = None
     preamble: str | None = None
     sent: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
+    unasked: tuple[tuple[str, bytes], ...] | None = None
 
 
 def _as_it_is(answer: str) -> Any:
@@ -217,7 +269,7 @@ def command_conversation(
     verify: str | None = None,
     confirm: Read = _as_it_is,
 ) -> Conversation[Reply]:
-    """One profile command: its lines, completion, error check, verify question.
+    """One profile command but a capture: its lines, completion, error check, verify question.
 
     Args:
         lines: rendered; the last one asks when the command is a query.
@@ -235,8 +287,6 @@ def command_conversation(
     timeout_s = own.timeout_ms / 1000
     if command.precondition is not None:
         yield from require(command.name, command.precondition, own)
-    if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-        return (yield from _captured(lines, command.returns, own))
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
     sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
@@ -244,7 +294,8 @@ def command_conversation(
         sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        answer = yield from _ask(asking, timeout_s, may_be_empty=_is_text(command.returns))
+        due = lines_in(command.returns)
+        answer = yield from _ask_all(asking, timeout_s, command.returns, due)
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -287,7 +338,7 @@ def capture_conversation(
     preamble: Sequence[str],
     data: str,
     connection: Connection,
-    trailing_bytes: int = 0,
+    framed: Callable[[str | None], Frame] = lambda _preamble: BLOCK,
     separator: str = ",",
 ) -> Conversation[Reply]:
     """Fetch one block: set-up lines, the questions what the block means, the block, the errors.
@@ -297,6 +348,10 @@ def capture_conversation(
 
     Args:
         preamble: the questions; their answers are joined by ``separator``.
+        framed: in what form the data come, by what the preamble answered.
+
+    Raises:
+        Failed: also what ``framed`` raises, and BAD_ANSWER for data of another form.
     """
     timeout_s = connection.timeout_ms / 1000
     sent = yield from write_lines(setup, connection)
@@ -308,33 +363,75 @@ def capture_conversation(
         meanings.append((yield from _ask(question, timeout_s)))
         sent += (question,)
     meaning = separator.join(meanings) if preamble else None
-    block = yield AskBlock(data, trailing_bytes, timeout_s)
-    sent += (data,)
-    if setup:
-        stale += yield from _check(connection.errors, sent, has_asked=True)
-    return Reply(block=_bytes(block), preamble=meaning, sent=sent, stale_errors=stale)
+    asked: list[str] = []
+    try:
+        frame = framed(meaning)
+        came = yield from _fetched(data, frame, timeout_s, asked)
+        sent, asked = (*sent, *asked), []
+        if setup:
+            stale += yield from _check(connection.errors, sent, has_asked=True)
+        # Nothing came of a rehearsal.
+        samples = frame.samples(came) if came else came
+    except Failed as unreadable:
+        unreadable.sent = unreadable.sent or (*sent, *asked)
+        raise
+    return Reply(block=samples, preamble=meaning, sent=sent, stale_errors=stale)
+
+
+def _fetched(
+    data: str, frame: Frame, timeout_s: float, asked: list[str]
+) -> Conversation[bytes | bytearray]:
+    """What answers a data query, which is ``asked`` again for each packet."""
+    joiner = frame.joiner()
+    is_in_packets = joiner is not None
+    ask = AskBlock(
+        data, frame.trailing_bytes, timeout_s, find=frame.find, takes_short=is_in_packets
+    )
+    while True:
+        asked.append(data)
+        block = _bytes((yield ask))
+        if joiner is None or not block:
+            return block
+        if joiner.add(block):
+            return joiner.data
+        ask = replace(ask, held_bytes=len(joiner.data))
 
 
 def raw_conversation(
-    *, lines: Sequence[str], asks: bool, connection: Connection, is_known: bool = True
+    *,
+    lines: Sequence[str],
+    asks: bool,
+    connection: Connection,
+    is_known: bool = True,
+    form: Frame | int = 1,
 ) -> Conversation[Reply]:
     """Lines as they are; ``asks``: the last one is answered. A write is followed by the check.
 
     Args:
         is_known: what they are answered by is known: one line at most, of the last one, or none.
+        form: in which form the answer comes: binary data, of which each byte becomes a character,
+            or so many lines.
     """
     sent = yield from write_lines(lines[:-1] if asks else lines, connection)
     answer = None
     has_written = bool(sent)
     if asks:
-        answer = yield from _ask(lines[-1], connection.timeout_ms / 1000, may_be_empty=True)
+        timeout_s = connection.timeout_ms / 1000
+        if isinstance(form, Frame) and not form.is_block:
+            block = yield AskBlock(lines[-1], form.trailing_bytes, timeout_s, find=form.find)
+            answer = _bytes(block).decode("latin-1")
+        else:
+            due = form if isinstance(form, int) else 1
+            answer = yield from _ask_all(lines[-1], timeout_s, None, due)
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
+        if not asks and sent:
+            yield ExpectMore(sent[-1])
     stale: tuple[str, ...] = ()
     if has_written:
         stale = yield from _check(connection.errors, sent, has_asked=asks)
-    return Reply(answer=answer, sent=sent, stale_errors=stale)
+    return Reply(answer=answer, sent=sent, stale_errors=stale, unasked=())
 
 
 def program_conversation(
@@ -345,7 +442,8 @@ def program_conversation(
     connection: Connection,
     timeout_s: float,
     is_known: bool,
-    returns: Returns | None = None,
+    may_answer: bool = False,
+    form: Frame | int = 1,
 ) -> Conversation[Reply]:
     """One message of a program, byte for byte; its answer is ``block``, whatever it is.
 
@@ -355,8 +453,8 @@ def program_conversation(
     Args:
         line: what it is to people.
         timeout_s: what its answer may take.
-        is_known: see ``raw_conversation``.
-        returns: what a command that is known answers.
+        is_known, form: see ``raw_conversation``.
+        may_answer: it asks nothing, and nobody knows whether it is answered.
     """
     if not asks:
         if connection.errors.kind is ErrorKind.ESR:
@@ -364,17 +462,35 @@ def program_conversation(
         sent = yield from write_lines((line,), connection, data=data)
         if not is_known:
             yield ExpectMore()
+        if may_answer:
+            yield ExpectMore(line)
         stale = yield from _check(connection.errors, sent, has_asked=False)
-        return Reply(sent=sent, stale_errors=stale)
-    if isinstance(returns, WaveformAnswer | ImageAnswer):
-        trailing = returns.trailing_bytes if isinstance(returns, WaveformAnswer) else 0
-        block = yield AskBlock(line, trailing, timeout_s, data)
+        return Reply(sent=sent, stale_errors=stale, unasked=())
+    if isinstance(form, Frame):
+        block = yield AskBlock(line, form.trailing_bytes, timeout_s, data, form.find)
         return Reply(block=_bytes(block), sent=(line,))
-    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data)
+    due = ALL_LINES if form == 1 else form
+    answer = yield Ask(line, timeout_s, may_be_empty=True, data=data, lines=due)
     if not is_known:
         yield ExpectMore()
     text = answer if isinstance(answer, str) else ""
     return Reply(block=text.encode("latin-1", errors="replace"), sent=(line,))
+
+
+def listen_conversation(*, line: str, timeout_s: float) -> Conversation[Reply]:
+    """Read what a line is answered by that a program wrote before, and that asks nothing.
+
+    Raises:
+        Failed: TIMEOUT, nothing came.
+    """
+    answer = yield Listen(timeout_s, line)
+    if not isinstance(answer, str):
+        raise Failed(
+            f'Nothing was asked, and nothing came after "{line[:200]}" that could be read.',
+            code=ErrorCode.TIMEOUT,
+        )
+    yield ExpectMore()
+    return Reply(block=answer.encode("latin-1", errors="replace"))
 
 
 def lines_conversation(lines: Sequence[str], connection: Connection) -> Conversation[Reply]:
@@ -475,27 +591,6 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
             error = replace(error, text=f"{error.text}: {more}")
         found.append(error)
     return tuple(found)
-
-
-def _captured(
-    lines: Sequence[str], returns: WaveformAnswer | ImageAnswer, connection: Connection
-) -> Conversation[Reply]:
-    if isinstance(returns, ImageAnswer):
-        return (
-            yield from capture_conversation(
-                setup=lines[:-1], preamble=(), data=lines[-1], connection=connection
-            )
-        )
-    return (
-        yield from capture_conversation(
-            setup=(*returns.setup, *lines[:-1]),
-            preamble=returns.preamble_queries,
-            data=lines[-1],
-            connection=connection,
-            trailing_bytes=returns.trailing_bytes,
-            separator=returns.preamble_separator,
-        )
-    )
 
 
 def require(name: str, needed: Precondition, connection: Connection) -> Conversation[str]:
@@ -613,12 +708,30 @@ def _ask(
     return answer if isinstance(answer, str) else ""
 
 
+def lines_in(returns: Returns | None) -> int:
+    """How many lines an answer has, as ``Ask`` has it."""
+    if not isinstance(returns, ListAnswer):
+        return 1
+    return UNTIL_QUIET if returns.lines is None else returns.lines
+
+
+def _ask_all(
+    question: str, timeout_s: float, returns: Returns | None, lines: int = 1
+) -> Conversation[str]:
+    """Ask for an answer of which nothing may be missing."""
+    extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
+    # Some instruments answer each query of a line by a line of its own.
+    extra = max(extra, question.count("?") - 1)
+    answer = yield Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
+    return answer if isinstance(answer, str) else ""
+
+
 def _is_text(returns: Returns | None) -> bool:
     """Whether an empty answer can be meant: that of a text, but never that of a number."""
     match returns:
         case None:
             return True
-        case ScalarAnswer():
+        case ScalarAnswer() | ListAnswer():
             return returns.type is AnswerType.STRING
         case FieldsAnswer():
             return all(field.type is AnswerType.STRING for field in returns.fields)
@@ -659,7 +772,16 @@ def _complete(
     answer = ""
     for _ in range(polls):
         answer = yield from _ask(complete.query, timeout_s)
-        if until.is_true({"value": plain_value(answer)}):
+        try:
+            is_done = until.is_true({"value": plain_value(answer)})
+        except Invalid as unfit:
+            raise bad_answer(
+                f'"{complete.query}"',
+                answer,
+                f"`until` of its command cannot judge: {unfit.message.rstrip('.')}",
+                UNTIL_UNFIT,
+            ) from unfit
+        if is_done:
             return (complete.query,)
         yield Pause(complete.every_ms / 1000)
     raise Failed(

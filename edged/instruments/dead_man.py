@@ -170,6 +170,8 @@ class Timer:
         state, now = self.state, self._clock.monotonic
         is_tripped = yield from self.words.ask(self._connection())
         is_new = is_tripped and state.stage is not Stage.TRIPPED
+        # As long as it has not said so again, it may be one that says so once: that goes to disk.
+        state.tells_once = state.tells_once or is_new
         state.heard(now(), is_tripped=is_tripped, may_be_on=self.may_be_on)
         if is_new:
             # Nobody can have cleared it by now.

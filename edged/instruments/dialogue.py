@@ -6,6 +6,7 @@ a line that is out of step back (``in_step.py`` says when that is).
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from typing import Final, TypeVar, assert_never
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.conversation import (
+    ALL_LINES,
     DEFAULT_MAX_BLOCK_MB,
+    UNTIL_QUIET,
     Answer,
     Apart,
     Ask,
@@ -26,19 +29,28 @@ from edged.instruments.conversation import (
     ExpectMore,
     Listen,
     Pause,
+    Reply,
     Send,
     Step,
 )
-from edged.instruments.in_step import Habits, InStep, Owed
+from edged.instruments.in_step import QUIET_S, Habits, InStep, Owed, header_of
 from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
-from edged.scpi.answer_text import clean_text
-from edged.scpi.blocks import digits_lacking, find_block_head, whole_length
+from edged.scpi.answer_text import bad_answer, clean_text, escaped
+from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
 from edged.scpi.words import asks_idn
-from edged.transports.link import Link, LinkGarbled, LinkOverlong, LinkTimeout
+from edged.transports.link import (
+    Link,
+    LinkError,
+    LinkGarbled,
+    LinkLost,
+    LinkOverlong,
+    LinkPreempted,
+    LinkTimeout,
+)
 
-__all__ = ["Dialogue", "Known"]
+__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known", "slack"]
 
 log = structlog.get_logger(__name__)
 
@@ -48,6 +60,21 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
+AT_ONCE_S: Final = 0.002
+"""What follows an answer so soon is part of what was sent at once."""
+LONGEST_SHOWN: Final = 4_000
+"""Characters of an answer with too many lines that its error carries along."""
+MOST_SHOWN: Final = 80
+"""Bytes of an answer without an end that its error shows."""
+ENDS: Final = {
+    b"\r\n": "CR LF",
+    b"\n\r": "LF CR",
+    b"\r": "CR",
+    b"\n": "LF",
+    b"\x00": "NUL",
+    b";": '";"',
+}
+"""What instruments end their answers by, the longest first, and how people call it."""
 MOST_STRAY_LINES: Final = 8
 """More empty lines than this before an answer are no habit: nothing will come."""
 LINE_ENDS: Final = b"\r\n\x00 "
@@ -57,17 +84,33 @@ UNREAD_S: Final = 1.0
 """How long an answer may take to come that is said to wait."""
 STATUS_S: Final = 1.0
 """How long a status byte is waited for."""
-BRING_BACK_S: Final = 1.0
-"""What bringing a line back may take besides the name's own time limit and two quiet moments."""
+BRING_BACK_S: Final = 0.8
+"""What bringing a line back may take, besides the time limit of the question that waits for it. A
+call ends within its own time limit and a second."""
+EXCHANGE_S: Final = 0.5
+"""Asking for a name, and looking for what is unread, besides being quiet."""
+SLACK_S: Final = 0.2
+"""So much is left for an exchange, whatever was before it."""
 MOST_LEFT_OVER: Final = 30
 """Lines, before the unit's own name; whoever says more than this does not stop talking."""
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+LEAST_HEAD: Final = 2
+"""Bytes that any head has at least."""
 NO_TEXT: Final = b"\r\n\x00"
 """Bytes around an answer that are none of it; but for a NUL between it and its line end."""
+BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
+"""Characters of a text that are not printable."""
+UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
+MOST_UNASKED: Final = 8
+LONGEST_UNASKED: Final = 64 * 1024
+"""Bytes of what came as if to answer a line that asks nothing."""
+MOST_UNANSWERED: Final = 1_024
+LONGEST_ECHO: Final = 128 * 1024
+"""No line that is sent is longer."""
 ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
@@ -126,6 +169,18 @@ class Dialogue:
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
         self._is_selecting = False
+        # Since when the line is being recovered for the question that comes next, if it is.
+        self._since: float | None = None
+        # The last line that asks nothing, until a question was answered; and whether it was to be
+        # listened whether it is answered.
+        self._written = ""
+        self._is_heard = False
+        # What came as if to answer such lines, with them, until somebody is told.
+        self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
+        self._unasked_count = 0
+        # Headers of such lines after which nothing came soon, or not before it was looked again.
+        self._unanswered: set[str] = set()
+        self._answered_late: set[str] = set()
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -138,6 +193,7 @@ class Dialogue:
         *,
         is_looked_at: bool = False,
         is_selecting: bool = False,
+        since: float | None = None,
     ) -> T:
         """Drive a conversation to its end.
 
@@ -146,6 +202,7 @@ class Dialogue:
             job: takes note of each line that has gone out, or ``None``.
             is_looked_at: nothing unasked was on the line just now.
             is_selecting: the unit listens only after this, so that it is not asked its name before.
+            since: when it was begun to recover the line for this; ``None``: it need not be.
 
         Raises:
             LinkError: the wire failed.
@@ -154,15 +211,19 @@ class Dialogue:
         self.is_suspect = False
         self._is_looked_at = is_looked_at
         self._is_selecting = is_selecting
+        self._since = since
         answer: Answer = None
         try:
             step = next(conversation)
             while True:
-                answer = self._do(step, connection, deadline, job)
-                self._is_looked_at = False
+                answer = self._answered(step, connection, deadline, job)
+                self._is_looked_at, self._since = False, None
                 step = conversation.send(answer)
         except StopIteration as stop:
             result: T = stop.value
+            if isinstance(result, Reply) and result.unasked is not None:
+                result.unasked = tuple(self._unasked)
+                self._unasked.clear()
             return result
         except EdgedError as error:
             if error.code in OUT_OF_STEP:
@@ -176,6 +237,10 @@ class Dialogue:
         if self.in_step.habits is habits:
             return
         self.in_step.habits = habits
+        self._written = ""
+        self._unasked.clear()
+        self._unanswered.clear()
+        self._answered_late.clear()
         if self.has_dropped_doubt:
             self.has_dropped_doubt = False
             self.in_step.doubt()
@@ -187,6 +252,8 @@ class Dialogue:
         self._trace.add(Direction.DISCARDED, unasked)
         if self.is_blank(unasked, connection):
             return
+        if self._written:
+            self._keep_unasked(unasked)
         late_s = self._clock.monotonic() - self._quiet_since
         text = clean_text(unasked.decode(connection.encoding, errors="replace"))
         before = self.in_step.habits.warning
@@ -222,7 +289,7 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += 2 * step.habits.quiet_s + BRING_BACK_S
+        allowed_s += slack(step.habits.quiet_s)
         limit = min(deadline, self._clock.monotonic() + allowed_s)
         known = self._known()
         if known is None and owed & Owed.NAME:
@@ -283,11 +350,7 @@ class Dialogue:
         if not self._has_messages:
             if wait_s <= 0:
                 return None, False
-            try:
-                first = self._link.read_exactly(1, wait_s)
-            except LinkTimeout:
-                return None, False
-            return first + self._link.pending(), False
+            return self._heard_within(wait_s) or None, False
         if wait_s > 0:
             self._link.pause(wait_s)
         return self._next_message(connection, limit)
@@ -321,7 +384,7 @@ class Dialogue:
                 self._trace.note("in step again")
                 return
             if line.strip():
-                self.left_over(line.encode(connection.encoding, errors="replace"), connection)
+                self.left_over(self._line_of(line, connection), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
     def is_blank(self, unasked: bytes, connection: Connection) -> bool:
@@ -333,15 +396,30 @@ class Dialogue:
         self._stray_lines = max(self._stray_lines, lines)
         return True
 
+    def _answered(
+        self, step: Step, connection: Connection, deadline: float, job: Job | None
+    ) -> Answer:
+        """See ``_do``; what follows an answer that could not be read is no habit of the unit's."""
+        try:
+            return self._do(step, connection, deadline, job)
+        except Failed as unreadable:
+            if unreadable.code in OUT_OF_STEP:
+                self.in_step.expect_more()
+            raise
+
     def _do(self, step: Step, connection: Connection, deadline: float, job: Job | None) -> Answer:
         match step:
             case Send():
                 self._write(step, connection, deadline, job)
                 self.in_step.wrote(step.text)
+                self._written, self._is_heard = step.text, False
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
-                text = self._read_text(step, connection, limit)
+                text = self._read_text(step, connection, limit, deadline)
+                if self._is_heard and step.proves is not None:
+                    text = self._pass_over(step, step.proves, text, connection, limit)
+                self._written, self._is_heard = "", False
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -349,9 +427,14 @@ class Dialogue:
                 block = self._read_block(step, connection, deadline)
                 self.in_step.asked(step.text, self._quiet_since)
                 return block
+            case ExpectMore() if step.line:
+                self._overhear(step.line, connection, deadline)
+                return None
             case ExpectMore():
                 self.in_step.expect_more()
                 return None
+            case Listen() if step.line:
+                return self._hear_answer(step, connection, deadline)
             case Listen():
                 limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
                 try:
@@ -374,6 +457,87 @@ class Dialogue:
                 return None
         assert_never(step)
 
+    def _pass_over(
+        self,
+        step: Ask,
+        proves: Callable[[str], bool],
+        text: str,
+        connection: Connection,
+        limit: float,
+    ) -> str:
+        """The answer behind what the line before is answered by, which comes first."""
+        for _ in range(MOST_LEFT_OVER):
+            if proves(text):
+                break
+            self.left_over(self._line_of(text, connection), connection)
+            try:
+                text = self._read_text(step, connection, limit, limit)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
+                break
+        return text
+
+    def _overhear(self, line: str, connection: Connection, deadline: float) -> None:
+        """Hear what comes soon after a line that asks nothing; later, where it came late before."""
+        self._is_heard = True
+        self.in_step.may_be_answered()
+        header = header_of(line)
+        is_late = header in self._answered_late
+        if not is_late and (header in self.in_step.habits.silent or header in self._unanswered):
+            return
+        heard = self._unasked_count
+        until = self._clock.monotonic() + connection.timeout_ms / 1000
+        self._rest(connection, Owed.QUIET, deadline)
+        while is_late and self._unasked_count == heard:
+            self._quiet_since = self._clock.monotonic()
+            if self._quiet_since > until:
+                break
+            self._rest(connection, Owed.QUIET, deadline)
+        if self._unasked_count == heard:
+            self._answered_late.discard(header)
+            if len(self._unanswered) < MOST_UNANSWERED:
+                self._unanswered.add(header)
+
+    def _keep_unasked(self, unasked: bytes) -> None:
+        """Something came as if to answer the last line, which asks nothing."""
+        header = header_of(self._written)
+        if header in self._unanswered:
+            self._unanswered.discard(header)
+            self._answered_late.add(header)
+        self._unasked_count += 1
+        self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
+
+    def _hear_answer(self, step: Listen, connection: Connection, deadline: float) -> Answer:
+        """What a line is answered by that was written before; ``None``: nothing came in time.
+
+        Raises:
+            LinkTimeout: bytes came, and no end of them; or an instrument was told to speak, and
+                did not.
+        """
+        for line, data in tuple(self._unasked):
+            if line == step.line:
+                self._unasked.remove((line, data))
+                return data.decode(BYTE_FOR_BYTE)
+        asked = Ask(step.line, may_be_empty=True, data=b"", lines=ALL_LINES)
+        limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+        try:
+            return self._read_text(asked, connection, limit, deadline)
+        except LinkTimeout as late:
+            if late.came or self._has_messages:
+                raise
+            return None
+        except LinkPreempted as ended:
+            # Nothing was asked, so nothing is owed, and what comes is looked at.
+            ended.leaves_clean = not self._has_messages
+            raise
+
+    @staticmethod
+    def _line_of(text: str, connection: Connection) -> bytes:
+        """A line as it came."""
+        end = connection.read_termination or "\n"
+        return (text + end).encode(connection.encoding, errors="replace")
+
     def _write(
         self,
         step: Send | Ask | AskBlock,
@@ -386,17 +550,20 @@ class Dialogue:
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)
+        allowed_s = self._allowed_s(step, connection)
         if type(step) is not Send and not self._is_selecting:
+            since = self._since
             in_step = self.in_step
             if in_step.owed or in_step.unproved:
+                since = since or self._clock.monotonic()
                 proves_itself = type(step) is Ask and step.proves is not None
                 self.come_in_step(
-                    connection,
-                    deadline,
-                    proves_itself=proves_itself,
-                    patience_s=self._allowed_s(step, connection),
+                    connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
                 )
-        allowed_s = self._allowed_s(step, connection)
+            if since is not None:
+                left_s = since + allowed_s - self._clock.monotonic()
+                left_s += slack(in_step.habits.quiet_s)
+                allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
     def _put(
@@ -447,16 +614,16 @@ class Dialogue:
             else:
                 in_step.owed |= Owed.NAME
 
-    def _read_text(self, step: Ask, connection: Connection, limit: float) -> str:
+    def _read_text(self, step: Ask, connection: Connection, limit: float, deadline: float) -> str:
         """The first line that is not empty.
 
         Some instruments send an empty line before or after each answer. Passing it over shifts
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
-        encoding = connection.encoding if step.data is None else BYTE_FOR_BYTE
-        text = self._read_line(connection, limit, encoding)
-        if ("?" in text or text == step.text) and not step.may_repeat:
+        text = self._read_line(connection, limit, step)
+        is_short = len(text) <= LONGEST_ECHO and not step.may_repeat
+        if is_short and ("?" in text or text.strip() == step.text):
             self._refuse_echo(text, step.text)
         if step.takes_first:
             return text
@@ -467,14 +634,101 @@ class Dialogue:
             if step.may_be_empty and passed > self._stray_lines:
                 until = min(limit, self._clock.monotonic() + STRAY_LINE_S)
             try:
-                text = self._read_line(connection, until, encoding)
-            except LinkTimeout:
+                text = self._read_line(connection, until, step)
+            except LinkTimeout as late:
+                if late.came:
+                    raise
                 break
         if text.strip():
             self._stray_lines = max(self._stray_lines, passed)
         else:
             self.is_suspect = True
-        return text
+        if step.lines is None:
+            return text
+        text, limit = self._read_due(step, text, connection, limit, deadline)
+        if self._has_messages or header_of(step.text) in self.in_step.habits.followed:
+            # What follows its answers is no part of them, as it was warned of.
+            return text
+        return self._read_others(step, text, connection, limit)
+
+    def _read_due(
+        self, step: Ask, first: str, connection: Connection, limit: float, deadline: float
+    ) -> tuple[str, float]:
+        """The lines that an answer has, and when the last of them had to be there.
+
+        A message of several lines or a block is all of it. Where nobody knows how many there are,
+        the answer has ended once no line comes within the time limit of one.
+        """
+        lines, ends = [first], "" if step.data is not None else "\n"
+        is_long = first.count("\n") > first.endswith("\n") or step.lines == UNTIL_QUIET
+        is_whole = first[:1] == "#" or (self._has_messages and is_long)
+        due = step.lines or 1
+        while not is_whole and (due == UNTIL_QUIET or len(lines) < due):
+            limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+            try:
+                line = self._read_line(connection, limit, step)
+            except LinkTimeout as late:
+                if due != UNTIL_QUIET or late.came.strip(LINE_ENDS) or limit >= deadline:
+                    raise
+                break
+            if line.strip():
+                lines.append(line)
+        return ends.join(lines), limit
+
+    def _read_others(self, step: Ask, due: str, connection: Connection, limit: float) -> str:
+        """The answer with what follows it, where the wire does not mark its end.
+
+        Raises:
+            Failed: BAD_ANSWER, there are more lines than the answer has.
+        """
+        text, ends = due, "" if step.data is not None else "\n"
+        others = self._come_at_once(step, limit)
+        if not others.strip(LINE_ENDS):
+            if others:
+                self.left_over(others, connection)
+            return text
+        self._trace.add(Direction.RECEIVED, others)
+        text += ends + others.decode(self._encoding(step, connection), errors="replace")
+        if step.lines in (ALL_LINES, UNTIL_QUIET) or step.data is not None:
+            return text
+        expected = (step.lines or 1) + step.extra_lines
+        lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
+        if len(lines) <= expected:
+            return text
+        wanted = "one was" if expected == 1 else f"{expected} were"
+        failed = bad_answer("The instrument", text, f"has {len(lines)} lines where {wanted} due")
+        failed.data["answer"] = text[:LONGEST_SHOWN]
+        raise failed
+
+    def _come_at_once(self, step: Ask, limit: float) -> bytes:
+        """What has come behind an answer by now; of a new question it is waited for a moment."""
+        others = b""
+        try:
+            if header_of(step.text) not in self.in_step.habits.calm:
+                self._link.pause(AT_ONCE_S)
+            more = self._link.pending()
+            while more:
+                others += more
+                now = self._quiet_since = self._clock.monotonic()
+                if len(others) > MOST_LEFT_OVER_BYTES or now > limit:
+                    break
+                more = self._heard_within(QUIET_S)
+        except LinkLost as lost:
+            # Whoever hangs up after its answer has said all of it.
+            others += lost.came
+        return others
+
+    def _heard_within(self, seconds: float) -> bytes:
+        """What comes within a time; nothing where nothing does. Of a wire without messages."""
+        try:
+            first = self._link.read_exactly(1, seconds)
+        except LinkTimeout:
+            return b""
+        try:
+            return first + self._link.pending()
+        except LinkLost as lost:
+            lost.came = first + lost.came
+            raise
 
     def _refuse_echo(self, text: str, question: str) -> None:
         """Raise where a line is what was sent, in whatever case, now or just before."""
@@ -482,26 +736,70 @@ class Dialogue:
         if any(echo == asked.strip().upper() for asked in (question, *self._asked)):
             raise LinkGarbled("it sends back what it is sent: its echo must be switched off")
 
-    def _read_line(self, connection: Connection, limit: float, encoding: str = "") -> str:
+    def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
+        """The next line, or the next message; without its end, unless ``step`` has ``data``."""
         terminator = (connection.read_termination or "\n").encode("ascii")
-        data: bytes | bytearray
-        try:
-            data = self._link.read_message(terminator, limit - self._clock.monotonic())
-            came = data + terminator
-        except LinkOverlong as overlong:
-            data = came = self._block_head(overlong, limit)
-        inside = 0
-        if data[:1] == b"#":
-            data = self._whole_block(data, came, terminator, limit)
-            inside = whole_length(bytes(data[:16])) or 0
+        if step is not None and step.data is not None and self._has_messages:
+            terminator = b""
+        data, end = self._read_unit(step, terminator, limit)
+        inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
-        # What looks like a line end inside of a block is its data.
-        data = data[:inside] + data[inside:].strip(NO_TEXT) if inside else _unpadded(data)
-        text = data.decode(encoding or connection.encoding, errors="replace")
-        if "\ufffd" in text:
+        if step is not None and step.data is not None:
+            data += end
+        elif inside:
+            # What looks like a line end inside of a block is its data.
+            data = data[:inside] + data[inside:].strip(NO_TEXT)
+        elif step is None or step.lines is None or _is_padded_text(data, connection.encoding):
+            data = _unpadded(data)
+        text = data.decode(self._encoding(step, connection), errors="replace")
+        if UNDECODABLE in text:
             self.is_suspect = True
         return text
+
+    @staticmethod
+    def _encoding(step: Ask | None, connection: Connection) -> str:
+        is_exact = step is not None and step.data is not None
+        return BYTE_FOR_BYTE if is_exact else connection.encoding
+
+    def _read_unit(
+        self, step: Ask | None, terminator: bytes, limit: float
+    ) -> tuple[bytes | bytearray, bytes]:
+        """A line or message, and the end that came behind it."""
+        is_compound = step is not None and step.text.count("?") > 1
+        while True:
+            try:
+                data = self._link.read_message(terminator, limit - self._clock.monotonic())
+                return self._whole_block(data, terminator, terminator, limit, is_compound)
+            except LinkOverlong as overlong:
+                data = self._block_head(overlong, limit)
+                return self._whole_block(data, b"", terminator, limit, is_compound)
+            except LinkTimeout as late:
+                if not _is_whole_block(late.came):
+                    total = whole_length(late.came[:16])
+                    raise self._unended(late, terminator, total) from late
+                # A block is whole without a line end; but the next answer of its line may follow.
+                if not is_compound or self._clock.monotonic() >= limit:
+                    return self._link.read_exactly(len(late.came), STRAY_LINE_S), b""
+            except LinkLost as lost:
+                total = whole_length(lost.came[:16])
+                raise self._unended(lost, terminator, total) from lost
+
+    def _unended(self, error: LinkError, terminator: bytes, total: int | None) -> LinkError:
+        """The same error, with the bytes that came in its words and in the trace.
+
+        Args:
+            total: how many are due, as far as these tell.
+        """
+        if not error.came:
+            return error
+        self._trace.add(Direction.RECEIVED, error.came)
+        text = _what_came(error.came, b"" if self._has_messages else terminator, total)
+        if isinstance(error, LinkLost):
+            text = f"{error}; before that {text}"
+        told = type(error)(text)
+        told.came = error.came
+        return told
 
     def _block_head(self, overlong: LinkOverlong, limit: float) -> bytes:
         """The head of the block that an answer is which no text can be; it may hold no line end.
@@ -517,65 +815,167 @@ class Dialogue:
         return head
 
     def _whole_block(
-        self, data: bytes, came: bytes, terminator: bytes, limit: float
-    ) -> bytes | bytearray:
-        """A block that was asked for as text: what looks like an end may stand inside of it.
+        self, data: bytes, end: bytes, terminator: bytes, limit: float, is_compound: bool
+    ) -> tuple[bytes | bytearray, bytes]:
+        """An answer that may be a block: what looks like an end may stand inside of it.
 
         Args:
             data: its beginning.
-            came: the same with the terminator behind it, where one came.
+            end: the terminator behind that, where one came.
             terminator: what an instrument puts at the end.
             limit: when it is to be here, by the monotonic clock.
+            is_compound: another answer may stand behind it.
+
+        Returns:
+            All of it, and the end that came behind.
         """
-        total = whole_length(data)
+        total = whole_length(data) if data[:1] == b"#" else None
         if total is None or len(data) >= total:
-            return data
+            return data, end
         _check_size(total, self._max_block_mb)
 
         def left_s() -> float:
             return limit - self._clock.monotonic()
 
-        block = self._read_slices(came, max(total, len(came)), left_s)
-        self._quiet_since = self._clock.monotonic()
-        block += self._link.read_message(terminator, left_s())
-        return block
+        begun = data + end
+        block: bytes | bytearray = begun
+        try:
+            block = self._read_slices(begun, max(total, len(begun)), left_s)
+            self._quiet_since = self._clock.monotonic()
+            waits = is_compound or self._has_messages
+            end_s = left_s() if waits else min(left_s(), STRAY_LINE_S)
+            block += self._link.read_message(terminator, end_s)
+        except LinkTimeout as late:
+            if len(block) < total or late.came.strip(NO_TEXT):
+                late.came = bytes(block) + late.came
+                raise
+            return block, b""
+        return block, terminator
 
     def _read_block(
         self, step: AskBlock, connection: Connection, deadline: float
     ) -> bytes | bytearray:
-        """One block, header included; what trails it is read and dropped."""
+        """One block, header included; what trails it is read and dropped.
+
+        A program (``data``) gets all that came, also where that is no block.
+        """
         allowed_s = self._allowed_s(step, connection)
+        terminator = (connection.read_termination or "\n").encode("ascii")
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
 
-        # ``#4`` and its four digits at once; anything else byte by byte.
-        begun = self._link.read_exactly(2, left_s())
-        head = find_block_head(begun)
-        while head is None:
-            lacks = digits_lacking(begun) or 1
-            begun += self._link.read_exactly(lacks, left_s())
-            head = find_block_head(begun)
-        data: bytes | bytearray
-        if head.total is None:
-            terminator = (connection.read_termination or "\n").encode("ascii")
-            data = begun + self._link.read_message(terminator, left_s())
-        else:
-            _check_size(head.total - head.start, self._max_block_mb)
-            data = self._read_slices(begun, head.total, left_s)
-        if step.trailing_bytes:
-            self._link.read_exactly(step.trailing_bytes, left_s())
+        try:
+            data = self._block(step, terminator, left_s)
+        except LinkTimeout as late:
+            with contextlib.suppress(Failed):
+                head = step.find(late.came[:MOST_HEAD])
+                raise self._unended(late, terminator, head.total if head else None) from late
+            raise
         self._quiet_since = self.heard_at = self._clock.monotonic()
         self._trace.add(Direction.RECEIVED, data)
+        if step.data is None:
+            self._end_block(data, connection)
         return data
 
-    def _read_slices(self, begun: bytes, total: int, left_s: Callable[[], float]) -> bytearray:
-        """The whole of a block that has ``begun``, in one piece of memory that is never copied."""
+    def _end_block(self, data: bytes | bytearray, connection: Connection) -> None:
+        """Refuse what follows data that are whole, but for line ends.
+
+        Raises:
+            Failed: BAD_ANSWER.
+        """
+        more = self._link.pending()
+        # A NUL may be the last byte of data in front of which a line end came.
+        if more.strip(LINE_ENDS if data[:1] == b"#" else b"\r\n"):
+            self._trace.add(Direction.DISCARDED, more)
+            raise bad_block(f"{len(data)} bytes as described, and {len(more)} more", data)
+        if more:
+            self.left_over(more, connection)
+
+    def _block(
+        self, step: AskBlock, terminator: bytes, left_s: Callable[[], float]
+    ) -> bytes | bytearray:
+        head, begun = self._read_head(step, left_s)
+        is_program = step.data is not None
+        if head is not None and head.total is not None:
+            _check_size(head.total - head.start + step.held_bytes, self._max_block_mb)
+            try:
+                takes_short = is_program or step.takes_short
+                block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
+            except LinkTimeout as late:
+                late.came = begun + late.came
+                raise
+            if is_program:
+                is_marked = self._has_messages
+                end_s = left_s() if is_marked else min(left_s(), STRAY_LINE_S)
+                block += self._read_rest(terminator, end_s)
+            elif step.trailing_bytes:
+                self._link.read_exactly(step.trailing_bytes, left_s())
+            return block
+        if not is_program:
+            return begun + self._link.read_message(terminator, left_s())
+        if head is None and begun.endswith(terminator) and not self._has_messages:
+            return begun
+        return begun + self._read_rest(terminator, left_s())
+
+    def _read_head(
+        self, step: AskBlock, left_s: Callable[[], float]
+    ) -> tuple[BlockHead | None, bytes]:
+        """The head of a block, and what was read for it; ``None``: a program gets no block."""
+        begun = b""
+        try:
+            # ``#4`` and its four digits at once; anything else byte by byte.
+            while (head := step.find(begun)) is None:
+                lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
+                begun += self._link.read_exactly(lacks, left_s())
+        except LinkTimeout as late:
+            late.came = begun + late.came
+            raise
+        except (Failed, LinkGarbled) as other:
+            if step.data is not None:
+                return None, begun
+            if isinstance(other, LinkGarbled):
+                raise self._cut_short(other, begun) from other
+            raise
+        return head, begun
+
+    def _cut_short(self, short: LinkGarbled, begun: bytes) -> Exception:
+        """What a message is that ends before it is whole; on other wires the error as it is."""
+        if not self._has_messages:
+            return short
+        came = begun + self._link.pending()
+        return bad_block(f"a message of {len(came)} bytes, which is too short", came)
+
+    def _read_rest(self, terminator: bytes, seconds: float) -> bytes:
+        """The rest of an answer for a program, its end included where one came."""
+        if self._has_messages:
+            return self._link.read_message(b"", seconds)
+        try:
+            return self._link.read_message(terminator, seconds) + terminator
+        except LinkTimeout as late:
+            return self._link.read_exactly(len(late.came), STRAY_LINE_S) if late.came else b""
+
+    def _read_slices(
+        self, begun: bytes, total: int, left_s: Callable[[], float], *, takes_short: bool = False
+    ) -> bytearray:
+        """The whole of a block that has ``begun``, in one piece of memory that is never copied.
+
+        Args:
+            takes_short: a message that ends before is taken as it is.
+        """
         block = bytearray(total)
         block[: len(begun)] = begun
         done = len(begun)
         while done < total:
-            part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            try:
+                part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
+            except LinkTimeout as late:
+                late.came = bytes(block[len(begun) : done]) + late.came
+                raise
+            except LinkGarbled as short:
+                if takes_short and self._has_messages:
+                    return block[:done] + self._link.pending()
+                raise self._cut_short(short, bytes(block[:done])) from short
             block[done : done + len(part)] = part
             done += len(part)
         return block
@@ -583,6 +983,53 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
+
+
+def slack(quiet_s: float) -> float:
+    """What recovering a line may take besides a time limit, of a unit that has to be quiet twice.
+
+    A unit that was seen to say more than it is asked for takes longer, and its owner is told.
+    """
+    return max(BRING_BACK_S, 2 * quiet_s + EXCHANGE_S)
+
+
+def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
+    """Whether an answer is one of characters alone, but for what pads it behind its line end."""
+    if not data or not (data[0] in NO_TEXT or data[-1] in NO_TEXT):
+        return False
+    text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
+    return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
+
+
+def _is_whole_block(data: bytes) -> bool:
+    """Whether it is a definite block, and no more than line ends behind that."""
+    total = whole_length(data[:16])
+    return total is not None and len(data) >= total and not data[total:].strip(NO_TEXT)
+
+
+def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
+    """The bytes of an answer that has no end, and the likely cause.
+
+    Args:
+        terminator: what was waited for; empty where the wire itself marks an end.
+        total: how many bytes are due, where that is known.
+    """
+    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
+    shown = f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
+    many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
+    if total is not None and total > len(came):
+        return f"{many} came of a block of {total}: {shown}"
+    if not terminator:
+        return f"{many} came, and not the end of the message: {shown}"
+    ended = next((name for end, name in ENDS.items() if came.endswith(end)), shown[-2:-1])
+    return (
+        f"{many} came, and no line end: {shown}; read_termination may be wrong: "
+        f"{_named(terminator)} was waited for, and it ended in {ended}"
+    )
+
+
+def _named(terminator: bytes) -> str:
+    return ENDS.get(terminator) or escaped(terminator.decode(BYTE_FOR_BYTE))
 
 
 def _unpadded(data: bytes | bytearray) -> bytes | bytearray:

@@ -15,7 +15,7 @@ from edged.instruments.mailbox import Job
 from edged.transports import link
 from edged.transports.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 
-__all__ = ["another_unit", "failure", "fault", "lost_remedy"]
+__all__ = ["another_unit", "being_recovered", "failure", "fault", "lost_remedy"]
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +27,7 @@ def failure(
     name: str,
     state: LineState,
     end: str = "",
+    unanswered: str = "",
     trace: Sequence[Mapping[str, object]] = (),
 ) -> Failed:
     """A link's error as a failure of a job.
@@ -34,8 +35,11 @@ def failure(
     Args:
         name: the line's.
         end: why the line is being closed, as a clause; empty while it is not.
+        unanswered: what was not answered before, so that the line is recovered since.
     """
     match error:
+        case LinkTimeout() if error.came:
+            code, text = ErrorCode.TIMEOUT, f"{name} did not end its answer in time"
         case LinkTimeout():
             code, text = ErrorCode.TIMEOUT, f"{name} did not answer in time"
         case LinkPreempted() | LinkLost() if end:
@@ -50,15 +54,24 @@ def failure(
         case _:
             code, text = ErrorCode.DISCONNECTED, f"{name} is not connected"
     after = f' after "{job.sent[-1][:200]}"' if job.sent else "; nothing was sent"
-    is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent)
+    is_unanswered = code is ErrorCode.TIMEOUT and bool(job.sent) and not error.came
+    remedy = _remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT
+    is_kept_out = bool(unanswered) and not job.sent and not end
+    before = f" {being_recovered(unanswered)}" if is_kept_out else ""
     return Failed(
-        f"{text}{after} ({error}).",
+        f"{text}{after} ({error}).{before}",
         code=code,
         data={"address": name, "line_state": state.value, "trace": list(trace)},
-        remedy=_remedy(code, error.why) if job.sent or code is not ErrorCode.TIMEOUT else SILENT,
+        remedy=UNENDED if code is ErrorCode.TIMEOUT and error.came else remedy,
         sent=job.sent,
         why=f'no answer to "{job.sent[-1][:200]}"' if is_unanswered else error.why,
     )
+
+
+def being_recovered(unanswered: str) -> str:
+    """Why nothing can be sent just now, as a sentence."""
+    since = f' since it did not answer "{unanswered[:200]}"' if unanswered else ""
+    return f"Its line is being recovered{since}; that goes on by itself."
 
 
 def lost_remedy(reason: str) -> str:
@@ -91,6 +104,10 @@ def fault(error: Exception, job: Job, *, name: str, at_ms: int) -> Fault:
     )
 
 
+UNENDED: Final = (
+    "Set read_termination, in INSTRUMENTS or in the profile's connection, to what ends its "
+    "answers; or give it more time (timeout_ms)."
+)
 SILENT: Final = "It may be busy or switched off."
 REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {

@@ -138,6 +138,8 @@ class InStep:
         self.owed = Owed.NOTHING
         self.unproved: list[str] = []
         self.proved_at = float("-inf")
+        # The last line may be answered, or not.
+        self._is_open = False
         # The last line that went out, and whether it was a question that has been answered.
         self._last = ""
         self._has_asked = False
@@ -149,12 +151,13 @@ class InStep:
         """A connection was opened or cleared; a fresh one brings nothing that was owed before."""
         self.owed = Owed.NOTHING if is_fresh else Owed.PROOF
         self._last, self._has_asked, self._unrested = "", False, ""
+        self._is_open = False
         self._check_after_s = FIRST_CHECK_S
         self.unproved.clear()
 
     def asked(self, question: str, at: float) -> None:
         """A question was answered."""
-        self._last, self._has_asked = question, True
+        self._last, self._has_asked, self._is_open = question, True, False
         header = question.partition(" ")[0]
         if header not in self.habits.calm:
             self.owed |= Owed.PROOF if header in self.habits.followed else Owed.QUIET
@@ -165,10 +168,14 @@ class InStep:
 
     def wrote(self, line: str) -> None:
         """A line went out that nobody expects an answer to."""
-        self._last, self._has_asked = line, False
+        self._last, self._has_asked, self._is_open = line, False, False
         self._is_seen_silent = False
         if len(self.unproved) < MOST_HEADERS:
             self.unproved.append(line)
+
+    def may_be_answered(self) -> None:
+        """Nobody knows whether the last line is answered: if it is, that is no habit."""
+        self._last, self._is_open = "", True
 
     def before(self, *, proves_itself: bool) -> Owed:
         """What is owed before a question.
@@ -215,8 +222,9 @@ class InStep:
         follows = late_s <= FOLLOWS_WITHIN_S
         if not is_seen_coming:
             late_s = min(late_s, UNSEEN_S)
-        if self._last and not self._has_asked:
-            self.habits.acknowledge(self._last, text, late_s)
+        if self._is_open or (self._last and not self._has_asked):
+            if not self._is_open:
+                self.habits.acknowledge(self._last, text, late_s)
             for line in self.unproved:
                 self.habits.may_be_answered(line)
             self.unproved.clear()
@@ -249,6 +257,7 @@ class InStep:
         """
         self.looked(at)
         self._last, self._has_asked, self._unrested = by, True, header_of(by)
+        self._is_open = False
         for header in map(header_of, self.unproved):
             is_sure = self._is_seen_silent or not self._drops_unread
             if is_sure and header not in self.habits.answered:

@@ -120,6 +120,8 @@ class Instrument:
         self.is_plugged = found.is_plugged
         # Who last had something carried out on it (of a run, who started it), and when (Unix ms).
         self._used: tuple[Caller, int] | None = None
+        # Who has written to it, with the monotonic time of the latest write; by what names them.
+        self._written: dict[tuple[str, str, str], tuple[Caller, float]] = {}
         # The last profile that it had: what makes it safe stays known when that is taken away.
         self.safe_by: Profile | None = None
         # How it has been seen to answer, whatever line it was asked by.
@@ -298,11 +300,14 @@ class Instrument:
         timeout_s: float,
         name: str,
         hold: Hold | None = None,
+        own_s: float | None = None,
+        listens: bool = False,
     ) -> Job:
         """``converse`` for whoever waits in no task; never of what is repeatable.
 
         ``waiter`` is told on the loop, once, and not before this has returned. ``hold`` keeps the
-        line once it was served.
+        line once it was served. ``own_s`` is its own time limit, without what it waits for others;
+        ``None``: the line's. ``listens``: see ``Job``.
 
         Raises:
             Failed: DISCONNECTED.
@@ -316,6 +321,8 @@ class Instrument:
             timeout_s=timeout_s,
             name=name,
             hold=hold,
+            own_s=own_s,
+            listens=listens,
         )
 
     def _here(self) -> Actor:
@@ -402,9 +409,19 @@ class Instrument:
         """The last few exchanges, shortened: what a failure carries along."""
         return self.actor.recent() if self.actor else []
 
-    def note_use(self, caller: Caller) -> None:
+    def note_use(self, caller: Caller, *, is_write: bool) -> None:
         """Somebody has had something carried out on it."""
         self._used = caller, self._clock.wall_ms()
+        if is_write:
+            known = caller.client, caller.remote, caller.subject
+            self._written.pop(known, None)
+            if len(self._written) >= MOST_WRITERS:
+                del self._written[next(iter(self._written))]
+            self._written[known] = caller, self._clock.monotonic()
+
+    def writers_since(self, since_s: float) -> list[str]:
+        """Who has written to it after that monotonic time, the latest last."""
+        return [caller.who for caller, at_s in self._written.values() if at_s > since_s]
 
     def _last_use(self) -> dict[str, Any]:
         """Who used it last and when, if that is not long ago."""
@@ -447,6 +464,8 @@ class Instrument:
         }
 
 
+MOST_WRITERS: Final = 32
+"""Callers that are remembered for having written to a unit."""
 OF_THE_OWNER: Final = tuple(
     {field.name for field in fields(Connection)}
     & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe", "bus_address"}

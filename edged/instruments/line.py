@@ -19,14 +19,14 @@ from typing import Any, Final, NoReturn
 import structlog
 
 from edged.clock import Clock
-from edged.errors import EdgedError, Failed
+from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
     greet,
     write_lines,
 )
-from edged.instruments.dialogue import Dialogue, Known
+from edged.instruments.dialogue import SLACK_S, Dialogue, Known, slack
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -153,6 +153,8 @@ class Line:
         # The connection stands, and what was asked on it last was not answered in time; until the
         # unit has said who it is. Any thread may read it.
         self.is_silent = False
+        # The last that was not answered in time, until the unit answers again.
+        self.unanswered = ""
         # Asked before whatever is sent that does not make safe; set by the loop.
         self.gate: Gate | None = None
         # Counts connections and clears: who was greeted since need not prove itself again.
@@ -172,6 +174,8 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
+        # Since when it is cleaned, opened or proved; None while it is not.
+        self._recovering_since: float | None = None
         self._dialogue = Dialogue(
             link=link,
             clock=clock,
@@ -197,6 +201,12 @@ class Line:
     def heard_at(self) -> float:
         """When the last answer came; any thread may ask."""
         return self._dialogue.heard_at
+
+    @property
+    def recovering_s(self) -> float:
+        """How long whatever waits for the line has waited for its recovery; any thread may ask."""
+        since = self._recovering_since
+        return 0.0 if since is None else self._clock.monotonic() - since
 
     # What the work does
 
@@ -224,21 +234,40 @@ class Line:
             self._end_turn()
 
     def _serve_in_turn(self, job: Job, bound: BoundInstrument, *, is_safe: bool) -> None:
+        began = self._clock.monotonic()
         try:
-            was_ready = self._make_ready(bound, job.deadline, is_safe=is_safe, job=job)
+            was_ready = self._make_ready(
+                bound,
+                self._recover_by(job, bound),
+                is_safe=is_safe,
+                listens=job.listens,
+                job=job,
+            )
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
-                job.make(), bound.connection, job.deadline, job, is_looked_at=was_ready
+                job.make(),
+                bound.connection,
+                job.deadline,
+                job,
+                is_looked_at=was_ready,
+                since=None if was_ready else began,
             )
         except LinkError as error:
-            self._spoil(error)
+            if isinstance(error, LinkPreempted) and error.leaves_clean:
+                self._settle()
+            else:
+                self._spoil(error)
+            if isinstance(error, LinkTimeout) and not job.sent:
+                self._note_unanswered()
             job.fail(self._told(error, job))
+            if isinstance(error, LinkTimeout) and job.sent:
+                self.unanswered = job.sent[-1]
         except EdgedError as error:
             self._settle()
-            if isinstance(error, Failed):
-                error.sent = error.sent or job.sent
-                error.data.setdefault("trace", self._trace.tail())
-            job.fail(error)
+            told = after_sending(error, job.sent)
+            if isinstance(told, Failed):
+                told.data.setdefault("trace", self._trace.tail())
+            job.fail(told)
         except Exception as error:  # noqa: BLE001 - top of a job: a bug must not end the work
             self._spoil(LinkGarbled(str(error)))
             job.fail(fault(error, job, name=self._name, at_ms=self._clock.wall_ms()))
@@ -355,6 +384,19 @@ class Line:
             self._dialogue.hold(select, bound.connection, deadline, job, is_selecting=True)
         self._is_selected = True
 
+    def _recover_by(self, job: Job, bound: BoundInstrument) -> float:
+        """When a job must have its line: a call ends within its own time limit and a moment.
+
+        What it has waited counts where it waited for a unit that does not answer.
+        """
+        if bound.number == 0 or job.priority is Priority.SAFE:
+            return job.deadline
+        now = self._clock.monotonic()
+        slack_s = slack(bound.habits.quiet_s)
+        is_hung = bool(self.unanswered) or self.state is not LineState.READY
+        since = job.submitted_at if is_hung else now
+        return min(job.deadline, max(since + job.own_s, now) + slack_s)
+
     def _make_ready(
         self,
         bound: BoundInstrument,
@@ -363,10 +405,12 @@ class Line:
         is_safe: bool,
         is_idle: bool = False,
         job: Job | None = None,
+        listens: bool = False,
     ) -> bool:
         """Come back with a connected, empty line on which the unit bound here is known to listen.
 
         Args:
+            listens: nothing is asked: what was not asked for is what is waited for.
             is_idle: nobody waits: a line that is out of step may stay so until somebody asks.
 
         Returns:
@@ -382,18 +426,30 @@ class Line:
             self._dialogue.know(bound.habits)
         if (
             self.state is LineState.READY
-            and self._look()
+            and (listens or self._look())
             and not self._owes_identity
-            and (is_idle or self._has_selected(bound, deadline, job))
+            and (is_idle or listens or self._has_selected(bound, deadline, job))
             and (
                 not in_step.owed
                 or is_safe
+                or listens
                 or is_idle
                 or not in_step.owed & Owed.NAME
                 or self._comes_in_step(bound, deadline)
             )
         ):
             return True
+        self._recovering_since = self._clock.monotonic()
+        try:
+            self._recover(bound, deadline, is_safe=is_safe, job=job)
+        finally:
+            self._recovering_since = None
+        return False
+
+    def _recover(
+        self, bound: BoundInstrument, deadline: float, *, is_safe: bool, job: Job | None
+    ) -> None:
+        """Clean or open the line, and have its unit prove who it is."""
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
         if self.state is LineState.LOST:
@@ -404,7 +460,6 @@ class Line:
             self._select(bound, deadline, job)
         if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
             self._prove(bound, deadline, is_safe=is_safe)
-        return False
 
     def _has_selected(self, bound: BoundInstrument, deadline: float, job: Job | None) -> bool:
         """``_select``, as a condition that always holds."""
@@ -431,6 +486,9 @@ class Line:
         except LinkPreempted:
             raise
         except LinkError as error:
+            if self._left(deadline) < SLACK_S:
+                # No time is left to open it anew: that is done when nobody waits.
+                raise
             self._spoil(error)
             return False
         return True
@@ -553,6 +611,7 @@ class Line:
         self._is_trusted = True
         self._owes_identity = False
         self.is_silent = False
+        self.unanswered = ""
         self._failures = 0
         self.reason = ""
         if self._is_down:
@@ -613,6 +672,8 @@ class Line:
         self.reason, self._why = str(error), error.why
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
         self.is_silent = was_connected and isinstance(error, LinkTimeout)
+        if self.is_silent:
+            self._note_unanswered()
         self._is_trusted = self._is_trusted and self.is_silent
         bound = self.bound
         if bound.number and not self._is_down:
@@ -623,6 +684,11 @@ class Line:
         raise LinkLost(self.reason, error.why) from error
 
     # Small things
+
+    def _note_unanswered(self) -> None:
+        """The unit did not say who it is when its line was recovered."""
+        known = self._known()
+        self.unanswered = self.unanswered or (known.question if known else IDENTITY_QUESTION)
 
     def _enter(self, event: LineEvent) -> None:
         self.state = next_line_state(self.state, event)
@@ -635,5 +701,11 @@ class Line:
         if self.is_stopping:
             end = self.end_reason or f"the line to {self._name} was closed"
         return failure(
-            error, job, name=self._name, state=self.state, end=end, trace=self._trace.tail()
+            error,
+            job,
+            name=self._name,
+            state=self.state,
+            end=end,
+            unanswered=self.unanswered,
+            trace=self._trace.tail(),
         )

@@ -8,6 +8,7 @@ look for nothing.
 from __future__ import annotations
 
 import enum
+import math
 import queue
 from collections import deque
 from collections.abc import Callable
@@ -103,6 +104,10 @@ class Job:
 
     Attributes:
         deadline: on the monotonic scale, waiting and running together.
+        own_s: its own time limit, without what it waits for others; infinite: there is none.
+        submitted_at: on the same scale as the deadline.
+        listens: it asks nothing, and reads what an earlier line is answered by.
+        rest_s: what is left to its deadline when it has waited for its own time limit; 0: nothing.
         unit: number of the unit this is meant for; another unit on the line refuses it.
         future: who waits.
         owner: of the line that it was submitted to.
@@ -118,6 +123,10 @@ class Job:
     priority: Priority
     name: str
     deadline: float
+    own_s: float = math.inf
+    submitted_at: float = 0.0
+    rest_s: float = 0.0
+    listens: bool = False
     unit: int
     future: Waiter
     owner: JobOwner

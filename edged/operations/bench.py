@@ -14,16 +14,11 @@ from edged.commands.capabilities import capabilities_of
 from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
-    BOOLEAN,
     CALM,
     INSTRUMENT_ID,
-    INTEGER,
     LIST,
     NO_ARGUMENTS,
-    NUMBER,
-    OBJECT,
     READ,
-    STRING,
     StaticTool,
     only_asking,
     parameters_of,
@@ -32,7 +27,6 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
-from edged.errors import Invalid
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, heard_ms
@@ -137,8 +131,6 @@ class BenchOperations:
         arguments = action.arguments
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
         wrappers = self.wrappers()
-        if wanted_class:
-            self._check_class(wanted_class, wrappers)
         if wanted_id:
             named = [one for one in wrappers if one["instrument_id"] == wanted_id]
             if named:
@@ -154,19 +146,6 @@ class BenchOperations:
             one for one in wrappers if not wanted_class or one["instrument_class"] == wanted_class
         ]
         return Done(data=entries + more)
-
-    def _check_class(self, wanted: str, wrappers: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse a class that nothing here has, and no profile."""
-        here = {i.instrument_class for i in self.pool.all()}
-        here |= {one["instrument_class"] for one in wrappers}
-        listed = sorted(here - {""})
-        if wanted in here or any(p.instrument_class == wanted for p in self.profiles().values()):
-            return
-        raise Invalid(
-            f"There is no instrument_class {wanted[:100]!r}.",
-            data={"parameter": "instrument_class", "value": wanted[:100], "options": listed},
-            remedy=f"Here are {', '.join(listed)}." if listed else "list_instruments has them all.",
-        )
 
     async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
         """Look at the buses now."""
@@ -224,35 +203,42 @@ def at_the_bench(_resolver: Resolver, _action: StopAll) -> Target:
     return Target(is_safe=True, is_write=True)
 
 
+SUMMARY: Final = (
+    "id", "manufacturer", "model", "serial", "firmware", "alias", "location", "address",
+    "alternatives", "transport", "profile_name", "instrument_class", "is_connected", "line_state",
+    "used_by", "used_by_ms", "state", "heard_ms", "remark", "warning", "lockout", "lease",
+)  # fmt: skip
+"""The members of an entry of list_instruments."""
+
+STATUS: Final = (
+    "edge_id", "edge_name", "version", "instrument_count", "instruments_by_state",
+    "troubled_lines", "waiting_calls", "uptime_s", "platform", "mcp", "sweeps", "streams",
+    "sequences", "rpc", "relay", "visa", "profiles", "recordings", "waveforms", "stopping",
+    "needs_attention", "set_aside", "discovery", "loop", "store", "sdk", "lockouts", "leases",
+    "approvals", "interlocks", "budgets", "dead_man", "told_on", "telemetry", "raw_scpi",
+    "unlisted_tools",
+)  # fmt: skip
+"""The members of get_status: of ``engine.status``, and of ``engine.engine`` (``more``)."""
+
+
 OPERATIONS: Final = (
     Operation(
         action=ListInstruments,
         run=BenchOperations.list_instruments,
         tool=StaticTool(
             name="list_instruments",
-            title="List instruments",
             description=(
-                "List the instruments on this bench, from memory; sends nothing to hardware. "
-                "Start here: other tools take an `id` (or alias) from it. is_connected false: "
-                "it cannot be used now; empty profile_name: only by send_scpi."
+                "The instruments on this bench, from memory. Start here: other tools take an "
+                "`id` (or alias) from it. is_connected false: it cannot be used now; empty "
+                "profile_name: only by send_scpi."
             ),
             schema=parameters_of(
                 filter={
                     "type": "string",
-                    "default": "",
                     "description": "Part of any field.",
                 }
             ),
-            output=rows_of(
-                "instruments",
-                id=STRING,
-                manufacturer=STRING,
-                model=STRING,
-                address=STRING,
-                profile_name=STRING,
-                instrument_class=STRING,
-                is_connected=BOOLEAN,
-            ),
+            output=rows_of("instruments", *SUMMARY),
             annotations=READ,
             make=only_asking(ListInstruments),
             wrap_key="instruments",
@@ -265,10 +251,9 @@ OPERATIONS: Final = (
             name="get_capabilities",
             title="What instruments can do",
             description=(
-                "What each instrument can do: its commands with JSON Schema, unit and danger, "
-                "its sequences and settings. Sends nothing to hardware. Read it before "
-                "execute_command, execute_sequence or start_sweep, for one instrument: the full "
-                "answer is long."
+                "What an instrument can do: its commands with JSON Schema, unit and danger, its "
+                "sequences and settings; from memory. Read it, for one instrument, before "
+                "execute_command, execute_sequence or start_sweep."
             ),
             schema=parameters_of(
                 instrument_id=INSTRUMENT_ID,
@@ -277,15 +262,7 @@ OPERATIONS: Final = (
                     "description": "Such as power_supply.",
                 },
             ),
-            output=rows_of(
-                "capabilities",
-                instrument_id=STRING,
-                instrument_class=STRING,
-                profile_name=STRING,
-                commands=LIST,
-                sequences=LIST,
-                settings=LIST,
-            ),
+            output=result_of(capabilities=LIST),
             annotations=READ,
             make=only_asking(GetCapabilities),
             wrap_key="capabilities",
@@ -298,12 +275,12 @@ OPERATIONS: Final = (
             name="scan_instruments",
             title="Scan for instruments",
             description=(
-                "Look for instruments now on every configured bus and address, and return those "
-                "that are new. Needed only right after something was plugged in; the daemon also "
-                "looks by itself."
+                "Look for instruments now on every configured bus and address; returns those "
+                "that are new or came back. Needed only right after something was plugged in: "
+                "edged also looks by itself."
             ),
             schema=NO_ARGUMENTS,
-            output=rows_of("instruments", id=STRING, model=STRING, address=STRING),
+            output=result_of(instruments=LIST),
             annotations=CALM,
             make=only_asking(Scan),
             wrap_key="instruments",
@@ -314,13 +291,12 @@ OPERATIONS: Final = (
         run=BenchOperations.list_profiles,
         tool=StaticTool(
             name="list_profiles",
-            title="List profiles",
             description=(
                 "List every instrument profile, with how many instruments it matches here: whether "
                 "a model is supported."
             ),
             schema=NO_ARGUMENTS,
-            output=rows_of("profiles", key=STRING, count=INTEGER),
+            output=result_of(profiles=LIST),
             annotations=READ,
             make=only_asking(ListProfiles),
             wrap_key="profiles",
@@ -333,20 +309,11 @@ OPERATIONS: Final = (
             name="get_status",
             title="Status of the daemon",
             description=(
-                "The daemon itself: version, uptime, what runs, what is reserved or locked out, "
-                "and whether anything needs attention. Sends nothing to hardware."
+                "The daemon: version, uptime, what runs, is reserved or locked out, and needs "
+                "attention; from memory."
             ),
             schema=NO_ARGUMENTS,
-            output=result_of(
-                edge_id=STRING,
-                edge_name=STRING,
-                version=STRING,
-                instrument_count=INTEGER,
-                uptime_s=NUMBER,
-                mcp=OBJECT,
-                sweeps=LIST,
-                streams=LIST,
-            ),
+            output=result_of(*STATUS),
             annotations=READ,
             make=only_asking(GetStatus),
         ),
@@ -360,9 +327,9 @@ OPERATIONS: Final = (
             title="Make the whole bench safe",
             description=(
                 "Stop everything at once, never refused: ends every sweep, stream and sequence "
-                "and aborts each instrument and SDK wrapper (outputs off), before all other "
-                "work. is_confirmed is true only if everything that was switched on answered "
-                "that it is off. It does not replace an emergency switch."
+                "and aborts each instrument and SDK wrapper (outputs off). is_confirmed is true "
+                "only if all that was switched on answered that it is off. It replaces no "
+                "emergency switch."
             ),
             schema=NO_ARGUMENTS,
             annotations=CALM,

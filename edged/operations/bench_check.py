@@ -396,8 +396,7 @@ OPERATIONS: Final = (
             title="Check the bench",
             description=(
                 "Ask every connected instrument now whether it answers, its error queue and "
-                "which outputs are on; within 3 s. is_on null: it cannot be asked; busy_with: "
-                "it was busy."
+                "which outputs are on; within 3 s. is_on null: it cannot be asked."
             ),
             schema=parameters_of(instrument_id=INSTRUMENT_ID),
             annotations=MEASURE,

@@ -27,17 +27,11 @@ from edged.commands.pending import Running
 from edged.commands.policy import beyond_profile
 from edged.commands.rehearsal import Rehearsal
 from edged.commands.resolve import Resolver
-from edged.commands.run import CommandJob, ProgramJob, RawJob, at_one_meeting
+from edged.commands.run import CommandJob, ProgramJob, RawJob, answer_form, at_one_meeting
 from edged.commands.static_tool import (
-    ANYTHING,
     BOOLEAN,
     INSTRUMENT_ID,
-    INTEGER,
-    LIST,
-    NUMBER,
-    OBJECT,
     PARAMETERS,
-    STRING,
     WORK,
     StaticTool,
     command_of,
@@ -47,7 +41,7 @@ from edged.commands.static_tool import (
     text_of,
 )
 from edged.commands.target import Target
-from edged.errors import EdgedError, Failed, Invalid
+from edged.errors import Failed, Invalid
 from edged.instruments.conversation import Reply
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_answer
@@ -62,6 +56,7 @@ from edged.profiles.model import (
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.runs.sequences.registry import SequenceRegistry
+from edged.scpi.answer_text import clean_text, escaped
 
 __all__ = ["OPERATIONS", "CommandOperations"]
 
@@ -107,10 +102,12 @@ def execute_sequence(call: ToolCall, check: Check) -> Action:
 
 def send_scpi(call: ToolCall, check: Check) -> Action:
     """One raw line."""
+    expects = call.arguments.get("expect_answer")
     return SendScpi(
         **call.asked(check),
         instrument_id=text_of(call.arguments, "instrument_id"),
         scpi=text_of(call.arguments, "scpi_command"),
+        expects_answer=expects if isinstance(expects, bool) else None,
     )
 
 
@@ -290,11 +287,13 @@ class CommandOperations:
 
         def finish(reply: Reply) -> Done:
             self._note_raw(action, target, remembers, reply.answer)
-            data = {
+            data: dict[str, Any] = {
                 "response": reply.answer,
                 "error": None,
                 "execution_time_ms": self._since_ms(began),
             }
+            if reply.unasked:
+                data["warning"] = _unasked(reply.unasked, instrument)
             return Done(data=data, scpi=reply.sent)
 
         return RawJob(
@@ -302,6 +301,8 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            form=answer_form(target),
+            asks=action.expects_answer,
             guard=target.send_guard,
             timer=target.timer,
             finish=finish,
@@ -316,7 +317,11 @@ class CommandOperations:
         def finish(reply: Reply) -> Done:
             answer = None if reply.block is None else bytes(reply.block).decode("latin-1")
             self._note_raw(action, target, remembers, answer)
-            data = {"block": reply.block, "stale_errors": reply.stale_errors}
+            data = {
+                "block": reply.block,
+                "stale_errors": reply.stale_errors,
+                "unasked": reply.unasked or (),
+            }
             return Done(data=data, scpi=reply.sent)
 
         return ProgramJob(
@@ -390,6 +395,7 @@ class CommandOperations:
             target.lines,
             action.purpose,
             is_known=target.is_one_command,
+            asks=action.expects_answer,
             guard=None,
             finish=_nothing_done,
         )
@@ -442,6 +448,18 @@ class CommandOperations:
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
+
+
+def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
+    """What a caller is told of answers that nobody expected."""
+    told = []
+    for line, data in came:
+        text = data.decode(instrument.connection.encoding, errors="replace").strip()
+        told.append(f'"{line[:200]}" was answered by "{clean_text(escaped(text))}"')
+    return (
+        f"{'; '.join(told)}, though no answer was expected. Pass expect_answer true to get it as "
+        "response."
+    )
 
 
 def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
@@ -541,26 +559,20 @@ def failed_sequence(failure: Failure) -> dict[str, Any]:
 
 
 def failed_raw(failure: Failure) -> dict[str, Any]:
-    """send_scpi's result, whose ``error`` is a text."""
-    return {"response": None, "error": str(failure.error), "execution_time_ms": failure.time_ms}
+    """send_scpi's result, of a refusal as of a failure."""
+    return {"response": None, "error": failure.told, "execution_time_ms": failure.time_ms}
 
 
-def refused_raw(failure: Failure) -> dict[str, Any]:
-    """A refusal of send_scpi, with what its callers read of every answer besides."""
-    return {
-        "response": None,
-        "error": _refusal(failure.error),
-        "execution_time_ms": failure.time_ms,
-    }
-
-
-def _refusal(error: EdgedError) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "code": error.code.value,
-        "message": error.message,
-        "remedy": error.remedy,
-    }
-    return {**told, "data": error.data} if error.data else told
+COMMAND_RESULT: Final = (
+    "success", "data", "unit", "flag", "primary", "previous", "notes", "scpi_command",
+    "execution_time_ms",
+)  # fmt: skip
+"""The members of execute_command's result."""
+SEQUENCE_RESULT: Final = (
+    "run_id", "status", "result", "notes", "left", "recording", "steps_executed",
+    "execution_time_ms",
+)  # fmt: skip
+"""The members of execute_sequence's result."""
 
 
 OPERATIONS: Final = (
@@ -574,8 +586,8 @@ OPERATIONS: Final = (
             name="execute_command",
             title="Run one command",
             description=(
-                "Run one profile command on one instrument; arguments are checked against the "
-                "profile's limits before anything is sent. Commands marked requires_sweep need "
+                "Run one profile command on one instrument, checked against the profile's "
+                "limits before anything is sent. Commands marked requires_sweep need "
                 "start_sweep."
             ),
             schema=parameters_of(
@@ -586,19 +598,9 @@ OPERATIONS: Final = (
                     "description": "As get_capabilities lists it.",
                 },
                 parameters=PARAMETERS,
-                is_query={
-                    "type": "boolean",
-                    "description": "Whether you expect a query.",
-                },
+                is_query=BOOLEAN,
             ),
-            output=result_of(
-                success=BOOLEAN,
-                data=ANYTHING,
-                previous=OBJECT,
-                notes=LIST,
-                scpi_command=STRING,
-                execution_time_ms=NUMBER,
-            ),
+            output=result_of(*COMMAND_RESULT),
             annotations=WORK,
             make=execute_command,
             takes_dry_run=True,
@@ -614,9 +616,9 @@ OPERATIONS: Final = (
             name="execute_sequence",
             title="Run a sequence",
             description=(
-                "Run one of the profile's sequences: several commands in order that do a whole "
-                "measurement and leave the instrument safe, also when a step fails or you "
-                "disconnect. With detach it goes on without you; bench__runs has its data."
+                "Run a sequence of the profile: a whole measurement that leaves the instrument "
+                "safe, also when a step fails or you disconnect. With detach it goes on without "
+                "you; bench__runs has its data."
             ),
             schema=parameters_of(
                 ("instrument_id", "sequence_name"),
@@ -628,13 +630,10 @@ OPERATIONS: Final = (
                 parameters=PARAMETERS,
                 detach={
                     "type": "boolean",
-                    "default": False,
-                    "description": "Return at once with run_id; it goes on without you.",
+                    "description": "Return at once with run_id.",
                 },
             ),
-            output=result_of(
-                result=ANYTHING, notes=LIST, steps_executed=INTEGER, execution_time_ms=NUMBER
-            ),
+            output=result_of(*SEQUENCE_RESULT),
             annotations=WORK,
             make=execute_sequence,
             cancels_on_disconnect=True,
@@ -647,31 +646,30 @@ OPERATIONS: Final = (
         rehearse=CommandOperations.rehearse_raw,
         aim=Resolver.raw,
         failed=failed_raw,
-        refused=refused_raw,
+        refused=failed_raw,
         tool=StaticTool(
             name="send_scpi",
             title="Send raw SCPI",
             description=(
-                "Send one raw SCPI line; returns a query's answer. By default (RAW_SCPI: all) NO "
-                "limit of the profile is checked, only the owner's bench file holds; "
-                "`RAW_SCPI: known` in the configuration checks them. Dangerous: prefer "
-                "execute_command. Unknown lines are refused where the owner has rules."
+                "Send one raw SCPI line. By default (RAW_SCPI: all) NO limit of the profile is "
+                "checked, only the owner's bench file holds; RAW_SCPI: known checks them. "
+                "Commands marked requires_sweep are refused; where the owner has rules for the "
+                "unit, so are unknown lines. Dangerous: prefer execute_command."
             ),
             schema=parameters_of(
                 ("instrument_id", "scpi_command"),
                 instrument_id=INSTRUMENT_ID,
                 scpi_command={
                     "type": "string",
-                    "minLength": 1,
                     "maxLength": 4096,
-                    "description": "One line without a line end, such as *IDN?",
+                },
+                expect_answer={
+                    **BOOLEAN,
+                    "description": "Default: if it has a ?",
                 },
             ),
-            output=result_of(
-                response={"type": ["string", "null"]},
-                error={"type": ["string", "object", "null"]},
-                execution_time_ms=NUMBER,
-            ),
+            accepts={"scpi_command": {"type": "string", "minLength": 1, "maxLength": 4096}},
+            output=result_of("response", "warning", "execution_time_ms"),
             annotations=WORK,
             make=send_scpi,
             takes_dry_run=True,

@@ -27,6 +27,11 @@ __all__ = ["OPERATIONS", "LeaseOperations"]
 
 MOST_PURPOSE: Final = 200
 LEASE_ID: Final = {"type": "string"}
+NAMES: Final = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": 'Ids or aliases, or "all".',
+}
 TTL_S: Final = {"type": "integer", "minimum": LEAST_TTL_S, "maximum": MOST_TTL_S}
 
 
@@ -85,19 +90,16 @@ OPERATIONS: Final = (
             title="Reserve instruments",
             description=(
                 "Reserve instruments: others' writes are refused, reads and stops are not. Your "
-                "calls and runs extend it; the lease_id, as argument `lease` of any tool, gives "
-                "access from elsewhere."
+                "calls and runs extend it. Outside of this session, or without one, give its "
+                "lease_id as argument `lease` of every call."
             ),
             schema=parameters_of(
                 ("instruments",),
-                instruments={
-                    "type": ["array", "string"],
-                    "items": {"type": "string"},
-                    "description": 'Ids or aliases, or "all".',
-                },
+                instruments=NAMES,
                 ttl_s={**TTL_S, "default": DEFAULT_TTL_S},
                 purpose={"type": "string", "maxLength": MOST_PURPOSE},
             ),
+            accepts={"instruments": {**NAMES, "type": ["array", "string"]}},
             annotations=CALM,
             make=only_asking(Reserve),
             needs_instruments=True,

@@ -16,6 +16,7 @@ from edged.actions.outcome import Done, Picture
 from edged.actions.tool import ToolCall
 from edged.commands.operation import Operation, bind
 from edged.commands.static_tool import (
+    BOOLEAN,
     CALM,
     READ,
     STRING,
@@ -75,6 +76,7 @@ MOST_RUNS: Final = 1_000
 MOST_ROWS: Final = 10_000
 RUN_ID: Final[Schema] = {"type": "string", "description": "sweep_id, stream_id or run_id."}
 COLUMN: Final[Schema] = {"type": "string"}
+COLUMNS: Final[Schema] = {"type": "array", "items": COLUMN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,17 +305,17 @@ OPERATIONS: Final = (
             title="Recorded data",
             description=(
                 "Data of any sweep, stream, sequence or table, also while it runs and after a "
-                "restart. Without run_id: the newest runs; with it: rows from from_row on (lists "
-                "along columns), state, and statistics of all rows. next_row: the next from_row; "
-                "every: n gives each n-th row."
+                "restart. Without run_id: the newest runs; with it: rows from from_row on "
+                "(lists along columns), state, statistics of all rows. every: n gives each n-th "
+                "row."
             ),
             schema=parameters_of(
                 run_id=RUN_ID,
                 kind={"type": "string", "enum": [kind.value for kind in RunKind]},
                 limit={"type": "integer", "minimum": 1, "maximum": MOST_RUNS, "default": 20},
-                from_row={"type": "integer", "minimum": 0, "default": 0},
+                from_row={"type": "integer", "minimum": 0},
                 rows={"type": "integer", "minimum": 0, "maximum": MOST_ROWS, "default": 100},
-                columns={"type": "array", "items": COLUMN},
+                columns=COLUMNS,
                 every={"type": "integer", "minimum": 1, "default": 1},
             ),
             annotations=READ,
@@ -337,15 +339,12 @@ OPERATIONS: Final = (
                 run_id=STRING,
                 stream_id=STRING,
                 x=COLUMN,
-                y={
-                    "type": ["string", "array"],
-                    "items": COLUMN,
-                    "description": "One or several.",
-                },
-                log_x={"type": "boolean", "default": False},
-                log_y={"type": "boolean", "default": False},
+                y=COLUMNS,
+                log_x=BOOLEAN,
+                log_y=BOOLEAN,
                 title={"type": "string", "maxLength": 200},
             ),
+            accepts={"y": {**COLUMNS, "type": ["array", "string"]}},
             annotations=READ,
             make=only_asking(PlotRun),
             needs_instruments=True,
@@ -364,7 +363,6 @@ OPERATIONS: Final = (
                 run_id=RUN_ID,
                 hold={
                     "type": "boolean",
-                    "default": False,
                     "description": ("A sweep: leave its output."),
                 },
             ),

@@ -12,15 +12,11 @@ from edged.actions.tool import ToolCall
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
-    ANYTHING,
     CALM,
     INSTRUMENT_ID,
-    INTEGER,
     MEASURE,
-    NUMBER,
     PARAMETERS,
     READ,
-    STRING,
     Schema,
     StaticTool,
     command_of,
@@ -90,7 +86,7 @@ NO_STREAM: Final[Mapping[str, Any]] = {
     "last": None,
     "status": "failed",
 }
-RESULT: Final = frozenset({*NO_STREAM, "reason", "notes", "stats", "dropped", "recording"})
+RESULT: Final = (*NO_STREAM, "reason", "notes", "stats", "dropped", "recording")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +131,15 @@ def failed_stream(failure: Failure) -> dict[str, Any]:
     return {**NO_STREAM, **known, "error": failure.told}
 
 
+WAVEFORM: Final = (
+    "stream_id", "point_index", "format", "y_dtype", "y_length", "x_unit", "y_unit", "x_increment",
+    "x_first", "is_fresh", "notes", "preamble", "encoding", "byte_order", "first", "count",
+    "y_data", "y_min", "y_max", "y_mean", "y_rms", "y_peak_to_peak", "frequency", "frequency_unit",
+    "periods", "not_finite", "y_kind", "y_values", "x_step",
+)  # fmt: skip
+"""The members of fetch_waveform's result, in any of its formats."""
+
+
 OPERATIONS: Final = (
     Operation(
         action=StartStream,
@@ -146,9 +151,9 @@ OPERATIONS: Final = (
             title="Measure at intervals",
             description=(
                 "Measure one query command every interval_ms for duration_ms; each point is "
-                "recorded, and comes as a progress notification if you sent a progressToken. "
-                "Returns when the time is over or stop_stream is called; with detach at once with"
-                " stream_id, and bench__runs has its data."
+                "recorded, and is a progress notification if you sent a progressToken. Returns "
+                "when the time is over or stop_stream is called; with detach at once, and "
+                "bench__runs has its data."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name"),
@@ -162,23 +167,20 @@ OPERATIONS: Final = (
                     "minimum": 10,
                     "maximum": 3_600_000,
                     "default": 500,
-                    "description": "Between two points.",
                 },
                 duration_ms={
                     "type": "integer",
                     "minimum": 1,
                     "maximum": 86_400_000,
                     "default": 10_000,
-                    "description": "At most 24 hours.",
                 },
                 parameters=PARAMETERS,
                 detach={
                     "type": "boolean",
-                    "default": False,
-                    "description": "Return at once; the stream goes on without you.",
+                    "description": "Return at once with stream_id.",
                 },
             ),
-            output=result_of(stream_id=STRING, count=INTEGER, last=ANYTHING, status=STRING),
+            output=result_of(*RESULT),
             annotations=MEASURE,
             make=start_stream,
             cancels_on_disconnect=True,
@@ -189,13 +191,9 @@ OPERATIONS: Final = (
         run=StreamOperations.stop,
         tool=StaticTool(
             name="stop_stream",
-            title="Stop a stream",
-            description=(
-                "End a stream now, from any session; what it measured stays recorded, and a "
-                "waiting start_stream returns it."
-            ),
+            description=("End a stream now, from any session; what it measured stays recorded."),
             schema=parameters_of(("stream_id",), stream_id=STREAM_ID),
-            output=result_of(status=STRING),
+            output=result_of("status", "reason"),
             annotations=CALM,
             make=stop_stream,
         ),
@@ -205,11 +203,10 @@ OPERATIONS: Final = (
         run=StreamOperations.fetch,
         tool=StaticTool(
             name="fetch_waveform",
-            title="Fetch a waveform",
             description=(
-                "Fetch a captured waveform by stream_id and point_index: summary (extremes, mean, "
-                "RMS, frequency), decimated (an outline that keeps every spike), png, or base64, "
-                "which is every sample (little-endian floats, see y_dtype) and large."
+                "A captured waveform by stream_id and point_index: summary (extremes, mean, "
+                "RMS, frequency), decimated (an outline that keeps every spike), png, or "
+                "base64: every sample (little-endian, see y_dtype), large."
             ),
             schema=parameters_of(
                 ("stream_id", "point_index"),
@@ -223,7 +220,6 @@ OPERATIONS: Final = (
                     "type": "string",
                     "enum": ["base64", "summary", "decimated", "png"],
                     "default": "base64",
-                    "description": "The form of the samples.",
                 },
                 points={
                     "type": "integer",
@@ -235,7 +231,6 @@ OPERATIONS: Final = (
                 first={
                     "type": "integer",
                     "minimum": 0,
-                    "default": 0,
                     "description": "With base64: the first sample, from 0.",
                 },
                 count={
@@ -244,15 +239,7 @@ OPERATIONS: Final = (
                     "description": "With base64: how many samples; 16 MiB at most.",
                 },
             ),
-            output=result_of(
-                stream_id=STRING,
-                point_index=INTEGER,
-                y_dtype=STRING,
-                y_length=INTEGER,
-                x_unit=STRING,
-                y_unit=STRING,
-                x_increment=NUMBER,
-            ),
+            output=result_of(*WAVEFORM),
             annotations=READ,
             make=fetch_waveform,
         ),

@@ -348,6 +348,15 @@ def _measure(target: Target) -> Measure:
     return Measure(instrument=instrument, command=command, parameters=target.values)
 
 
+SWEEP: Final = (
+    "sweep_id", "status", "instrument_id", "alias", "command_name", "parameter", "unit",
+    "parameters", "start_value", "current_value", "set_value", "target_value", "sweep_rate",
+    "elapsed_s", "behind_s", "why_late", "steps", "steps_left", "rows", "reason", "notes",
+    "needs_attention", "abort", "started_ms", "who", "recording", "columns", "points",
+)  # fmt: skip
+"""The members of get_sweep_status's result."""
+
+
 OPERATIONS: Final = (
     Operation(
         action=StartSweep,
@@ -359,11 +368,11 @@ OPERATIONS: Final = (
             name="start_sweep",
             title="Ramp a set-point",
             description=(
-                "Ramp one set-point from its present value to target_value at sweep_rate, in "
+                "Ramp one set-point from its present value to target_value at sweep_rate in "
                 "small checked steps; returns at once. get_sweep_status follows it, stop_sweep "
-                "ends it. `measure` reads instruments at each step (an IV curve is one call), "
-                "with `points` only at that many set-points (log: a Bode plot); `stop_when` "
-                "ends it on a reading. The only way for commands marked requires_sweep."
+                "ends it. `measure` reads at each step (an IV curve is one call), with `points` "
+                "only at that many set-points (log: a Bode plot); `stop_when` ends it on a "
+                "reading. The only way for commands marked requires_sweep."
             ),
             schema=parameters_of(
                 ("instrument_id", "command_name", "target_value", "sweep_rate"),
@@ -372,7 +381,7 @@ OPERATIONS: Final = (
                 target_value={"type": "number", "description": "In the parameter's own unit."},
                 sweep_rate={
                     "type": "number",
-                    "exclusiveMinimum": 0,
+                    "minimum": 0,
                     "description": "Units per second.",
                 },
                 parameters={
@@ -394,15 +403,14 @@ OPERATIONS: Final = (
                     "type": "number",
                     "minimum": 0,
                     "maximum": 3_600_000,
-                    "default": 0,
                     "description": "After each step.",
                 },
                 stop_when=parameters_of(
                     ("column", "op", "value", "then"),
                     column={
                         "type": "string",
-                        "description": "set, or a measure's: command_name, with alias. before it "
-                        "where two share the name, .field behind it.",
+                        "description": "set, or a measure's command_name (alias.command_name if "
+                        "two share it), .field behind it.",
                     },
                     op={"type": "string", "enum": ["<", "<=", ">", ">=", "==", "!="]},
                     value=NUMBER,
@@ -417,7 +425,6 @@ OPERATIONS: Final = (
                     "type": "number",
                     "minimum": 0,
                     "maximum": 3_600_000,
-                    "default": 0,
                     "description": "At each set-point before it is read.",
                 },
                 then={
@@ -427,7 +434,8 @@ OPERATIONS: Final = (
                     "description": "At the target: leave the output, or make it safe.",
                 },
             ),
-            output=result_of(sweep_id=STRING, status=STRING),
+            accepts={"sweep_rate": {"type": "number", "exclusiveMinimum": 0}},
+            output=result_of("sweep_id", "status"),
             annotations=WORK,
             make=start_sweep,
             takes_dry_run=True,
@@ -440,9 +448,9 @@ OPERATIONS: Final = (
             name="get_sweep_status",
             title="State of a sweep",
             description=(
-                "The state of a sweep: status, current value, how late (behind_s, why_late), "
-                "why it ended (reason) or failed (error); with points: n at most n of its rows, "
-                "evenly spread. Sends nothing."
+                "A sweep's status, current value, delay (behind_s, why_late), why it ended "
+                "(reason) or failed (error); points: n adds at most n of its rows, evenly "
+                "spread. Sends nothing."
             ),
             schema=parameters_of(
                 ("sweep_id",),
@@ -451,8 +459,6 @@ OPERATIONS: Final = (
                     "type": "integer",
                     "minimum": 0,
                     "maximum": 10_000,
-                    "default": 0,
-                    "description": "The most rows to return.",
                 },
                 format={
                     "type": "string",
@@ -461,12 +467,7 @@ OPERATIONS: Final = (
                     "description": "png adds a picture of all rows.",
                 },
             ),
-            output=result_of(
-                status=STRING,
-                current_value={"type": ["number", "null"]},
-                target_value={"type": ["number", "null"]},
-                error={"type": ["string", "null"]},
-            ),
+            output=result_of(*SWEEP),
             annotations=READ,
             make=get_sweep_status,
         ),
@@ -480,22 +481,29 @@ OPERATIONS: Final = (
         run=SweepOperations.stop,
         tool=StaticTool(
             name="stop_sweep",
-            title="Stop a sweep",
             description=(
                 "End a sweep now, from any session. hold: true leaves the output at its value; "
-                "otherwise the sweep's abort makes it safe, before all other work on the line "
-                "(aborted says whether it did). still_on lists what is on."
+                "otherwise its abort makes it safe, before all other work on the line, also if "
+                "it has completed (aborted says whether it did). still_on lists what is on."
             ),
             schema=parameters_of(
                 ("sweep_id",),
                 sweep_id=SWEEP_ID,
                 hold={
                     "type": "boolean",
-                    "default": False,
                     "description": "Leave the output as it is.",
                 },
             ),
-            output=result_of(status=STRING),
+            output=result_of(
+                "sweep_id",
+                "status",
+                "was",
+                "current_value",
+                "reason",
+                "aborted",
+                "still_on",
+                "who",
+            ),
             annotations=CALM,
             make=stop_sweep,
         ),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from edged.actions.action import Action
 from edged.actions.outcome import Done
@@ -38,48 +39,100 @@ TITLE_WEIGHT: Final = 2.0
 TEXT_WEIGHT: Final = 1.0
 PREFIX_SHARE: Final = 0.6
 """Of what the whole word would count: volt finds voltage."""
-FEWEST_OF_PREFIX: Final = 3
+FEWEST_OF_PREFIX: Final = 4
+LEAST_SINGULAR: Final = 3
+STEM_SHARE: Final = 0.9
+"""The same of a word in another form: measuring finds measure."""
 SAME_SHARE: Final = 0.8
 """Of what the word itself would count: see SAME."""
+LEAST_FOUND: Final = 0.5
+"""Of the words that say what is meant: with fewer, a tool is only found by a word of its name."""
+ENDING: Final = re.compile(r"(?<=.{4})(ing|ment|ed|er|ly|e)$")
+SMALL_SHARE: Final = 0.5
+"""What a word of the query that stands in a name counts besides, whatever it is."""
 SAME: Final[Mapping[str, str]] = {
+    "amp": "current amplitude",
+    "ampere": "current",
     "average": "mean series",
+    "avg": "mean series",
     "bode": "response",
+    "bright": "power",
+    "brightness": "power",
+    "celsius": "temperature",
+    "chart": "plot",
+    "cold": "temperature",
+    "connected": "instrument",
+    "consume": "current power",
+    "consumption": "current power",
+    "cool": "temperature",
     "curve": "iv",
+    "degree": "temperature",
+    "device": "instrument",
+    "draw": "current power plot",
+    "emergency": "all",
+    "freq": "frequency",
+    "energise": "output",
+    "energize": "output",
+    "equipment": "instrument",
     "everything": "all",
+    "farad": "capacitance",
+    "fahrenheit": "temperature",
+    "gear": "instrument",
+    "graph": "plot",
+    "gradually": "sweep",
+    "heat": "temperature",
+    "henry": "inductance",
+    "hertz": "frequency",
+    "hot": "temperature",
+    "hz": "frequency",
+    "kelvin": "temperature",
     "log": "stream",
+    "loud": "amplitude level",
+    "monitor": "stream",
+    "ohm": "resistance",
+    "panic": "all",
+    "photo": "plot screenshot",
     "picture": "plot screenshot",
     "record": "stream",
     "scope": "oscilloscope",
+    "screen": "screenshot",
     "several": "series",
+    "speed": "frequency rate",
+    "strength": "power amplitude level",
+    "switch": "output",
+    "temp": "temperature",
+    "thermometer": "temperature",
     "trace": "waveform",
     "turn": "output",
+    "volt": "voltage",
+    "warm": "temperature",
+    "warmth": "temperature",
+    "watt": "power",
+    "wattage": "power",
 }
 """A word that people search by, and what tools say for it."""
 NO_WORDS: Final[frozenset[str]] = frozenset()
 EVERYDAY: Final = frozenset(
     [
-        "a",
-        "an",
-        "and",
-        "at",
-        "by",
-        "do",
-        "for",
-        "from",
-        "how",
-        "i",
-        "in",
-        "is",
-        "it",
-        "me",
-        "my",
-        "of",
-        "on",
-        "or",
-        "the",
-        "to",
+        "a", "an", "and", "any", "are", "at", "be", "been", "but", "by", "can", "could", "did",
+        "do", "does", "for", "from", "had", "has", "have", "here", "how", "i", "if", "in", "is",
+        "it", "its", "just", "like", "many", "may", "me", "much", "must", "my", "now", "of", "on",
+        "or", "our", "please", "right", "should", "so", "some", "than", "thank", "that", "the",
+        "their", "then", "there", "these", "they", "thing", "this", "those", "to", "too", "us",
+        "very", "want", "was", "we", "were", "what", "when", "where", "which", "will", "with",
+        "would", "you", "your",
     ]
-)
+)  # fmt: skip
+"""What says nothing of what is meant."""
+ERRANDS: Final = frozenset(
+    [
+        "call", "change", "check", "do", "find", "get", "give", "go", "help", "keep", "know",
+        "let", "look", "make", "measure", "need", "open", "put", "read", "run", "see", "send",
+        "set", "show", "start", "take", "tell", "text", "try", "use", "value", "word", "write",
+    ]
+)  # fmt: skip
+"""What many tools do or give: it makes one of two likelier, and finds none beside a word for the
+thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +184,7 @@ _NO_UNITS: Final[Mapping[str, str]] = {}
 
 
 def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNITS) -> list[Tool]:
-    """Those in which some word of the query stands, the best first.
+    """Those that the query is about, the best first; none rather than what merely has a word of it.
 
     A word counts by where it stands (name, title, text), and the more the fewer tools have it. Of
     equals the first in listing order.
@@ -142,49 +195,87 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     weighed = [_weights(tool, units.get(tool.instrument_id, "")) for tool in tools]
     having = Counter(word for weights in weighed for word in weights)
     wanted = _wanted(query, having)
-    scored = [
-        (sum(_score(word, weights, having, len(tools)) for word in wanted), -place)
-        for place, weights in enumerate(weighed)
-    ]
-    order = sorted((score for score in scored if score[0] > 0), reverse=True)
-    return [tools[-place] for _, place in order]
+    things = [word for word in wanted if word not in ERRANDS] or wanted
+    scored = []
+    for place, weights in enumerate(weighed):
+        found = {word: _found(word, weights, having, len(tools)) for word in wanted}
+        if _is_about(things, found):
+            score = sum(one.score for one in found.values())
+            scored.append((score + _small_words(query, weights), -place))
+    return [tools[-place] for _, place in sorted(scored, reverse=True)]
+
+
+class _Found(NamedTuple):
+    """How well a word of the query was found in a tool.
+
+    Attributes:
+        weight: of the weightiest place in which it stands, as a whole word; 0: in none.
+    """
+
+    score: float = 0.0
+    weight: float = 0.0
+
+
+def _is_about(things: Sequence[str], found: Mapping[str, _Found]) -> bool:
+    """Whether a tool in which these were found is what somebody means."""
+    heaviest = max((found[word].weight for word in things), default=0.0)
+    share = sum(found[word].score > 0 for word in things) / max(1, len(things))
+    if heaviest >= NAME_WEIGHT or share == 1:
+        return share > 0
+    return heaviest >= TITLE_WEIGHT and share >= LEAST_FOUND
+
+
+def _small_words(query: str, weights: Mapping[str, float]) -> float:
+    """What a name gains by words that say little: turn on is output_on before output_off."""
+    return sum(SMALL_SHARE for word in _words(query) if weights.get(word) == NAME_WEIGHT)
 
 
 def _wanted(query: str, having: Mapping[str, int]) -> list[str]:
     """Its words that say something; two are one where tools write them so (set-point)."""
     words = _words(query)
-    wanted = [word for word in words if word not in EVERYDAY]
+    wanted = [w for w in words if w not in EVERYDAY and (not w.isdigit() or w in having)]
     for first, second in itertools.pairwise(words):
         if first + second in having:
             wanted = [word for word in wanted if word != second] + [first + second]
-    return wanted or words
+    return wanted
 
 
-def _score(word: str, weights: dict[str, float], having: Counter[str], count: int) -> float:
-    best = 0.0
+def _found(word: str, weights: dict[str, float], having: Counter[str], count: int) -> _Found:
+    best = _Found()
     for known, weight in weights.items():
-        if known == word:
-            share = 1.0
-        elif known in _SAME.get(word, NO_WORDS):
-            share = SAME_SHARE
-        elif _begins(known, word) or _begins(word, known):
-            share = PREFIX_SHARE
-        else:
-            continue
-        best = max(best, share * weight * math.log(1 + count / having[known]))
+        share = _share(word, known)
+        if share:
+            score = share * weight * math.log(1 + count / having[known])
+            whole = weight if share > PREFIX_SHARE else 0.0
+            best = _Found(max(best.score, score), max(best.weight, whole))
     return best
 
 
-def _begins(word: str, start: str) -> bool:
-    return len(start) >= FEWEST_OF_PREFIX and word.startswith(start)
+@functools.lru_cache(maxsize=4_096)
+def _share(word: str, known: str) -> float:
+    """How much a word of the query counts for one of a tool; 0: nothing."""
+    if known == word:
+        return 1.0
+    if _stem(known) == _stem(word):
+        return STEM_SHARE
+    if known in _SAME.get(word, NO_WORDS):
+        return SAME_SHARE
+    return PREFIX_SHARE if len(word) >= FEWEST_OF_PREFIX and known.startswith(word) else 0.0
+
+
+@functools.lru_cache(maxsize=4_096)
+def _stem(word: str) -> str:
+    return ENDING.sub("", ENDING.sub("", word))
 
 
 def _weights(tool: Tool, unit: str) -> dict[str, float]:
     """Each word of a tool, by the weightiest place in which it stands."""
     found: dict[str, float] = {}
     parameters = tool.input_schema.get("properties", {})
+    # What all tools of one kind begin with says nothing of any.
+    name = tool.name.removeprefix("bench__")
     for words, weight in (
-        (_words(tool.name), NAME_WEIGHT),
+        (_words(name), NAME_WEIGHT),
         (_words(tool.title), TITLE_WEIGHT),
         (_words(unit), TITLE_WEIGHT),
         (_words(" ".join(parameters)), TITLE_WEIGHT),
@@ -202,7 +293,7 @@ def _words(text: str) -> list[str]:
 
 
 def _singular(word: str) -> str:
-    return word[:-1] if len(word) > FEWEST_OF_PREFIX and word.endswith("s") else word
+    return word[:-1] if len(word) > LEAST_SINGULAR and word.endswith("s") else word
 
 
 _SAME: Final = {word: frozenset(_words(said)) for word, said in SAME.items()}
@@ -223,17 +314,17 @@ OPERATIONS: Final = (
         run=ToolSearch.find,
         tool=StaticTool(
             name="bench__find_tools",
-            title="Find tools",
             description=(
                 "Find the tools for a purpose ('set voltage', 'capture trace'), best first, also "
                 "those that your list leaves out."
             ),
             schema=parameters_of(
                 ("query",),
-                query={"type": "string", "minLength": 1, "maxLength": 200},
+                query={"type": "string", "maxLength": 200},
                 instrument_id=INSTRUMENT_ID,
                 limit={"type": "integer", "minimum": 1, "maximum": MOST, "default": DEFAULT_LIMIT},
             ),
+            accepts={"query": {"type": "string", "minLength": 1, "maxLength": 200}},
             annotations=READ,
             make=only_asking(FindTools),
             needs_instruments=True,

@@ -31,7 +31,7 @@ from edged.patterns import found_in
 from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile, Scalar
 from edged.profiles.raw import KeptByProfile, RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
-from edged.scpi.answer_text import clean_text
+from edged.scpi.answer_text import TRUTH_WORDS, clean_text
 from edged.scpi.line import Message, messages, split_compound
 from edged.scpi.numbers import number_with_suffix
 from edged.scpi.words import match_header, sets_level, works_switch
@@ -63,7 +63,10 @@ __all__ = [
 
 ANYTHING: Final = "*"
 """Stands for every output of a unit, where it is not known which one was told."""
-TRUTHS: Final = {"ON": True, "1": True, "RUN": True, "OFF": False, "0": False, "STOP": False}
+TRUTHS: Final = {
+    **{word.upper(): truth for word, truth in TRUTH_WORDS.items()},
+    **{"1": True, "RUN": True, "0": False, "STOP": False},
+}
 """Tektronix scopes take ``ACQuire:STATE STOP`` and tell it as 0."""
 HARMLESS: Final = frozenset({"*CLS", "*WAI", "*OPC", "*ESE", "*SRE", "*SAV", "*PSC"})
 """Common commands (IEEE 488.2) that set no output, though no profile need know them."""

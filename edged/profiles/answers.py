@@ -1,8 +1,8 @@
 """The text of an answer → the value that a caller gets, as the command's ``returns`` says.
 
-Scalars, fields of a list, bits of a status word. A sentinel (9.9E37 and its kin) is ``None`` with a
-flag, never a number. Blocks are in ``blocks.py`` and ``answers.py``, errors of the instrument in
-``scpi/errors.py``; this module hands their entrances on.
+Scalars, lists, named fields, bits of a status word. A sentinel (9.9E37 and its kin) is ``None``
+with a flag, never a number. Where the bytes of a block are, ``frames.py`` says; errors of the
+instrument are in ``scpi/errors.py``. This module hands on what reads plain text.
 
 Which piece of an answer a field is: by index, by key, or by pattern.
 
@@ -25,11 +25,13 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import (
+    MOST_ITEMS,
     AnswerField,
     BitField,
     BitsAnswer,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Parameter,
     Returns,
     Scalar,
@@ -39,6 +41,7 @@ from edged.profiles.model import (
 from edged.profiles.template import wire_text
 from edged.scpi.answer_text import (
     MAX_ANSWER,
+    TRUTH_WORDS,
     AnswerType,
     bad_answer,
     check_text,
@@ -46,20 +49,24 @@ from edged.scpi.answer_text import (
     escaped,
     labelled,
     leading_integer,
+    lines_of,
     only_line,
     plain_float,
     plain_value,
     read_number,
     read_value,
     sentinel_flag,
+    truth_of,
+    unblocked,
     unquoted,
+    with_point,
 )
-from edged.scpi.blocks import block_length, parse_block
 from edged.scpi.numbers import number_with_suffix
 
 __all__ = [
     "SIZES",
     "Answer",
+    "Samples",
     "check_count",
     "clean_text",
     "decode_codes",
@@ -68,12 +75,12 @@ __all__ = [
     "leading_integer",
     "matches",
     "parse_answer",
-    "parse_block",
     "parse_preamble",
     "picked",
     "plain_value",
     "scale_codes",
     "split_pieces",
+    "whole_number_of",
     "x_increment",
 ]
 
@@ -112,10 +119,14 @@ def _after_key(key: str, pieces: list[str]) -> str | None:
     return None
 
 
-def picked(text: str, pattern: str) -> str:
-    """What the one group of ``pattern`` finds; the text itself without a pattern or a find."""
+def picked(text: str, pattern: str, decimal: str = ".") -> str:
+    """What the one group of ``pattern`` finds; the text itself without a pattern or a find.
+
+    Args:
+        decimal: the decimal mark of a number in it; it becomes a point.
+    """
     found = found_in(text, pattern, any_case=False) if pattern else None
-    return text if found is None else found.group(1) or ""
+    return with_point(text if found is None else found.group(1) or "", decimal)
 
 
 def split_pieces(line: str, separator: str) -> list[str]:
@@ -148,10 +159,11 @@ class Answer:
     """What an answer means. Made for every one, so not frozen.
 
     Attributes:
-        value: JSON-ready: a scalar, or a dict of them by field name; ``None`` for a sentinel.
-        unit: of the value, or of the primary field; empty when there is none.
+        value: JSON-ready: a scalar, a list of them, or a dict of them by field name; ``None`` for
+            a sentinel.
+        unit: of the value or of each in a list, or of the primary field; empty: there is none.
         flag: ``None``, or why a value is missing: ``over_range``, ``under_range``, ``no_value``,
-            ``missing``; for fields a dict of those that are missing.
+            ``missing``; for fields and lists a dict of those that are missing, by name or place.
         primary: the one number to plot and to average, where there is one.
     """
 
@@ -180,6 +192,8 @@ def parse_answer(
             return Answer(value=clean_text(text, MAX_ANSWER))
         case ScalarAnswer():
             return _scalar(returns, text, values)
+        case ListAnswer():
+            return _list(returns, text, values)
         case FieldsAnswer():
             return _fields(returns, text, values)
         case BitsAnswer():
@@ -249,36 +263,87 @@ def _same_word(one: str, other: str) -> bool:
     short, long = sorted((one.strip().upper(), other.strip().upper()), key=len)
     if short == long:
         return True
-    truths = {word: index for index, names in enumerate(_TRUTHS) for word in names}
-    if short in truths and long in truths:
-        return truths[short] == truths[long]
+    if _is_switch(short) and _is_switch(long):
+        return truth_of(short) is truth_of(long)
     return len(short) >= _SHORT_FORM and long.isalpha() and long.startswith(short)
 
 
-_TRUTHS: Final = (("0", "OFF", "FALSE"), ("1", "ON", "TRUE"))
+def _is_switch(word: str) -> bool:
+    """Whether it says on or off, as a word or as 1 or 0 in whatever form."""
+    return word.lower() in TRUTH_WORDS or read_number(word) in (0, 1)
+
+
 _SHORT_FORM: Final = 3
 """Letters of the shortest SCPI keyword that has a longer form."""
 
 
 def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+    if returns.type is AnswerType.STRING and (inside := unblocked(text)) is not text:
+        return Answer(value=_text_block(returns, inside), unit=returns.unit)
     line = only_line(text, returns.extra_lines, keeps_control=returns.keeps_control)
     piece = line if returns.keeps_control else unquoted(line)
     value, flag = _piece(returns, piece, returns.sentinels, values, "The instrument")
     return Answer(value=value, unit=returns.unit, flag=flag, primary=_as_number(value))
 
 
+def _text_block(returns: ScalarAnswer, inside: str) -> str:
+    """A text that an instrument sends in a block, such as a file: its lines are part of it."""
+    if len(inside) > MAX_ANSWER:
+        why = f"has {len(inside)} characters, more than the {MAX_ANSWER} of a text"
+        raise bad_answer("The instrument", inside, why, "Fetch it by a VISA program.")
+    if returns.keeps_control:
+        return escaped(inside)
+    check_text(inside)
+    marks = (mark for mark in set(inside) if not (mark.isprintable() or mark in _LAYOUT))
+    cleaned = inside.translate({ord(mark): " " for mark in marks})
+    return labelled(cleaned, returns.map) or cleaned
+
+
+_LAYOUT: Final = "\r\n\t"
+
+
+def _list(returns: ListAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
+    lines = lines_of(text, keeps_control=returns.keeps_control)
+    is_text = returns.type is AnswerType.STRING
+    is_empty = not lines and (is_text or unblocked(text) is not text)
+    if not is_empty and len(lines) != (returns.lines or max(1, len(lines))):
+        why = f"has {len(lines)} lines in place of {returns.lines or 'some'}"
+        raise bad_answer("The instrument", text, why)
+    pieces: list[str] = []
+    for line in lines:
+        found = split_pieces(unquoted(line), returns.separator)
+        if not is_text and len(found) > 1 and not found[-1]:
+            # A separator behind the last number, as the SR830 sends it, announces none.
+            del found[-1]
+        pieces += map(unquoted, found) if is_text else found
+    _check_pieces(pieces, returns.count or (0, MOST_ITEMS), text)
+    found_values: list[Scalar | None] = []
+    flags: dict[str, str] = {}
+    for place, piece in enumerate(pieces):
+        value, flag = _piece(returns, piece, returns.sentinels, values, f"The value {place}")
+        found_values.append(value)
+        if flag is not None:
+            flags[str(place)] = flag
+    return Answer(value=found_values, unit=returns.unit, flag=flags or None)
+
+
+def _check_pieces(pieces: Sequence[str], count: tuple[int, int] | None, text: str) -> None:
+    least, most = count or (0, len(pieces))
+    if not least <= len(pieces) <= most:
+        many = f"{least}" if least == most else f"{least} to {most}"
+        raise bad_answer("The instrument", text, f"has {len(pieces)} pieces in place of {many}")
+
+
 def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     keeps_control = any(field.keeps_control for field in returns.fields)
     line = unquoted(only_line(text, returns.extra_lines, keeps_control=keeps_control))
     pieces = split_pieces(line, returns.separator)
-    least, most = returns.count or (0, len(pieces))
-    if not least <= len(pieces) <= most:
-        many = f"{least}" if least == most else f"{least} to {most}"
-        raise bad_answer("The instrument", text, f"has {len(pieces)} pieces in place of {many}")
+    _check_pieces(pieces, returns.count, text)
+    inside = unblocked(text)
     found: dict[str, Scalar | None] = {}
     flags: dict[str, str] = {}
     for field in returns.fields:
-        piece = find_piece(field, pieces, text)
+        piece = find_piece(field, pieces, inside)
         if piece is None:
             found[field.name], flags[field.name] = None, "missing"
             continue
@@ -301,13 +366,15 @@ def _fields(returns: FieldsAnswer, text: str, values: Mapping[str, Scalar]) -> A
 
 
 def _piece(
-    field: AnswerField | ScalarAnswer,
+    field: AnswerField | ScalarAnswer | ListAnswer,
     piece: str,
     sentinels: tuple[float, ...],
     values: Mapping[str, Scalar],
     what: str,
 ) -> tuple[Scalar | None, str | None]:
     """One piece of an answer: its value, and the flag when it holds none."""
+    if field.decimal == "," and field.type is not AnswerType.STRING:
+        piece = with_point(piece, field.decimal)
     if field.type is AnswerType.FLOAT and not field.map and field.scale is None:
         number = plain_float(piece, sentinels)
         if number is not None:
@@ -318,7 +385,7 @@ def _piece(
     if label is not None:
         piece_is = clean_text(label)
         return (piece_is == "true" if field.type is AnswerType.BOOL else piece_is), None
-    if field.type not in (AnswerType.STRING, AnswerType.BOOL, AnswerType.HEX):
+    if field.type not in (AnswerType.STRING, AnswerType.HEX):
         flag = sentinel_flag(piece, field.type, sentinels)
         if flag is not None:
             return None, flag
@@ -364,6 +431,7 @@ def _as_number(value: Scalar | None) -> float | None:
     return float(value)
 
 
+Samples = bytes | bytearray | memoryview
 _TYPE_CODES: Final = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "f4": "f", "f8": "d"}
 SIZES: Final = {dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()}
 """Bytes of a sample."""
@@ -373,22 +441,22 @@ COUNTS: Final = ("points", "length")
 
 
 def check_count(
-    answer: WaveformAnswer, blocks: Sequence[bytes | bytearray], values: Mapping[str, Scalar]
+    answer: WaveformAnswer, blocks: Sequence[Samples], values: Mapping[str, Scalar]
 ) -> None:
     """Refuse a trace of another number of samples than the preamble counts and was asked for.
 
     Args:
         answer: dtype, and how many values are a point.
-        blocks: with their headers, in the order of their points.
+        blocks: their samples (``Frame.samples``), in the order of their points.
         values: the preamble's fields and the command's parameters.
 
     Raises:
-        Failed: BAD_ANSWER, also where a block is shorter than it announces.
+        Failed: BAD_ANSWER.
     """
-    lengths = list(map(block_length, blocks))
-    for length in lengths:
-        _check_whole(length, answer.dtype)
-    count, rest = divmod(sum(lengths) // SIZES[answer.dtype], answer.values_per_point)
+    for block in blocks:
+        _check_whole(len(block), answer.dtype)
+    length = sum(map(len, blocks))
+    count, rest = divmod(length // SIZES[answer.dtype], answer.values_per_point)
     if rest:
         raise Failed(
             f"The block has no whole number of points of {answer.values_per_point} values.",
@@ -396,6 +464,8 @@ def check_count(
         )
     told = [values.get(field.name) for field in answer.preamble_fields if field.name in COUNTS]
     counts = [number for number in told if isinstance(number, int)]
+    if answer.count:
+        counts.append(whole_number_of("count", answer.count, values))
     if not counts:
         return
     first, last = values.get("first"), values.get("last")
@@ -479,21 +549,37 @@ def scale_codes(
         raise Failed(f"The samples cannot be scaled: {why}", code=ErrorCode.BAD_ANSWER) from error
 
 
+def whole_number_of(name: str, expression: str, values: Mapping[str, Scalar]) -> int:
+    """How many bytes or samples a waveform has, as an expression of its profile says.
+
+    Raises:
+        Failed: BAD_ANSWER, where the expression needs what is not there or gives no such number.
+    """
+    value = _worked_out(f"The waveform's {name}", expression, values)
+    if value < 0 or not float(value).is_integer():
+        message = f"The waveform's {name} is {value:g}, and must be a whole number."
+        raise Failed(message, code=ErrorCode.BAD_ANSWER)
+    return int(value)
+
+
 def x_increment(answer: WaveformAnswer, values: Mapping[str, Scalar]) -> float:
     """The distance of two samples in ``answer.x_unit``.
 
     Raises:
         Failed: BAD_ANSWER, where the expression needs what is not there or gives no number.
     """
+    return float(_worked_out("The time axis", answer.x_increment, values))
+
+
+def _worked_out(what: str, expression: str, values: Mapping[str, Scalar]) -> float:
     try:
-        value = compile_expression(answer.x_increment).evaluate(values)
+        value = compile_expression(expression).evaluate(values)
     except Invalid as error:
-        raise Failed(
-            f"The time axis cannot be worked out: {error.message}", code=ErrorCode.BAD_ANSWER
-        ) from error
+        message = f"{what} cannot be worked out: {error.message}"
+        raise Failed(message, code=ErrorCode.BAD_ANSWER) from error
     if isinstance(value, (bool, str)):
-        raise Failed("The time axis is not a number.", code=ErrorCode.BAD_ANSWER)
-    return float(value)
+        raise Failed(f"{what} is not a number.", code=ErrorCode.BAD_ANSWER)
+    return value
 
 
 def _number(value: Scalar) -> float:

@@ -26,7 +26,6 @@ from edged.profiles.model import (
     QueryStep,
     Scalar,
     Step,
-    WaveformAnswer,
 )
 from edged.profiles.template import (
     Hole,
@@ -476,15 +475,15 @@ def _changes_by(command: Command, template: str) -> Changes | None:
 
 
 def _is_answered(command: Command | None, template: str) -> bool:
-    """Whether a line without ``?`` is answered: it is the engine's query, or a command's last line.
+    """Whether a line without ``?`` is answered: it is the engine's query, or ends a command.
 
-    A block is no answer that a raw line could have.
+    A picture is no answer that a raw line could have.
     """
     if command is None:
         return True
     is_last = command.is_query and template == command.scpi[-1]
-    has_text = not isinstance(command.returns, WaveformAnswer | ImageAnswer)
-    return is_last and has_text and not any(s.message.is_query for s in _spellings(template))
+    is_picture = isinstance(command.returns, ImageAnswer)
+    return is_last and not is_picture and not any(s.message.is_query for s in _spellings(template))
 
 
 def questions(profile: Profile) -> Iterator[Question]:

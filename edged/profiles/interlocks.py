@@ -27,6 +27,7 @@ from edged.profiles.model import (
     Command,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Mark,
     Profile,
     Scalar,
@@ -272,8 +273,8 @@ def why_no_reading(rule: Interlock, command: Command) -> str:
     if command.changes is not None:
         return f"{command.name} changes {command.changes}, and would be sent over and over."
     answer = command.returns
-    if isinstance(answer, WaveformAnswer | ImageAnswer):
-        return f"{command.name} gives a block, and no reading."
+    if isinstance(answer, WaveformAnswer | ImageAnswer | ListAnswer):
+        return f"{command.name} gives many values, and no reading."
     unknown = [name for name in rule.parameters if name not in command.parameters]
     if unknown:
         return f"{command.name} has no parameter {unknown[0]}."

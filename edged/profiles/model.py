@@ -22,6 +22,7 @@ from edged.yaml.tree import Mark, Scalar
 
 __all__ = [
     "ABORT_COMMAND",
+    "MOST_ITEMS",
     "AbortStep",
     "Acquisition",
     "AnswerField",
@@ -40,8 +41,10 @@ __all__ = [
     "Identify",
     "ImageAnswer",
     "InstrumentWatchdog",
+    "ListAnswer",
     "Mark",
     "Match",
+    "Packets",
     "Parameter",
     "ParameterType",
     "PollStep",
@@ -144,6 +147,31 @@ class ScalarAnswer:
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
     extra_lines: int = 0
     keeps_control: bool = False
+    decimal: str = "."
+
+
+MOST_ITEMS: Final = 50_000
+"""Values of a list: the memory of a data logger, and what becomes JSON without a pause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListAnswer:
+    """``returns: {type: list, item, separator?, lines?}``: as many values as come.
+
+    ``item`` is the type of each. ``lines`` is how many lines the answer has, each with any number
+    of items; ``None`` is as many as come. ``count`` is as in ``FieldsAnswer``.
+    """
+
+    type: AnswerType = AnswerType.FLOAT
+    separator: str = ","
+    lines: int | None = 1
+    count: tuple[int, int] | None = None
+    unit: str = ""
+    map: Mapping[str, str] = field(default_factory=dict)
+    scale: str | None = None
+    sentinels: tuple[float, ...] = DEFAULT_SENTINELS
+    keeps_control: bool = False
+    decimal: str = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +187,7 @@ class AnswerField:
     key: str | None = None
     pattern: str | None = None
     keeps_control: bool = False
+    decimal: str = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +195,7 @@ class FieldsAnswer:
     """``returns: {fields: […], separator?, primary?}``: several named values in one answer.
 
     ``count`` is the least and the most pieces that the answer has; ``None`` is any number.
+    ``decimal`` is that of its fields, which have it, too.
     """
 
     fields: tuple[AnswerField, ...]
@@ -174,6 +204,7 @@ class FieldsAnswer:
     sentinels: tuple[float, ...] = DEFAULT_SENTINELS
     count: tuple[int, int] | None = None
     extra_lines: int = 0
+    decimal: str = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,12 +225,29 @@ class BitsAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Packets:
+    """``packets``: a trace that comes in several answers to the same query.
+
+    Attributes:
+        fields: name and number of ASCII digits of what begins each of them.
+        until: an expression over these and the command's parameters: it was the last one.
+    """
+
+    fields: tuple[tuple[str, int], ...]
+    until: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaveformAnswer:
     """``returns: {waveform: …}``: a block of samples and how to make volts and seconds of it.
 
     ``x_increment`` and ``scale`` are expressions: the first over the preamble's fields and the
     command's parameters, the second over ``value`` (the sample's code) besides. Where a point is
     sent as so many values, the first of them is the sample.
+
+    ``count`` (of points) and ``size`` (in bytes) are expressions as ``x_increment`` is, or empty;
+    one of them says where data without a header end. ``prefix``, ``length``, ``skip_bytes`` and
+    ``packets``: see ``frames.py``.
     """
 
     data: str
@@ -211,6 +259,13 @@ class WaveformAnswer:
     preamble_separator: str = ","
     preamble_count: tuple[int, int] | None = None
     chunk_points: int | None = None
+    has_header: bool = True
+    count: str = ""
+    size: str = ""
+    prefix: str = ""
+    length: str = ""
+    skip_bytes: int = 0
+    packets: Packets | None = None
     trailing_bytes: int = 0
     values_per_point: int = 1
     x_increment: str = "1"
@@ -227,7 +282,7 @@ class ImageAnswer:
     data: str
 
 
-Returns = ScalarAnswer | FieldsAnswer | BitsAnswer | WaveformAnswer | ImageAnswer
+Returns = ScalarAnswer | ListAnswer | FieldsAnswer | BitsAnswer | WaveformAnswer | ImageAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +293,7 @@ class Verify:
     tolerance: float = 0
     parameter: str
     pattern: str = ""
+    decimal: str = "."
 
 
 class CompletionKind(enum.StrEnum):
@@ -313,6 +369,7 @@ class SweepPlan:
     step: float | None = None
     abort: tuple[AbortStep, ...] = ()
     pattern: str = ""
+    decimal: str = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -518,6 +575,7 @@ class Setting:
     for_values: Mapping[str, tuple[Scalar, ...]] = field(default_factory=dict)
     unit: str = ""
     type: AnswerType = AnswerType.STRING
+    decimal: str = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,17 +23,21 @@ __all__ = [
     "Namer",
     "book",
     "clean_alias",
+    "listed_names",
     "loose_name",
     "sequence_tool_name",
+    "short_name",
     "strict_name",
-    "strict_names",
     "tool_name",
     "wrapper_tool_name",
 ]
 
 SHORT_LENGTH: Final = 8
 STRICT_LENGTH: Final = 64
-"""What the strictest clients take; longer names make them drop the whole list."""
+"""What the strictest clients and model APIs take; longer names make them drop the whole list."""
+LONGEST_PREFIX: Final = "mcp__edged__"
+"""What a client that `edged connect` has configured puts before each name (Claude Code)."""
+NAME_LENGTH: Final = STRICT_LENGTH - len(LONGEST_PREFIX)
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.-]")
 _DIGEST_LENGTH: Final = 8
 ALIAS_LENGTH: Final = 24
@@ -266,29 +270,35 @@ def loose_name(name: str) -> str:
 
 
 def strict_name(name: str) -> str:
-    """The spelling that every client takes: ``_`` for dots, and at most 64 characters.
+    """The spelling that every client takes: ``_`` for dots, and short beside any prefix."""
+    return short_name(name.replace(".", "_"))
 
-    A name that is too long keeps its beginning and gets a digest of the whole, so that it is the
-    same in every life of the daemon.
+
+def short_name(name: str) -> str:
+    """The name, at most ``NAME_LENGTH`` characters of it.
+
+    One that is too long keeps its beginning and gets a digest of the whole, which is the same after
+    each start, and for both spellings.
     """
-    spelled = name.replace(".", "_")
-    if len(spelled) <= STRICT_LENGTH:
-        return spelled
-    return _with_digest(spelled, name)
+    return name if len(name) <= NAME_LENGTH else _with_digest(name, name.replace(".", "_"))
 
 
-def strict_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name → its strict spelling; two that would come to the same get a digest each."""
-    found = {name: strict_name(name) for name in names}
-    spelled: dict[str, list[str]] = {}
-    for name, strict in found.items():
-        spelled.setdefault(strict, []).append(name)
-    for strict, owners in spelled.items():
-        if len(owners) > 1:
-            found.update({name: _with_digest(strict, name) for name in owners if name != strict})
+def listed_names(names: Iterable[str], *, is_strict: bool = False) -> dict[str, str]:
+    """Each name → what it is listed as; those that would come to the same get longer digests."""
+    spelled = strict_name if is_strict else short_name
+    found = {name: spelled(name) for name in names}
+    length = _DIGEST_LENGTH
+    while len(set(found.values())) < len(found):
+        owners: dict[str, list[str]] = {}
+        for name, listed in found.items():
+            owners.setdefault(listed, []).append(name)
+        for listed, clashing in owners.items():
+            if len(clashing) > 1:
+                found |= {n: _with_digest(listed, n, length) for n in clashing if n != listed}
+        length += 1
     return found
 
 
-def _with_digest(spelled: str, name: str) -> str:
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST_LENGTH]
-    return f"{spelled[: STRICT_LENGTH - _DIGEST_LENGTH - 1]}_{digest}"
+def _with_digest(spelled: str, name: str, length: int = _DIGEST_LENGTH) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:length]
+    return f"{spelled[: NAME_LENGTH - length - 1]}_{digest}"

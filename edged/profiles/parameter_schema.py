@@ -97,8 +97,9 @@ def _property(
 
 
 def _plain(number: float) -> float | int:
-    """32 rather than 32.0: shorter, and an integer's bound looks like one."""
-    return int(number) if float(number).is_integer() else number
+    """32 rather than 32.0, where a JSON integer is exact for every client."""
+    is_exact = float(number).is_integer() and abs(number) <= 2**53
+    return int(number) if is_exact else float(number)
 
 
 def _description(parameter: Parameter) -> str:

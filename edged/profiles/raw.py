@@ -73,6 +73,8 @@ __all__ = [
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)
 _DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+_TSP_PRINT: Final = re.compile(r"\s*print(?:buffer|number)?\s*\(")
+"""A line of the Test Script Processor (Keithley) that is answered."""
 _STRING: Final = re.compile("\"[^\"]*\"|'[^']*'")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT})
 
@@ -483,9 +485,9 @@ def _tight(text: str) -> str:
 def asks(profile: Profile | None, line: str) -> bool:
     """Whether an answer to a line will come: some message of it asks, or its profile says so.
 
-    The one judge of what is a question; without a profile SCPI's ``?`` alone tells.
+    The one judge of what is a question; without a profile SCPI's ``?`` tells, and TSP's ``print``.
     """
-    if is_query(line):
+    if is_query(line) or _TSP_PRINT.match(line) is not None:
         return True
     if profile is None or len(line) > MAX_LINE:
         return False

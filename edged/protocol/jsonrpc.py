@@ -9,7 +9,7 @@ Source: the JSON-RPC 2.0 specification; ``json_bytes`` has the limits of what is
 Bytes to JSON values and back, within limits that hold for any bytes.
 
 What JSON readers disagree about, or choke on, ends here as ``BadJsonError``: bytes that are not
-UTF-8, a byte order mark, NaN, numbers without a float, nesting that would exhaust the stack, two
+UTF-8, NaN, numbers without a float, nesting that would exhaust the stack, two
 members of one name (two readers of the same bytes could believe different ones), half of a
 surrogate pair (text that no database and no log can write). Every check is linear in the bytes.
 
@@ -18,6 +18,7 @@ Source: RFC 8259, RFC 7493 (I-JSON); docs/promises.md section 3 has the limits.
 
 from __future__ import annotations
 
+import codecs
 import enum
 import itertools
 import json
@@ -120,8 +121,8 @@ def decode(
     if brackets > MAX_NESTING or brackets + body.count(b",") > most_values:
         _check_extent(body, most_values)
     try:
-        # json.loads(bytes) would take UTF-16 and UTF-32 too.
-        value: object = _DECODER.decode(body.decode("utf-8"))
+        # json.loads(bytes) would take UTF-16 and UTF-32 too. Tools of Windows begin with the mark.
+        value: object = _DECODER.decode(body.removeprefix(codecs.BOM_UTF8).decode("utf-8"))
     except _DuplicateKeyError as twice:
         raise BadJsonError(f"The member {str(twice)!r} is given twice.", is_json=True) from None
     except UnicodeDecodeError:
@@ -480,7 +481,7 @@ def _message(value: object) -> Message:
     """One JSON value as a message.
 
     Raises:
-        BadMessage: -32600 (-32602 for positional params), with the id if that at least is one.
+        BadMessage: -32600 (-32602 for params that are no object), with the id if that is one.
     """
     if not isinstance(value, dict):
         raise _invalid("A JSON-RPC message is an object.", None)
@@ -504,7 +505,7 @@ def _is_id(found: object) -> bool:
 
 
 def _call(value: dict[str, Any], request_id: RequestId | None) -> Request | Notification:
-    method, params = value["method"], value.get("params", {})
+    method, params = value["method"], value.get("params")
     if not isinstance(method, str) or len(method) > MAX_NAME_CHARS:
         limit = f"at most {MAX_NAME_CHARS} characters"
         raise _invalid(f'"method" must be a string of {limit}.', request_id)
@@ -512,14 +513,14 @@ def _call(value: dict[str, Any], request_id: RequestId | None) -> Request | Noti
         raise _invalid("A message is either a call or an answer.", request_id)
     if "id" in value and request_id is None:
         raise _invalid(BAD_ID, None)
-    if isinstance(params, list):
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
         raise BadMessage(
-            "MCP passes params by name, in an object.",
+            'MCP passes "params" by name, in an object.',
             rpc_code=RpcCode.INVALID_PARAMS,
             request_id=request_id,
         )
-    if not isinstance(params, dict):
-        raise _invalid('"params" must be an object.', request_id)
     if request_id is None:
         return Notification(method=method, params=params)
     return Request(id=request_id, method=method, params=params)

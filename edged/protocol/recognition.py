@@ -55,6 +55,7 @@ from edged.protocol.revisions import (
 
 __all__ = ["Recognized", "decode_value", "disagreement", "recognize", "recognize_stream"]
 
+DISCOVER: Final = "server/discover"
 HEADER_PREFIX: Final = "Mcp-Param-"
 _KEYWORD: Final = "x-mcp-header"
 _BASE64_PREFIX: Final = "=?base64?"
@@ -177,13 +178,14 @@ def recognize(
         return _recognize_batch(message, accepted, session)
     if _is_modern(message, accepted):
         return _climb_modern(message, accepted)
-    unsupported = _judge_version_header(accepted, _id_of(message))
-    if unsupported is not None:
-        return unsupported
     if isinstance(message, Request) and message.method == "initialize":
         requested = message.params.get("protocolVersion")
         wish = requested if isinstance(requested, str) else ""
         return ALONE[negotiate(wish)]
+    is_discovery = isinstance(message, Request) and message.method == DISCOVER
+    unsupported = None if is_discovery else _judge_version_header(accepted, _id_of(message))
+    if unsupported is not None:
+        return unsupported
     return _recognize_legacy(accepted, session, _id_of(message))
 
 
@@ -315,8 +317,15 @@ def _judge_meta(request: Request, rules: Revision) -> Rejected | None:
 
 
 def _judge_headers(request: Request, accepted: Accepted, rules: Revision) -> Rejected | None:
-    """Rung 3: the headers must repeat the body, because proxies route by them."""
-    expected: list[tuple[str, object]] = [(VERSION_HEADER, _version_in(request))]
+    """Rung 3: the headers must repeat the body, because proxies route by them.
+
+    A request that negotiates is judged by its body alone: its client cannot know yet what to write
+    into the header. Only a body with a version that is not served is held against its header, as
+    the official conformance suite wants it.
+    """
+    expected: list[tuple[str, object]] = []
+    if request.method != DISCOVER or _version_in(request) != rules.version:
+        expected.append((VERSION_HEADER, _version_in(request)))
     if rules.has_method_header:
         expected.append((METHOD_HEADER, request.method))
     for name, in_body in expected:

@@ -161,27 +161,33 @@ class ToolEntry:
         }
 
 
-def initialize_result(revision: Revision, server: Server) -> bytes:
-    """The answer to ``initialize``; ``revision`` is what was settled on."""
+def initialize_result(revision: Revision, server: Server, advice: str = "") -> bytes:
+    """The answer to ``initialize``; ``revision`` is what was settled on.
+
+    Args:
+        advice: said behind the instructions.
+    """
     members: dict[str, object] = {
         "protocolVersion": revision.version,
         "capabilities": server.capabilities_in(revision),
         "serverInfo": server.info(revision),
     }
-    if server.instructions:
-        members["instructions"] = server.instructions
-    return encode(members)
+    return encode(members | _instructions(server, advice))
 
 
-def discover_result(revision: Revision, server: Server) -> bytes:
-    """The answer to ``server/discover``."""
+def discover_result(revision: Revision, server: Server, advice: str = "") -> bytes:
+    """The answer to ``server/discover``; see ``initialize_result``."""
     members: dict[str, object] = {
         "supportedVersions": list(SUPPORTED_VERSIONS),
         "capabilities": server.capabilities_in(revision),
     }
-    if server.instructions:
-        members["instructions"] = server.instructions
-    return encode(members | _decoration(revision, "server/discover", server))
+    decoration = _decoration(revision, "server/discover", server)
+    return encode(members | _instructions(server, advice) | decoration)
+
+
+def _instructions(server: Server, advice: str) -> dict[str, object]:
+    told = " ".join(filter(None, (server.instructions, advice)))
+    return {"instructions": told} if told else {}
 
 
 def ping_result() -> bytes:

@@ -24,9 +24,9 @@ from typing import Any, Final
 from edged.errors import Invalid
 from edged.profiles.answers import (
     SIZES,
+    Samples,
     check_count,
     decode_waveform,
-    parse_block,
     parse_preamble,
     x_increment,
 )
@@ -301,14 +301,14 @@ def as_base64(data: bytes | bytearray | memoryview) -> VerbatimText:
 
 def make_waveform(
     answer: WaveformAnswer,
-    blocks: Sequence[bytes | bytearray],
+    blocks: Sequence[Samples],
     preamble_text: str | None,
     values: Mapping[str, Scalar],
 ) -> Waveform:
     """A waveform of what the instrument sent.
 
     Args:
-        blocks: with their headers, in the order of their points.
+        blocks: their samples, in the order of their points.
         preamble_text: the answer to the preamble's query, or ``None`` where there is none.
         values: the command's parameters.
 
@@ -320,7 +320,7 @@ def make_waveform(
     known = {**values, **preamble}
     check_count(answer, blocks, known)
     type_code = "d" if answer.dtype == "f8" else "f"
-    samples = _samples(answer, type_code, [parse_block(block) for block in blocks], known)
+    samples = _samples(answer, type_code, [memoryview(block) for block in blocks], known)
     return Waveform(
         type_code=type_code,
         samples=_first_of_each(samples, type_code, answer.values_per_point),

@@ -137,7 +137,10 @@ SWEEP: Final[Mapping[SweepState, Mapping[SweepEvent, SweepState]]] = MappingProx
                 SweepEvent.FOUND_AFTER_CRASH: SweepState.FAILED,
             }
         ),
-        SweepState.COMPLETED: _ended(SweepState.COMPLETED),
+        # What it has left on can still be made safe.
+        SweepState.COMPLETED: MappingProxyType(
+            {**_ended(SweepState.COMPLETED), SweepEvent.STOP_ABORT: SweepState.STOPPED}
+        ),
         SweepState.STOPPED: _ended(SweepState.STOPPED),
         SweepState.FAILED: _ended(SweepState.FAILED),
     }

@@ -4,8 +4,8 @@ Everything here is untrusted text, and strict: whatever does not belong to one v
 a NUL, a byte that cannot be decoded, something behind a number) makes a bad answer, because it may
 be part of another question's answer. Quirks that it copes with: stray CR and LF around an answer,
 NULs in front of it and behind its line end (the padding of whole messages), quotes around
-everything (Rigol DG1000Z ``APPL?``), numbers with units, and stars or dashes where a value should
-be.
+everything (Rigol DG1000Z ``APPL?``), a definite block around everything (34970A ``R?``), numbers
+with units, and stars or dashes where a value should be.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
+from edged.scpi.blocks import whole_length
 from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
 from edged.yaml.tree import Scalar
 
 __all__ = [
+    "TRUTH_WORDS",
     "AnswerType",
     "ErrorKind",
     "bad_answer",
@@ -30,13 +32,17 @@ __all__ = [
     "first_line",
     "labelled",
     "leading_integer",
+    "lines_of",
     "only_line",
     "plain_float",
     "plain_value",
     "read_number",
     "read_value",
     "sentinel_flag",
+    "truth_of",
+    "unblocked",
     "unquoted",
+    "with_point",
 ]
 
 
@@ -89,7 +95,11 @@ _LEADING_INTEGER: Final = re.compile(
 )
 _BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
-_TRUTHS: Final = {"1": True, "on": True, "0": False, "off": False}
+TRUTH_WORDS: Final = {
+    **dict.fromkeys(("on", "true", "yes", "enabled"), True),
+    **dict.fromkeys(("off", "false", "no", "disabled"), False),
+}
+"""The words of a truth value, in lower case."""
 _NOT_NUMBERS: Final = {
     "nan": "no_value",
     "inf": "over_range",
@@ -135,15 +145,53 @@ def only_line(text: str, extra_lines: int = 0, *, keeps_control: bool = False) -
         Failed: BAD_ANSWER, for more lines than that, and as ``check_text`` does.
     """
     # Nearly every answer ends here.
-    if text.isprintable() and UNDECODABLE not in text:
+    if text.isprintable() and UNDECODABLE not in text and text[:1] != "#":
         return text if keeps_control else text.strip(_BLANKS)
-    padding = _LINE_ENDS if keeps_control else _PADDING
-    line = text.strip(padding) if keeps_control else _unpadded(text)
-    check_text(line.replace("\x00", "") if keeps_control else line)
-    lines = [part for part in line.replace("\r", "\n").split("\n") if part.strip(padding)]
+    lines = lines_of(text, keeps_control=keeps_control)
     if len(lines) > 1 + extra_lines:
-        raise bad_answer("The instrument", line, f"has {len(lines)} lines")
-    return lines[0].rstrip(padding) if lines else ""
+        remedy = "If they belong to it, describe them: returns: {type: list, lines: …}."
+        raise bad_answer("The instrument", text, f"has {len(lines)} lines", remedy)
+    return lines[0] if lines else ""
+
+
+def lines_of(text: str, *, keeps_control: bool = False) -> list[str]:
+    """The lines of an answer that hold anything, without what pads them or is around them all.
+
+    Raises:
+        Failed: BAD_ANSWER, as ``check_text`` does.
+    """
+    padding = _LINE_ENDS if keeps_control else _PADDING
+    inside = unblocked(text)
+    whole = inside.strip(padding) if keeps_control else _unpadded(inside)
+    check_text(whole.replace("\x00", "") if keeps_control else whole)
+    lines = (line.rstrip(padding) for line in whole.replace("\r", "\n").split("\n"))
+    return [line for line in lines if line]
+
+
+def unblocked(text: str) -> str:
+    """What is inside a definite block that is the whole answer; any other text as it is.
+
+    Who sends letters beyond ASCII counts bytes, of which UTF-8 has several for one of them.
+    """
+    begun = text.lstrip(_PADDING)
+    total = whole_length(begun[:_LONGEST_HEAD].encode("ascii", "replace"))
+    if total is None:
+        return text
+    start = 2 + int(begun[1])
+    data = begun.encode()
+    if len(data) >= total and not data[total:].strip(_PADDING.encode()):
+        return data[start:total].decode(errors="replace")
+    is_whole = len(begun) >= total and not begun[total:].strip(_PADDING)
+    return begun[start:total] if is_whole else text
+
+
+def with_point(text: str, decimal: str) -> str:
+    """A number whose decimal mark is a comma, with a point; one with a point then is no number."""
+    return text.translate(_SWAPPED) if decimal == "," else text
+
+
+_SWAPPED: Final = {ord(","): ".", ord("."): ","}
+_LONGEST_HEAD: Final = 11
 
 
 def check_text(text: str) -> None:
@@ -312,8 +360,16 @@ def _hexadecimal(text: str, what: str) -> int:
     return int(found.group(1), 16)
 
 
+def truth_of(text: str) -> bool | None:
+    """A word of ``TRUTH_WORDS`` or a number, of which 0 is false; ``None`` for anything else."""
+    truth = TRUTH_WORDS.get(text.strip(_BLANKS).lower())
+    number = read_number(text) if truth is None else None
+    return truth if number is None else number != 0
+
+
 def _truth(text: str, what: str) -> bool:
-    truth = _TRUTHS.get(text.strip(_BLANKS).lower())
+    truth = truth_of(text)
     if truth is None:
-        raise bad_answer(what, text, "is none of 0, 1, ON and OFF")
+        words = "/".join(word.upper() for word in TRUTH_WORDS)
+        raise bad_answer(what, text, f"is neither a number nor one of {words}")
     return truth

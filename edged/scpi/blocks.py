@@ -7,6 +7,7 @@ says before a block (``C1:WF DAT2,#9…``) is passed over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,8 @@ from edged.errors import ErrorCode, Failed
 
 __all__ = [
     "BlockHead",
-    "block_length",
+    "FindHead",
+    "bad_block",
     "digits_lacking",
     "find_block_head",
     "parse_block",
@@ -24,9 +26,14 @@ __all__ = [
 MAX_HEADER: Final = 64
 """Bytes that may stand before the ``#``: a response header, stray line ends."""
 
+UNLIKE_PROFILE: Final = (
+    "Compare these bytes with what the command's returns in the profile says of them: header, "
+    "count, prefix, length, skip_bytes, packets."
+)
+_SHOWN: Final = 40
 _BMP_HEAD: Final = 6
-_LONGEST_HEAD: Final = 11
-"""``#``, the number of digits, nine digits."""
+MOST_HEAD: Final = 1024
+"""Bytes in which the head of any answer with binary data is found, a prefix before it included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,10 @@ class BlockHead:
     def total(self) -> int | None:
         """Bytes from the beginning of the answer to the last of the data."""
         return None if self.length is None else self.start + self.length
+
+
+FindHead = Callable[[bytes], BlockHead | None]
+"""Like ``find_block_head``, of data in whatever form they come."""
 
 
 def whole_length(data: bytes) -> int | None:
@@ -76,7 +87,7 @@ def find_block_head(data: bytes) -> BlockHead | None:
         mark = data.find(b"#", mark + 1, MAX_HEADER)
     if mark < 0:
         if len(data) >= MAX_HEADER or b"\n" in data.lstrip(b"\r\n"):
-            raise _bad("no block", data)
+            raise bad_block("no block", data)
         return None
     if mark + 1 >= len(data):
         return None
@@ -87,44 +98,32 @@ def find_block_head(data: bytes) -> BlockHead | None:
     if len(digits) < width:
         return None
     if not digits.isdigit():
-        raise _bad("a block with a broken head", data)
+        raise bad_block("a block with a broken head", data)
     return BlockHead(start=mark + 2 + width, length=int(digits))
 
 
-def parse_block(data: bytes | bytearray) -> memoryview:
+def parse_block(data: bytes | bytearray, find: FindHead = find_block_head) -> memoryview:
     """The data of a block, not copied; what follows its end is passed over.
-
-    Raises:
-        Failed: as ``block_length``.
-    """
-    start, length = _place(data)
-    return memoryview(data)[start : start + length]
-
-
-def block_length(data: bytes | bytearray) -> int:
-    """How many bytes of data a block holds.
 
     Raises:
         Failed: BAD_ANSWER when there is no block, or fewer bytes than it announces.
     """
-    return _place(data)[1]
-
-
-def _place(data: bytes | bytearray) -> tuple[int, int]:
-    """Where the data of a whole block starts, and how many bytes it has."""
-    head = find_block_head(bytes(data[: MAX_HEADER + _LONGEST_HEAD]))
+    head = find(bytes(data[:MOST_HEAD]))
     if head is None:
-        raise _bad("no whole block", data)
+        raise bad_block("no whole block", data)
     if head.length is None:
-        return head.start, len(data) - head.start - data.endswith(b"\n", head.start)
+        return memoryview(data)[head.start : len(data) - data.endswith(b"\n", head.start)]
     length = min(head.length, len(data) - head.start)
     if length < head.length:
-        raise _bad(f"{length} bytes of a block that announces {head.length}", data)
-    return head.start, length
+        raise bad_block(f"{length} bytes of a block that announces {head.length}", data)
+    return memoryview(data)[head.start : head.start + length]
 
 
-def _bad(what: str, data: bytes | bytearray) -> Failed:
-    shown = ascii(bytes(data[:24]))[1:]
+def bad_block(what: str, data: bytes | bytearray | memoryview) -> Failed:
+    """The error for binary data that are not what the profile says."""
+    shown = ascii(bytes(data[:_SHOWN]))[1:]
     return Failed(
-        f"The instrument sent {what}; the answer begins with {shown}.", code=ErrorCode.BAD_ANSWER
+        f"The instrument sent {what}; the answer begins with {shown}.",
+        code=ErrorCode.BAD_ANSWER,
+        remedy=UNLIKE_PROFILE,
     )

@@ -92,7 +92,8 @@ class WrapperExecutor:
         last_loss: why a worker was lost the last time.
         has_answered: a call has gone well in this life of the daemon, so a device was there.
         usb_ids: by what its device is known on USB; empty where it does not say.
-        is_listed: its tools are in the list: its owner wants them there, or its device was seen.
+        is_seen: its device was seen, or has to be taken for seen: its owner named it, or it does
+            not say by what it could be.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class WrapperExecutor:
         make: Callable[[Callable[[], None]], Worker],
         clock: Clock,
         on_change: Callable[[], None],
-        is_listed: bool = True,
+        is_seen: bool = True,
     ) -> None:
         self.stem = stem
         self.path = path
@@ -116,7 +117,7 @@ class WrapperExecutor:
         self.last_loss = ""
         self.has_answered = False
         self.usb_ids: frozenset[UsbId] = frozenset()
-        self.is_listed = is_listed
+        self.is_seen = is_seen
         self.looked = asyncio.Event()
         self._make = make
         self._clock = clock
@@ -294,15 +295,15 @@ class WrapperExecutor:
         self.usb_ids = read_usb_ids(loaded.get("usb_ids"))
         if not self.usb_ids:
             # By nothing could it be seen.
-            self.is_listed = True
+            self.is_seen = True
         if digest != self.digest:
             self.specs, self.digest = specs, digest
             self._on_change()
 
     def note_device(self) -> None:
         """Its device is, or was, there: its tools are listed from now on."""
-        if not self.is_listed:
-            self.is_listed = True
+        if not self.is_seen:
+            self.is_seen = True
             self._on_change()
 
     async def _serve(self, worker: Worker) -> None:

@@ -86,7 +86,7 @@ class WrapperRegistry:
                 make=_maker(make_worker, launch, OutputLog(stem, clock), clock),
                 clock=clock,
                 on_change=self._publish,
-                is_listed=path.parent != shipped or stem in settings,
+                is_seen=path.parent != shipped or stem in settings,
             )
 
     def subscribe(self, listener: Callable[[], None]) -> None:
@@ -177,7 +177,7 @@ def _told(executor: WrapperExecutor) -> dict[str, Any]:
         "id": wrapper_id(executor.stem),
         "path": str(executor.path),
         "state": executor.state.value,
-        "is_listed": executor.is_listed,
+        "is_seen": executor.is_seen,
         "is_usable": executor.state in (WrapperState.READY, WrapperState.STARTING),
         "problem": executor.problem,
         "remedy": executor.remedy,

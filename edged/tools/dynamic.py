@@ -69,9 +69,9 @@ def cautions(*, is_dangerous: bool, is_safe: bool, unit: str) -> list[str]:
     """The sentences of a description that are the same for every such tool."""
     told = []
     if is_dangerous:
-        told.append("Dangerous: it can put energy on the terminals or harm what is connected.")
+        told.append("Dangerous: it can energize or harm what is connected.")
     if is_safe:
-        told.append("Safe: it is never refused.")
+        told.append("Safe: never refused.")
     if unit:
         told.append(f"Answers in {unit}.")
     return told
@@ -95,6 +95,12 @@ def _fits_names(key: str, name: str, check: ParameterCheck, arguments: Mapping[s
         taken: dict[str, Any] = {one: {} for one in (*known, DRY_RUN, LEASE)}
         schema = {"properties": taken, "additionalProperties": False}
         compile_schema(f"{key}.{name}", schema)(arguments)
+
+
+def _with_lease(check: ParameterCheck) -> dict[str, Any]:
+    """The schema of what a lease can hold back; who has no session presents its lease there."""
+    properties = {**check.schema["properties"], LEASE: {"type": "string"}}
+    return {**check.schema, "properties": properties}
 
 
 def instrument_tools(instrument: Instrument, suffix: str, catalog: Catalog) -> tuple[Tool, ...]:
@@ -150,7 +156,7 @@ def _command_tool(
         name=tool_name(key, suffix, command.name),
         plain_name=tool_name(key, "", command.name),
         description=_command_description(instrument, command),
-        input_schema=check.schema,
+        input_schema=_with_lease(check) if command.is_write else check.schema,
         annotations=annotations_of(is_write=command.is_write, is_dangerous=command.is_dangerous),
         check=partial(_fits_names, key, command.name, check),
         make=_make_command(instrument.id, command.name, tool_name(key, "", command.name)),
@@ -170,7 +176,7 @@ def _sequence_tool(
         name=sequence_tool_name(key, suffix, sequence.name),
         plain_name=sequence_tool_name(key, "", sequence.name),
         description=" ".join([f"{text}{danger}", *_unreviewed(instrument), _whose(instrument)]),
-        input_schema=check.schema,
+        input_schema=_with_lease(check),
         annotations=annotations_of(is_write=True, is_dangerous=sequence.is_dangerous),
         check=partial(_fits_names, key, sequence.name, check),
         make=_make_sequence(
@@ -214,7 +220,7 @@ def _whose(instrument: Instrument) -> str:
     profile = instrument.profile
     unit = f"{profile.manufacturer} {profile.model}" if profile is not None else ""
     number = NOT_IN_SERIAL.sub("", instrument.identity.serial)[:MOST_SERIAL]
-    serial = f", serial {number}" if number else ""
+    serial = f", S/N {number}" if number else ""
     return f"[{named}{unit}{serial}{place}]"
 
 
@@ -255,14 +261,13 @@ def wrapper_tools(executor: WrapperExecutor) -> tuple[Tool, ...]:
 
 def _tool(spec: WrapperSpec) -> Tool:
     name = wrapper_tool_name(spec.wrapper, spec.name)
+    is_write = spec.is_dangerous or not spec.is_query
     return Tool(
         name=name,
         plain_name=name,
         description=_description(spec),
-        input_schema=spec.check.schema,
-        annotations=annotations_of(
-            is_write=spec.is_dangerous or not spec.is_query, is_dangerous=spec.is_dangerous
-        ),
+        input_schema=_with_lease(spec.check) if is_write else spec.check.schema,
+        annotations=annotations_of(is_write=is_write, is_dangerous=spec.is_dangerous),
         check=fits_json,
         make=_make(spec.wrapper, spec.name, name),
         instrument_id=spec.wrapper_id,

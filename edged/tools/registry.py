@@ -18,7 +18,14 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Profile
-from edged.profiles.naming import KnownInstrument, Namer, loose_name, strict_name, strict_names
+from edged.profiles.naming import (
+    NAME_LENGTH,
+    KnownInstrument,
+    Namer,
+    listed_names,
+    loose_name,
+    strict_name,
+)
 from edged.profiles.owner_rules import ASK_THE_OWNER
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
@@ -52,7 +59,10 @@ class ToolRegistry:
         bench: the tools that are listed while any instrument is registered, or a wrapper has
             tools; those that answer alone can be called without.
         wrappers: the SDK wrappers that have tools.
-        is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``.
+        is_strict: TOOL_NAMES: strict; names are shown with ``_`` for ``.``. In each mode a name
+            that is too long for some clients is shown shortened, and can be called by both.
+        lists_absent: SDK_TOOLS: all; tools of wrappers are listed, though not among the essential
+            ones, before their device was seen.
         uses_aliases: TOOL_NAMES: alias; a unit's alias stands for its short id.
     """
 
@@ -66,7 +76,9 @@ class ToolRegistry:
         wrappers: Callable[[], Iterable[WrapperExecutor]] = tuple,
         is_strict: bool = False,
         uses_aliases: bool = False,
+        lists_absent: bool = True,
     ) -> None:
+        self._lists_absent = lists_absent
         self._static = tuple(static)
         self._bench = tuple(bench)
         self._wrappers = wrappers
@@ -84,8 +96,9 @@ class ToolRegistry:
         self._loose_spelling: tuple[str, ...] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
-        # Of wrappers whose device nobody has seen: they can be called, and are not listed.
+        # Of wrappers whose device nobody has seen, and the others.
         self._absent: tuple[Tool, ...] = ()
+        self._here: tuple[Tool, ...] = ()
         self._listeners: list[Callable[[], None]] = []
         self.generation = 0
         self._rebuild()
@@ -103,6 +116,10 @@ class ToolRegistry:
     def tools(self) -> tuple[Tool, ...]:
         """Every tool in listing order: static ones, then by profile, instrument and command."""
         return self._tools
+
+    def usable(self) -> tuple[Tool, ...]:
+        """Those of them whose device is not known to be absent."""
+        return self._here
 
     def find(self, name: str) -> Tool:
         """The tool that this name means now, in either spelling.
@@ -243,7 +260,7 @@ class ToolRegistry:
         tools = list(self._static)
         absent: list[Tool] = []
         wrappers = tuple(self._wrappers())
-        if self._pool.all() or any(wrapper.is_listed for wrapper in wrappers):
+        if self._pool.all() or any(wrapper.is_seen for wrapper in wrappers):
             tools.extend(self._bench)
         for instrument in sorted(present, key=_listing_order):
             tools.extend(self._tools_of(instrument, self._namer.suffix(instrument.id)))
@@ -251,14 +268,14 @@ class ToolRegistry:
         for wrapper in wrappers:
             # A profile of that name that came later: two tools under one name help nobody.
             if wrapper.stem not in taken:
-                its = tools if wrapper.is_listed else absent
-                its.extend(self._tools_of_wrapper(wrapper))
-        if self._is_strict:
-            tools = self._in_strict_spelling(tools)
-            absent = self._in_strict_spelling(absent)
-        was_absent, self._absent = self._absent, tuple(absent)
-        before = self._tools
-        self._tools = tuple(tools)
+                its = self._tools_of_wrapper(wrapper)
+                (tools if wrapper.is_seen else absent).extend(its)
+        tools, absent = self._as_listed(tools), self._as_listed(absent)
+        before, was_absent = self._tools, self._absent
+        self._here, self._absent = tuple(tools), tuple(absent)
+        # A short list has none of what cannot be used.
+        shown = [replace(tool, is_essential=False) for tool in absent if self._lists_absent]
+        self._tools = (*self._here, *shown)
         if self._tools == before and self._absent == was_absent:
             return False
         self._remember(before)
@@ -273,13 +290,16 @@ class ToolRegistry:
 
     def unlisted_names(self) -> tuple[str, ...]:
         """The same by name; empty while they are listed."""
-        return tuple(t.name for t in self._unlisted() if t not in self._tools)
+        listed = {tool.name for tool in self._tools}
+        return tuple(tool.name for tool in self._unlisted() if tool.name not in listed)
 
-    def _in_strict_spelling(self, tools: list[Tool]) -> list[Tool]:
+    def _as_listed(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""
-        spelled = strict_names(tool.name for tool in tools)
+        if not self._is_strict and all(len(tool.name) <= NAME_LENGTH for tool in tools):
+            return tools
+        listed = listed_names((tool.name for tool in tools), is_strict=self._is_strict)
         return [
-            tool if spelled[tool.name] == tool.name else replace(tool, name=spelled[tool.name])
+            tool if listed[tool.name] == tool.name else replace(tool, name=listed[tool.name])
             for tool in tools
         ]
 

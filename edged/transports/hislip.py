@@ -217,7 +217,9 @@ class HislipLink(MessageLinkBase):
                     raise LinkGarbled(f"{len(self._held)} bytes came without an end")
                 deadline = max(deadline, self._clock.monotonic() + HELD_BACK_S)
                 header, payload = self._message(deadline)
-        except LinkTimeout:
+        except LinkTimeout as late:
+            is_data = self._header is not None and self._header.kind in DATA_TYPES
+            late.came = bytes(self._held + self._sync.buffer if is_data else self._held)
             self._doubt()
             raise
         if header.kind not in DATA_TYPES:

@@ -71,15 +71,22 @@ class LinkError(Exception):
     Args:
         text: what happened, at which address.
         why: the same in a few words without the address; ``text`` where there are none.
+
+    Attributes:
+        came: the bytes of an answer that had come by then, and were not taken.
     """
 
     def __init__(self, text: str = "", why: str = "") -> None:
         super().__init__(text)
         self.why = why or text
+        self.came = b""
 
 
 class LinkTimeout(LinkError):
-    """Nothing (or not enough) came before the deadline; a late answer may still come."""
+    """Nothing (or not enough) came before the deadline; a late answer may still come.
+
+    What has come can still be read as bytes.
+    """
 
 
 class LinkLost(LinkError):
@@ -95,7 +102,13 @@ class LinkOverlong(LinkGarbled):
 
 
 class LinkPreempted(LinkError):
-    """``preempt`` was called for the work in hand; what was asked for may still come."""
+    """``preempt`` was called for the work in hand; what was asked for may still come.
+
+    Attributes:
+        leaves_clean: nothing had been asked for.
+    """
+
+    leaves_clean = False
 
 
 @contextlib.contextmanager

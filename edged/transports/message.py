@@ -15,10 +15,11 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from edged.clock import Clock
 from edged.profiles.model import Connection
+from edged.transports.address import parse_address
 from edged.transports.link import (
     LinkBase,
     LinkError,
@@ -30,7 +31,7 @@ from edged.transports.link import (
     Wake,
     translated,
 )
-from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener
+from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener, line_end_by
 
 __all__ = ["MESSAGE_AVAILABLE", "MessageAnswer", "MessageLink", "MessageLinkBase", "StatusQuery"]
 
@@ -81,9 +82,9 @@ class MessageAnswer:
         """The rest of the message, or the next one after an end; without its terminator.
 
         Args:
-            terminator: what an instrument puts at its end.
+            terminator: what an instrument puts at its end; empty: nothing is taken off.
             timeout_s: how long pieces may take to come, together.
-            ends_at_terminator: below may lie a wire that marks no end.
+            ends_at_terminator: the wire below marks no end.
 
         Raises:
             LinkError: as ``more`` does; ``LinkOverlong`` when it does not end.
@@ -92,7 +93,10 @@ class MessageAnswer:
         if self._is_taken:
             self.forget()
         while not self.has_end and not (ends_at_terminator and terminator in self._bytes):
-            self._more(deadline)
+            until = deadline
+            if ends_at_terminator:
+                until = line_end_by(self._bytes, deadline, self._clock)
+            self._wait_for_more(until)
             if len(self._bytes) > MAX_MESSAGE_BYTES:
                 raise LinkOverlong(f"{len(self._bytes)} bytes came without an end")
         if not self.has_end:
@@ -112,10 +116,17 @@ class MessageAnswer:
         while len(self._bytes) < count:
             if self.has_end:
                 raise LinkGarbled("the answer ended before it was whole")
-            self._more(deadline)
+            self._wait_for_more(deadline)
         data = bytes(self._bytes[:count])
         del self._bytes[:count]
         return data
+
+    def _wait_for_more(self, deadline: float) -> None:
+        try:
+            self._more(deadline)
+        except LinkTimeout as late:
+            late.came = bytes(self._bytes) + late.came
+            raise
 
 
 MESSAGE_AVAILABLE: Final = 0x10
@@ -159,10 +170,10 @@ class MessageLinkBase(LinkBase):
     """A link whose answers are gathered in pieces, and whose peer may tell its status.
 
     Attributes:
-        ends_at_terminator: below may lie a wire that marks no end.
+        ends_at_terminator: the wire below marks no end.
     """
 
-    ends_at_terminator: ClassVar[bool] = False
+    ends_at_terminator = False
 
     def __init__(self, clock: Clock, wake: Wake | None = None) -> None:
         super().__init__(clock, wake)
@@ -208,10 +219,9 @@ SPOILED: Final = ("VI_ERROR_ASRL_PARITY", "VI_ERROR_ASRL_FRAMING", "VI_ERROR_ASR
 class MessageLink(MessageLinkBase):
     """See ``Link``."""
 
-    ends_at_terminator = True
-
     def __init__(self, address: str, open_resource: OpenResource, clock: Clock) -> None:
         super().__init__(clock)
+        self.ends_at_terminator = not parse_address(address).transport.has_messages
         self._address = address
         self._opener = Opener(address, open_resource, self._wake, clock)
         self._resource: Any = None

@@ -6,6 +6,11 @@ adapter itself (``++ver``): when that is answered, nothing of this read can come
 turn can pass to another instrument without a moment's doubt whose bytes come next. An instrument
 that is slow to answer gives up its turn every ``READ_SLICE_MS``.
 
+EOI ends a message, whatever line ends are in it. The adapter tells it by a byte behind the message
+(``++eot_enable``), which no text has. A look-alike that has no such byte tells it by its haste: it
+takes the next order at once after EOI, and else only after ``READ_SLICE_MS`` of silence. An
+instrument that asserts no EOI ends its message by its line end and that silence.
+
 A connection begins with a mark that was not used before: what comes ahead of it is a greeting of a
 look-alike, or what the adapter kept from an earlier connection. So does one on which something has
 come that nobody asked for: the adapter may have started anew and forgotten its settings.
@@ -24,6 +29,7 @@ from typing import Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
+from edged.profiles.model import Connection
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
@@ -49,8 +55,11 @@ TALKS_ON_S: Final = 0.2
 """An exchange that lasts longer than this can be interrupted."""
 LISTEN_S: Final = 0.05
 """How long one wait lasts before it is looked whether somebody wants to interrupt."""
-MARKS: Final = 256
-"""``++eot_char`` takes any byte, says it when asked, and with ``++eot_enable 0`` does nothing."""
+FIRST_MARK: Final = 128
+MARKS: Final = 128
+"""``++eot_char`` takes any byte, says it when asked, and puts it behind EOI. These are no text."""
+HASTE_S: Final = 0.8 * READ_SLICE_MS / 1000
+"""An adapter that takes the next order sooner than this after a byte has seen EOI."""
 MOST_GREETING_LINES: Final = 100
 SHORTEST_VERSION: Final = 4
 """A word at least: fewer bytes could be the end of any answer."""
@@ -60,7 +69,7 @@ SETUP: Final = (
     "++auto 0",
     "++eos 3",
     "++eoi 1",
-    "++eot_enable 0",
+    "++eot_enable 1",
     f"++read_tmo_ms {READ_SLICE_MS}",
 )
 ESCAPED: Final = re.compile(rb"[\r\n\x1b+]")
@@ -112,7 +121,9 @@ class PrologixAdapter:
     deaf: Wake = field(default_factory=ThreadWake)
     version: bytes = b""
     # Of the last beginning; the one before is another.
-    mark: int = 0
+    mark: int = FIRST_MARK
+    # It puts the mark behind each message that ended by EOI.
+    marks_ends: bool = False
     # Grows with every connection, so that each link notices that its own is over.
     openings: int = 0
 
@@ -126,14 +137,21 @@ class PrologixAdapter:
 class PrologixLink(MessageLinkBase):
     """See ``Link``."""
 
-    ends_at_terminator = True
-
     def __init__(self, adapter: PrologixAdapter, gpib: str, clock: Clock) -> None:
         super().__init__(clock)
         self._adapter = adapter
         self._gpib = gpib
+        self._terminator = b"\n"
+        # This instrument has ended a message by EOI: it ends all of them so.
+        self._asserts_eoi = False
+        # Bytes came, and the adapter was at its next order before its time of silence was over.
+        self._is_hasty = False
         # The adapter's connection on which this instrument was opened; 0 while closed.
         self._opening = 0
+
+    def tune(self, connection: Connection) -> None:
+        """See ``Link``: the line end of an instrument that asserts no EOI."""
+        self._terminator = (connection.read_termination or "\n").encode("ascii")
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``. The adapter is connected by whoever needs it first."""
@@ -148,6 +166,7 @@ class PrologixLink(MessageLinkBase):
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
+        self._answer.forget()
         escaped = ESCAPED.sub(lambda found: b"\x1b" + found[0], data)
         with self._exchange(deadline) as stream:
             self._order(stream, escaped)
@@ -173,6 +192,7 @@ class PrologixLink(MessageLinkBase):
     def close(self) -> None:
         """See ``Link``. The adapter's connection stays for the others."""
         self._opening = 0
+        self._asserts_eoi = False
         self._answer.forget()
 
     def _more(self, deadline: float) -> None:
@@ -181,7 +201,14 @@ class PrologixLink(MessageLinkBase):
             raise LinkTimeout("nothing came before the time limit")
         with self._exchange(deadline) as stream:
             self._order(stream, b"++read eoi")
-            self._answer.add(self._settle(stream, deadline))
+            said = self._settle(stream, deadline)
+            mark = bytes([self._adapter.mark]) if self._adapter.marks_ends else b""
+        if mark and said.endswith(mark):
+            self._asserts_eoi = True
+            self._answer.add(said[:-1], has_end=True)
+        elif said:
+            is_end = said.endswith(self._terminator) or (self._is_hasty and not mark)
+            self._answer.add(said, has_end=is_end and not self._asserts_eoi)
 
     def _read_status(self, deadline: float) -> int | None:
         with self._exchange(deadline) as stream:
@@ -196,7 +223,7 @@ class PrologixLink(MessageLinkBase):
 
     def _settle(self, stream: SocketStream, deadline: float) -> bytes:
         """What came before the adapter's answer to ``++ver``, which ends every exchange."""
-        begun = heard = self._clock.monotonic()
+        begun = heard = last = self._clock.monotonic()
         stream.send(b"++ver\n", begun + ADAPTER_ANSWERS_S)
         version = self._adapter.version
         while not stream.buffer.endswith(version):
@@ -212,7 +239,8 @@ class PrologixLink(MessageLinkBase):
                 # only one that a stop would wait too long for.
                 self._wake.check()
             if self._has_heard(stream):
-                heard = now
+                last, heard = heard, self._clock.monotonic()
+        self._is_hasty = heard - last < HASTE_S
         data = bytes(stream.buffer[: -len(version)])
         stream.buffer.clear()
         return data
@@ -276,18 +304,19 @@ class PrologixLink(MessageLinkBase):
     def _agree(self, stream: SocketStream, deadline: float) -> None:
         """Set the adapter up, and learn its version; what comes before is nobody's."""
         adapter = self._adapter
-        adapter.mark = (adapter.mark + 1) % MARKS
+        adapter.mark = FIRST_MARK + (adapter.mark + 1) % MARKS
         mark = b"%d" % adapter.mark
-        orders = "".join(f"{line}\n" for line in SETUP)
+        orders = (*SETUP, f"++eot_char {adapter.mark}", "++eot_enable", "++eot_char", "++ver")
         limit = min(deadline, self._clock.monotonic() + ADAPTER_ANSWERS_S)
-        stream.send(orders.encode() + b"++eot_char " + mark + b"\n++eot_char\n++ver\n", limit)
-        line = b""
+        stream.send("".join(f"{line}\n" for line in orders).encode(), limit)
+        before = line = b""
         for _ in range(MOST_GREETING_LINES):
-            before, line = line, self._line(stream, limit)
+            earlier, before, line = before, line, self._line(stream, limit)
             if before.strip() == mark or not line:
                 break
         else:
             raise LinkGarbled("it greets without an end")
+        adapter.marks_ends = before.strip() == mark and earlier.strip() == b"1"
         # One that does not know the order for a mark has said its version last.
         version = line or before
         if len(version.strip()) < SHORTEST_VERSION:

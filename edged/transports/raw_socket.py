@@ -10,7 +10,7 @@ pyvisa-py's SOCKET session can be woken and keeps its bytes.
 from __future__ import annotations
 
 from edged.clock import Clock
-from edged.transports.link import LinkBase, LinkLost, OpenResource, Wake
+from edged.transports.link import LinkBase, LinkLost, LinkTimeout, OpenResource, Wake
 from edged.transports.tcp import SocketStream, TcpChannel
 
 __all__ = ["RawSocketLink"]
@@ -53,7 +53,12 @@ class RawSocketLink(LinkBase):
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        return self._connected().take(count, self._clock.monotonic() + timeout_s)
+        stream = self._connected()
+        try:
+            return stream.take(count, self._clock.monotonic() + timeout_s)
+        except LinkTimeout as late:
+            late.came = bytes(stream.buffer)
+            raise
 
     def pending(self) -> bytes:
         """See ``Link``."""

@@ -20,6 +20,7 @@ import contextlib
 import os
 import selectors
 import socket
+import sys
 import threading
 from collections.abc import Mapping
 from functools import partial
@@ -27,6 +28,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.clock import Clock
+from edged.scpi.blocks import whole_length
 from edged.transports.link import (
     LinkError,
     LinkLost,
@@ -43,6 +45,7 @@ __all__ = [
     "SocketStream",
     "TcpChannel",
     "hislip_error",
+    "line_end_by",
     "rpc_refusal",
     "vxi11_error",
 ]
@@ -53,11 +56,20 @@ RECEIVE_BYTES: Final = 64 * 1024
 PEEK: Final = socket.MSG_PEEK
 MAX_PENDING_READS: Final = 64
 """A peer that floods is not read for ever before a write."""
+BEHIND_BLOCK_S: Final = 0.1
+"""A block says its length: what does not follow so soon after it does not belong to it."""
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3))
 """Seconds, seconds, times: a peer that vanished without a word is noticed after about 11 s."""
 TCP_OPTIONS: Final[Mapping[str, int]] = MappingProxyType(
     {name: value for name, value in vars(socket).items() if name.startswith("TCP_KEEP")}
 )
+
+
+def line_end_by(answer: bytearray, deadline: float, clock: Clock) -> float:
+    """When the line end of an answer has to be there, where that is not all of it."""
+    if answer[:1] != b"#" or len(answer) < (whole_length(bytes(answer[:16])) or sys.maxsize):
+        return deadline
+    return min(deadline, clock.monotonic() + BEHIND_BLOCK_S)
 
 
 class SocketStream:
@@ -120,7 +132,7 @@ class SocketStream:
         return data
 
     def take_until(self, terminator: bytes, deadline: float) -> bytes:
-        """What comes before ``terminator``, which is dropped."""
+        """What comes before ``terminator``, which is dropped; a block needs none behind it."""
         buffer = self.buffer
         searched = 0
         while True:
@@ -132,7 +144,11 @@ class SocketStream:
             if len(buffer) > MAX_MESSAGE_BYTES:
                 raise LinkOverlong(f"{len(buffer)} bytes came without a line end")
             searched = max(0, len(buffer) - len(terminator) + 1)
-            self.receive(deadline)
+            try:
+                self.receive(line_end_by(buffer, deadline, self._clock))
+            except (LinkTimeout, LinkLost) as ended:
+                ended.came = bytes(buffer)
+                raise
 
     def fill(self) -> None:
         """Take in what has come already; never waits.
@@ -163,7 +179,11 @@ class SocketStream:
 
     def drain(self) -> bytes:
         """What has come unasked, taken out; never waits. Raises like ``fill``."""
-        self.fill()
+        try:
+            self.fill()
+        except LinkLost as lost:
+            lost.came = bytes(self.buffer)
+            raise
         unasked = bytes(self.buffer)
         self.buffer.clear()
         return unasked

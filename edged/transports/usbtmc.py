@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any, Final
@@ -36,6 +37,9 @@ HEADER_BYTES: Final = 12
 MESSAGE_OUT: Final = 1
 MESSAGE_IN: Final = 2
 END_OF_MESSAGE: Final = 1
+ALIGNMENT_BYTES: Final = 3
+"""A transfer has a multiple of four bytes."""
+TEXT: Final = re.compile(rb"[\t\r\n\x20-\x7e]+")
 READ_BYTES: Final = 64 * 1024
 
 CLASS_REQUEST_IN: Final = 0xA1
@@ -148,10 +152,15 @@ class UsbtmcLink(MessageLinkBase):
         if size > self._chunk_bytes:
             raise LinkGarbled(f"a transfer announces {size} bytes")
         body = data[HEADER_BYTES:]
-        while len(body) < size:
-            body += self._get(asked, deadline)
+        try:
+            while len(body) < size:
+                body += self._get(asked, deadline)
+        except LinkTimeout as late:
+            late.came = body
+            raise
         self._is_asked = False
-        self._answer.add(body[:size], has_end=bool(attributes & END_OF_MESSAGE))
+        has_end = bool(attributes & END_OF_MESSAGE)
+        self._answer.add(_without_padding(body, size, has_end=has_end), has_end=has_end)
 
     def _put(self, data: bytes, deadline: float) -> None:
         """Write one transfer, in slices while the device does not take it."""
@@ -283,6 +292,26 @@ class UsbtmcLink(MessageLinkBase):
         if self._device is None:
             raise LinkLost("not connected")
         return self._device
+
+
+def _without_padding(body: bytes, size: int, *, has_end: bool) -> bytes:
+    """The data of a transfer that announces ``size`` bytes; three more may be padding.
+
+    Some devices announce fewer bytes of a text than they send (Siglent SDG1000X, pyvisa-py issues
+    449 and 465).
+
+    Raises:
+        LinkGarbled: there are more, and no text goes on in them.
+    """
+    data, more = body[:size], body[size:]
+    if len(more) <= ALIGNMENT_BYTES:
+        return data
+    text = more.rstrip(b"\x00")
+    if not text and has_end and data.endswith(b"\n"):
+        return data
+    if text and len(more) - len(text) <= ALIGNMENT_BYTES and not TEXT.sub(b"", data + text):
+        return data + text
+    raise LinkGarbled(f"a transfer announces {size} bytes and brings {len(body)}")
 
 
 @contextlib.contextmanager

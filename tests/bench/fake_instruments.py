@@ -116,8 +116,16 @@ class FakeInstrument:
     naming_warning: str = ""
     used_by: Caller | None = None
 
-    def note_use(self, caller: Caller) -> None:
+    # Who has written to it, the latest last.
+    written_by: list[str] = field(default_factory=list)
+
+    def note_use(self, caller: Caller, *, is_write: bool) -> None:
         self.used_by = caller
+        if is_write:
+            self.written_by.append(caller.who)
+
+    def writers_since(self, _since_s: float) -> list[str]:
+        return self.written_by
 
     def __post_init__(self) -> None:
         self.safe_by = self.profile
@@ -175,6 +183,7 @@ class FakeInstrument:
         priority: Priority,
         timeout_s: float,
         name: str,
+        own_s: float | None = None,
     ) -> FakeTalk:
         """The same without a task."""
         if isinstance(self.failing, Conflict):

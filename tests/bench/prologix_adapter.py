@@ -14,13 +14,22 @@ class Adapter:
 
     ``greeting`` is said to whoever connects. Unless ``knows_mark``, ``++eot_char`` is no order it
     knows. What is in ``kept`` is said before the first answer of the next connection. While
-    ``is_stuck`` it hears nothing after a ``++read``, on that connection.
+    ``is_stuck`` it hears nothing after a ``++read``, on that connection. Where it ``marks_ends``,
+    it knows ``++eot_enable``. ``parts`` are what the next question is answered by, a read each; the
+    last one ends by EOI, unless it is empty.
     """
 
     def __init__(
-        self, *, greeting: bytes = b"", knows_mark: bool = True, kept: bytes = b""
+        self,
+        *,
+        greeting: bytes = b"",
+        knows_mark: bool = True,
+        kept: bytes = b"",
+        marks_ends: bool = False,
     ) -> None:
         self.greeting, self.knows_mark, self.kept = greeting, knows_mark, kept
+        self.marks_ends = marks_ends
+        self.parts: list[bytes] = []
         self.heard: list[str] = []
         self.answers: dict[str, str] = {}
         self.news = threading.Condition()
@@ -29,6 +38,7 @@ class Adapter:
         self.is_over = threading.Event()
         self._mark = b"0"
         self._said: list[bytes] = []
+        self._has_eoi = False
         self._peers: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads = [threading.Thread(target=self._take)]
@@ -77,6 +87,9 @@ class Adapter:
                         self.is_over.wait(30)
                         return
                 peer.sendall(self._answer(order))
+                if order.startswith("++read ") and not self._has_eoi:
+                    # The next order waits until its time of silence is over.
+                    self.is_over.wait(0.1)
 
     def _answer(self, order: str) -> bytes:
         word, _, value = order.partition(" ")
@@ -89,11 +102,19 @@ class Adapter:
                 self._mark = value.encode()
             case "++eot_char":
                 return self._mark + b"\r\n"
+            case "++eot_enable" if self.marks_ends and not value:
+                return b"1\r\n"
             case "++read":
-                return self._said.pop(0) if self._said else b""
+                return self._read()
             case _ if not word.startswith("++") and "?" in word:
-                self._said = [self.answers.get(order, f"{order}!").encode() + b"\n"]
+                self._said = self.parts or [self.answers.get(order, f"{order}!").encode() + b"\n"]
+                self.parts = []
         return b""
+
+    def _read(self) -> bytes:
+        said = self._said.pop(0) if self._said else b""
+        self._has_eoi = bool(said) and not self._said
+        return said + bytes([int(self._mark)]) if self._has_eoi and self.marks_ends else said
 
     def close(self) -> None:
         self.is_over.set()

@@ -98,9 +98,9 @@ def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
 
     ``more`` is for its script: of python-sdk-1 a bearer token.
     """
-    environment, script, *arguments = (CLIENTS | NODE_CLIENTS)[client]
+    environment, program, *arguments = (CLIENTS | NODE_CLIENTS)[client]
     process = subprocess.Popen(
-        [*_interpreter(environment), str(_script(environment, script)), url, *arguments, *more],
+        [*interpreter(environment), str(script(environment, program)), url, *arguments, *more],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "NODE_PACKAGES": str(NODE_PACKAGES)},
@@ -121,12 +121,12 @@ def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
             process.stdout.close()
 
 
-def _interpreter(environment: str) -> list[str]:
+def interpreter(environment: str) -> list[str]:
     if environment == "node":
         return [str(node_binary()), "--experimental-import-meta-resolve"]
     return [str(REPOSITORY / ".venv-clients" / environment / "bin" / "python")]
 
 
-def _script(environment: str, name: str) -> Path:
+def script(environment: str, name: str) -> Path:
     folder = REPOSITORY / "tests" / "clients"
     return folder / "node" / name if environment == "node" else folder / name

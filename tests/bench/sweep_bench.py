@@ -218,7 +218,8 @@ class Notebook:
     ) -> None:
         self._write()
         self.updates += 1
-        self.open[entry_id].update(changes, is_forced=is_forced)
+        if entry_id in self.open:
+            self.open[entry_id].update(changes, is_forced=is_forced)
 
     async def finish(self, entry_id: str) -> None:
         await self.may_finish.wait()

@@ -24,6 +24,7 @@ import usb.backend.libusb1
 import usb.core
 
 PACKET_BYTES = 64
+HEADER_BYTES = 12
 BULK_OUT, BULK_IN, INTERRUPT_IN = 0x01, 0x82, 0x83
 STRING_DESCRIPTOR = 0x0300
 GET_DESCRIPTOR = 6
@@ -76,6 +77,8 @@ class UsbInstrument:
         self.keeps_output = False
         self.is_deaf_to_clear = False
         self.acknowledges = False
+        # So many bytes of the next transfer are more than it announces.
+        self.unannounced = 0
         self.aborts = 0
         self.clears = 0
         self.resets = 0
@@ -275,13 +278,17 @@ class UsbInstrument:
         self._asked = None
         message = self._output.popleft()
         most = min(size, 16) if self._fate == "pieces" else size
+        unannounced = self.unannounced
+        if unannounced:
+            # The Siglent SDG1062X, once: a packet, and the rest in another transfer.
+            most, self.unannounced = PACKET_BYTES - HEADER_BYTES + unannounced, 0
         body, rest = message[:most], message[most:]
         if rest:
             self._output.appendleft(rest)
         if self._fate == "wrong_tag":
             tag = tag % 255 + 1
             self._fate = ""
-        announced = len(body)
+        announced = len(body) - unannounced
         if self._fate == "short":
             body = body[: len(body) // 2]
             self._fate = ""

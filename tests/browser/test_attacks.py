@@ -37,6 +37,7 @@ from tests.promises import promise
 
 HOSTILE = '<img src=x onerror="document.title=1">,<script>alert(1)</script>,<b>SN</b>,1'
 CROWD = "psu*10=rigol_dp832,dmm*12=keysight_34461a,scope*8=rigol_ds1054z"
+SLOWNESS = 6.0  # thirty at once, beside other browsers
 SHIFTED = "const now = Date.now; Date.now = () => now() + ({}); "
 
 
@@ -164,7 +165,7 @@ def test_thirty_instruments_are_stopped_and_the_doubtful_are_named_first(
     tmp_path: Path, browser: Browser, width: int, height: int
 ) -> None:
     browser.size(width, height)
-    with engine_process(tmp_path, "--instruments", CROWD) as engine:
+    with engine_process(tmp_path, "--instruments", CROWD, slowness=SLOWNESS) as engine:
         engine.tool("execute_command", **{**ON, "instrument_id": "psu10"})
         look(browser, engine)
         browser.sees("30 instruments, 1 with outputs on")

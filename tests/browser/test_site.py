@@ -87,33 +87,28 @@ def search_button(width: int) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_fits_every_window_light_and_dark_and_excludes_nobody(
-    browser: Browser, served: str, page: str
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_a_page_fits_every_window_light_and_dark_with_its_name_in_sight_and_excludes_nobody(
+    browser: Browser, served: str, page: str, width: int, height: int
 ) -> None:
+    browser.size(width, height)
     for scheme in SCHEMES:
         browser.scheme(scheme)
-        for width, height in SIZES:
-            browser.size(width, height)
-            browser.open(f"{served}/{page}.html")
-            told = f"{page} at {width} pixels, {scheme}"
-            wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
-            assert wide <= 0, f"{told}: {wide} pixels too wide"
-            colour = browser.run("return getComputedStyle(document.body).backgroundColor")
-            assert (colour == "rgb(255, 255, 255)") is (scheme == "light"), f"{told}: {colour}"
-            assert violations(browser) == [], told
+        browser.open(f"{served}/{page}.html")
+        wide = browser.run("return document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"{scheme}: {wide} pixels too wide"
+        colour = browser.run("return getComputedStyle(document.body).backgroundColor")
+        assert (colour == "rgb(255, 255, 255)") is (scheme == "light"), f"{scheme}: {colour}"
+        assert violations(browser) == [], scheme
+    look_for_name_and_search(browser, width)
     outside = [
         url for url in browser.requests() if not url.startswith((served, "data:", "blob:", "about"))
     ]
     assert outside == []
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_the_product_s_name_and_the_search_are_always_in_sight(
-    browser: Browser, served: str, page: str, width: int, height: int
-) -> None:
-    browser.size(width, height)
-    browser.open(f"{served}/{page}.html")
+def look_for_name_and_search(browser: Browser, width: int) -> None:
+    """Wherever the page is scrolled to."""
     for where in ("0", "document.body.scrollHeight / 2", "document.body.scrollHeight"):
         browser.run(f"scrollTo({{top: {where}, behavior: 'instant'}})")
         name = ".md-header__title .md-header__topic"

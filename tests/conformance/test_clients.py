@@ -74,6 +74,9 @@ def lists_and_calls(client: SdkSession) -> None:
     assert "no tool 'nope'" in client.refused("nope")
     far = client.do("call", name=setter, arguments={"channel": 1, "voltage": 99})
     assert (far["is_error"], "over the maximum 32 V" in far["text"]) == (True, True)
+    # Its tool has an output schema, by which some clients judge errors, too.
+    lost = client.do("call", name="get_sweep_status", arguments={"sweep_id": "nosuch"})
+    assert (lost["is_error"], "no sweep 'nosuch'" in lost["text"]) == (True, True)
 
 
 def setters(client: SdkSession) -> list[str]:

@@ -7,6 +7,7 @@ on that other machine.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -78,9 +79,15 @@ def watch(
     seen["unknown"] = asked(client, PRIVATE, "hislip_nobody")
     seen["outside"] = asked(client, PUBLIC)
     seen["supervisor.json"] = json.loads((state / "supervisor.json").read_text())["hislip"]
-    os.kill(engine_pid(state), signal.SIGSTOP)
-    os.kill(engine_pid(state), signal.SIGKILL)
-    seen["away"] = asked(client, PRIVATE)
+
+    def is_answered_for() -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(engine_pid(state), signal.SIGKILL)
+        seen["away"] = asked(client, PRIVATE)
+        return "fatal" in seen["away"]
+
+    # The next engine may be there before the program that asks.
+    wait_for(is_answered_for)
     wait_for(lambda: asked(client, PRIVATE).get("answer"))
     engine = engine_of(supervisor, state)
 

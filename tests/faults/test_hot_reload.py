@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -105,7 +106,11 @@ async def tools_changed(stream: Connection) -> None:
 def story(tmp_path: Path) -> Iterator[Story]:
     profiles = tmp_path / "profiles"
     profiles.mkdir()
-    config = {"PROFILE_DIRS": [str(REPOSITORY / "profiles"), str(profiles)]}
+    # Each change has all of them read again, with places; of the shipped ones this one is used.
+    shipped = tmp_path / "shipped"
+    shipped.mkdir()
+    shutil.copy(REPOSITORY / "profiles/rigol_dp832.yaml", shipped)
+    config = {"PROFILE_DIRS": [str(shipped), str(profiles)]}
     flags = ("--instruments", "gx1=generic_scpi,gx2=generic_scpi,psu1=rigol_dp832")
     with engine_process(tmp_path, *flags, config=config) as engine:
         story = Story(engine, profiles, tmp_path / "bench.yaml")

@@ -15,6 +15,7 @@ from edged.profiles.model import Command
 from edged.profiles.template import effective_bound, render
 from tests.bench.engine_process import engine_process
 from tests.bench.profile_matrix import (
+    EXCUSED,
     SIMULATED,
     TRIES,
     MatrixBench,
@@ -22,10 +23,12 @@ from tests.bench.profile_matrix import (
     instruments_flag,
     refusals,
     smallest,
+    switches,
 )
+from tests.promises import promise
 
 pytestmark = pytest.mark.timeout(1200)  # the first waits for all trials
-STOPS = 10
+STOPS = 60
 AT_ONCE = 6
 ENDED_WITHIN_S = 60.0
 
@@ -43,11 +46,13 @@ class Tried:
     """What was wrong with a profile, a sentence each.
 
     Attributes:
+        sequences: with a sequence, or with what was on after it.
         ends: with its commands at both ends of their arguments.
         outside: what was taken, or sent, one step outside.
         sweeps: with a sweep, by command; empty where nothing was.
     """
 
+    sequences: list[str]
     ends: list[str]
     outside: list[str]
     sweeps: dict[str, str]
@@ -63,12 +68,14 @@ def tried(bench: MatrixBench) -> dict[str, Future[Tried]]:
 def try_profile(bench: MatrixBench, key: str) -> Tried:
     commands = SIMULATED[key].commands.values()
     return Tried(
+        sequences=faults_of_sequences(bench, key),
         outside=faults_outside(bench, key),
         ends=faults_at_ends(bench, key),
         sweeps={c.name: fault_of_sweep(bench, key, c) for c in commands if c.sweep is not None},
     )
 
 
+@promise("profile.every-command-works")
 @pytest.mark.parametrize("key", sorted(SIMULATED))
 def test_every_command_works_at_both_ends_of_every_argument(
     tried: dict[str, Future[Tried]], key: str
@@ -81,6 +88,32 @@ def faults_at_ends(bench: MatrixBench, key: str) -> list[str]:
     commands = [one for one in profile.commands.values() if not one.requires_sweep]
     faults = [bench.fault_of(profile, case) for command in commands for case in cases(command)]
     return list(filter(None, faults))
+
+
+@pytest.mark.parametrize(
+    "key", sorted(key for key, profile in SIMULATED.items() if profile.sequences)
+)
+def test_every_sequence_runs_and_a_dangerous_one_ends_with_all_off(
+    tried: dict[str, Future[Tried]], key: str
+) -> None:
+    assert tried[key].result().sequences == []
+
+
+def faults_of_sequences(bench: MatrixBench, key: str) -> list[str]:
+    faults = []
+    for sequence in SIMULATED[key].sequences.values():
+        arguments = smallest(sequence).arguments
+        if (key, sequence.name, "minimum") in EXCUSED:
+            continue
+        for _ in range(TRIES):
+            answer = bench.run_sequence(key, sequence.name, arguments)
+            if not answer["is_error"] or "in time" not in str(answer):
+                break
+        if answer["is_error"]:
+            faults.append(f"{key}.{sequence.name} {arguments}: {answer}")
+        if sequence.is_dangerous and any(switches(bench.state(key))):
+            faults.append(f"{key}.{sequence.name} left something on")
+    return faults
 
 
 @pytest.mark.parametrize("key", sorted(SIMULATED))
@@ -180,13 +213,14 @@ def fault_of_sweep(bench: MatrixBench, key: str, command: Command) -> str:
     target = bound.min + span / 4
     status: dict[str, Any] = {}
     for _ in range(TRIES):
-        bench.prepare(profile, case)
+        if not bench.is_prepared(profile, case):
+            continue
         status = wait_ended(bench, start(bench, key, name, target, span / 2))
         if status["status"] == "completed" or "in time" not in str(status["error"]):
             break
         # One that has failed keeps its parameter until somebody stops it.
         bench.engine.tool("stop_sweep", sweep_id=status["sweep_id"])
-    if status["status"] != "completed":
+    if status.get("status") != "completed":
         return f"it did not arrive: {status}"
     sweep_id = start(bench, key, name, bound.min + span / 2, span / 1000)
     since = bench.mark()

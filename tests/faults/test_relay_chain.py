@@ -47,7 +47,7 @@ def test_the_official_client_works_through_the_whole_chain(chain: Chain) -> None
                 **read,
                 "parameters": {"channel": 1},
                 "interval_ms": 50,
-                "duration_ms": 300,
+                "duration_ms": 1_500,
             },
         )
         counted = [step for step, _ in streamed["progress"]]

@@ -88,12 +88,23 @@ async def trouble(
             await proxy.listen()
 
 
+async def answers(line: Line, word: str) -> None:
+    """Wait until it does; a busy machine takes longer than a question may."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                assert await line.echo(word) == word
+                break
+            except Failed:
+                await asyncio.sleep(0.05)
+
+
 async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Counter[str]) -> None:
     """One unit in trouble, and its clients."""
     async with wired(kind) as unit:
         assert unit.proxy is not None
         line = lines.open(unit.address, unit.idn, Connection(timeout_ms=300))
-        await line.echo("ready")
+        await answers(line, "ready")
         here: Counter[str] = Counter()
         troubling = asyncio.create_task(trouble(unit, unit.proxy, random.Random(seed), here))
         try:
@@ -105,13 +116,7 @@ async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Count
         told += here
         await unit.proxy.heal()
         await unit.clear()
-        async with asyncio.timeout(20):
-            while True:
-                try:
-                    assert await line.echo("after") == "after"
-                    break
-                except Failed:
-                    await asyncio.sleep(0.05)
+        await answers(line, "after")
         assert await line.actor.stop(5.0)
 
 

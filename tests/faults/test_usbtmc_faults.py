@@ -11,6 +11,7 @@ from edged.errors import ErrorCode, Failed
 from tests.bench.scenarios import GARBLED, QUICK, RECOVERY_S
 from tests.bench.usb_backend import UsbBus, UsbInstrument, usb_bus
 from tests.bench.wired import Line, Lines
+from tests.promises import promise
 
 FAULTS = ("lose", "late", "garbage", "short", "stall", "wrong_tag", "double", "stray", "pieces")
 PAIRS = tuple(itertools.product(("lose", "late", "stall"), FAULTS))
@@ -63,6 +64,34 @@ async def test_an_answer_is_right_or_an_error_and_the_next_is_right(
         await bench.ask()
         assert await bench.ask(1.0)
         assert await bench.ask(1.0, bench.neighbour)
+
+
+DIGITS = "0123456789" * 7
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("more", [4, 5, 8])
+async def test_text_beyond_the_announced_size_is_part_of_the_message(
+    bench: Bench, more: int
+) -> None:
+    # pyvisa-py issues 449 and 465: 52 bytes are announced, and 56 come.
+    bench.unit.special["D?"] = f"{DIGITS}\n".encode
+    for _ in range(2):
+        assert await bench.line.ask("D?") == DIGITS
+        bench.unit.unannounced = more
+        assert await bench.line.ask("D?") == DIGITS
+    assert bench.unit.clears == 0
+
+
+@promise("answer.whole")
+async def test_bytes_beyond_the_announced_size_that_are_no_text_are_an_error(bench: Bench) -> None:
+    bench.unit.special["D?"] = lambda: bytes(range(256))
+    assert await bench.ask()
+    bench.unit.unannounced = 4
+    with pytest.raises(Failed, match="announces 52 bytes and brings 56") as refused:
+        await bench.line.ask("D?")
+    assert refused.value.code is ErrorCode.BAD_ANSWER
+    await bench.recovers()
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)

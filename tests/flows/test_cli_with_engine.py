@@ -361,6 +361,13 @@ def test_connect_lists_what_is_asked_for_instead_of_what_fits(engine: Engine) ->
     assert told["url"] == f"{engine.mcp_url}?tools=all&instrument=psu1"
 
 
+@promise("names.fit")
+def test_connect_warns_of_a_name_that_makes_the_names_of_tools_too_long(engine: Engine) -> None:
+    for name, is_long in (("edged", False), ("lab", False), ("bench-of-alice", True)):
+        printed = edged(engine.state_dir, "connect", "claude", "--name", name)
+        assert ("64 characters" in printed.stderr) is is_long
+
+
 def on_a_screen(state_dir: Path, width: int, *words: str) -> str:
     """What a verb prints on a terminal of that many columns."""
     ours, its = pty.openpty()

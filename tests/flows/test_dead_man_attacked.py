@@ -207,7 +207,9 @@ def test_a_trip_fails_streams_and_sequences_too(tmp_path: Path) -> None:
         for running in (measuring, setting):
             answer = running.result(20)
             assert answer["is_error"] or answer["result"]["status"] == "failed", answer
-            assert "its dead-man switched the outputs off" in str(answer)
+            # A question that was on its way when the engine was stopped has run out of time.
+            late = "did not answer in time" in str(answer) and running is measuring
+            assert late or "its dead-man switched the outputs off" in str(answer)
         assert under_way(engine) == []
 
 

@@ -354,6 +354,24 @@ async def test_an_instrument_that_goes_loses_its_tools_and_gets_them_back(
     assert await lab.ask(instrument, "ECHO? 2") == "2"
 
 
+@promise("scan.waits-for-the-absent")
+async def test_a_scan_waits_for_units_that_are_away_and_gives_those_that_came_back(
+    make_lab: MakeLab, psu: LoopbackInstrument
+) -> None:
+    lab = make_lab()
+    await lab.begin(psu)
+    instrument = await lab.saw(Arrived)
+    await psu.unplug()
+    await lab.saw(Left)
+    assert await lab.discovery.scan() == []
+    # Long enough that it is looked for by itself only seconds later.
+    assert await lab.discovery.scan() == []
+    await psu.plug_in()
+    assert await lab.discovery.scan() == [instrument]
+    assert await lab.discovery.scan() == []
+    assert await lab.ask(instrument, "ECHO? 2") == "2"
+
+
 async def test_an_instrument_without_a_profile_that_goes_is_told_once(make_lab: MakeLab) -> None:
     async with LoopbackInstrument("OTHER,THING,7,1") as thing:
         lab = make_lab()

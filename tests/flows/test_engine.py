@@ -319,19 +319,25 @@ def test_an_unknown_tool_is_an_error_and_an_unknown_instrument_a_tool_error(
     assert "psu1" in result["content"][0]["text"]
 
 
-def test_a_failed_send_scpi_is_a_normal_result_with_its_error(engine: Engine) -> None:
+@promise("raw.refusal-in-its-shape")
+def test_a_failed_send_scpi_is_an_error_in_its_shape(engine: Engine) -> None:
     # What a raw line of before left owed must not meet the fault in its place.
     call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
     engine.sim("fault", instrument="psu1", kind="timeout", count=1)
     result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command="*IDN?")
-    assert result["isError"] is False
+    assert result["isError"] is True
     assert data_of(result)["response"] is None
-    assert data_of(result)["error"]
+    assert data_of(result)["execution_time_ms"] > 0
+    error = data_of(result)["error"]
+    assert error["code"] == "timeout"
+    assert error["message"]
+    assert error["remedy"]
 
 
 def test_the_instruments_own_error_is_told_with_what_was_sent(engine: Engine) -> None:
     result = call(engine, "send_scpi", instrument_id=SUPPLY, scpi_command=":NO:SUCH:HEADER 1")
-    assert "-113" in data_of(result)["error"]
+    assert "-113" in data_of(result)["error"]["message"]
+    assert data_of(result)["error"]["sent"][0] == ":NO:SUCH:HEADER 1"
 
 
 @promise("instruments.no-late-answer")

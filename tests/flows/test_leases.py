@@ -182,6 +182,35 @@ async def test_whoever_presents_the_id_is_the_holder_and_another_id_is_refused(
     await told(bob, "execute_command", **SET)
 
 
+@promise("lease.without-a-session")
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("per_call", [False, True], ids=["no session", "a session per call"])
+async def test_a_caller_that_is_new_with_each_call_is_told_how_to_present_its_lease(
+    engine: Engine, *, per_call: bool
+) -> None:
+    async def agent() -> McpClient:
+        if per_call:
+            return await client_of(engine, "adapter")
+        return McpClient(engine.ports["mcp_port"])
+
+    listed = (await (await agent()).request("tools/list")).json()["result"]["tools"]
+    takes = {tool["name"] for tool in listed if "lease" in tool["inputSchema"]["properties"]}
+    writes = {tool["name"] for tool in listed if not tool["annotations"]["readOnlyHint"]}
+    assert takes == writes
+    assert {"execute_command", "send_scpi", "start_sweep", "rigol_dp832__set_voltage"} <= takes
+    lease = await told(await agent(), "bench__reserve", instruments=["psu1"])
+    assert "argument `lease`" in lease["how"]
+    assert ("You have no session" in lease["how"]) is not per_call
+    assert "present its id as the argument `lease`" in await refused(
+        await agent(), "execute_command", **SET
+    )
+    presented = {"lease": lease["lease_id"]}
+    await told(await agent(), "execute_command", **SET, **presented)
+    given = {"channel": 1, "voltage": 3.0}
+    await told(await agent(), "rigol_dp832__set_voltage", **given, **presented)
+    await told(await agent(), "bench__release", lease_id=lease["lease_id"])
+
+
 @promise("lease.secret")
 async def test_the_id_stands_in_no_refusal_list_history_or_record(
     engine: Engine, alice: McpClient, bob: McpClient

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.relay_chain import wait_for
 
 INSTRUMENTS = (
     "keithley_dmm6500",
@@ -83,6 +84,20 @@ def test_a_siglent_waveform_is_scaled_by_four_questions_and_leaves_no_line_feed(
     picture = run(engine, "siglent_sds1104xe", "screenshot")
     assert base64.b64decode(picture["image"])[:2] == b"BM"
     assert run(engine, "siglent_sds1104xe", "get_vertical_offset", channel=2) == -3
+
+
+def test_the_buffer_of_a_lock_in_comes_as_floats_without_a_header(engine: Engine) -> None:
+    run(engine, "srs_sr830", "set_sample_rate", rate="512 Hz")
+    run(engine, "srs_sr830", "start_storage")
+    wait_for(lambda: run(engine, "srs_sr830", "get_stored_points") >= 20)
+    run(engine, "srs_sr830", "pause_storage")
+    captured = run(engine, "srs_sr830", "read_buffer", channel=1, first=5, points=10)
+    assert (captured["y_length"], captured["x_unit"]) == (10, "points")
+    told = run(engine, "srs_sr830", "read_buffer_text", channel=1, first=5, points=10)
+    assert samples(engine, captured) == pytest.approx(told, rel=1e-5)
+    refused = answer(engine, "srs_sr830", "read_buffer", channel=1, first=16000, points=400)
+    assert refused["is_error"]
+    assert run(engine, "srs_sr830", "get_harmonic") == 1
 
 
 @pytest.mark.parametrize("command", ["capture_waveform", "capture_fine_waveform"])

@@ -130,19 +130,29 @@ def test_an_analog_discovery_refuses_what_it_cannot(engine: Engine) -> None:
 
 
 @promise("sdk.absent")
-def test_tools_of_devices_that_nobody_has_are_not_listed_and_answer_when_called(
-    tmp_path: Path,
+@pytest.mark.parametrize("which", ["all", "connected"])
+def test_tools_of_devices_that_nobody_has_are_listed_as_the_owner_says_and_answer_when_called(
+    tmp_path: Path, which: str
 ) -> None:
     config = {"SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")]}
+    if which != "all":
+        config["SDK_TOOLS"] = which
     with running_engine(tmp_path, config=config) as engine:
         listed = [tool["name"] for tool in engine.rpc("tools/list")["tools"]]
         assert "rigol_dp832__set_voltage" in listed
-        assert [name for name in listed if name.startswith((KORAD, DIGILENT))] == []
+        theirs = [name for name in listed if name.startswith((KORAD, DIGILENT))]
+        assert (f"{KORAD}__identify" in theirs) is (which == "all")
+        assert bool(theirs) is (which == "all")
+        unlisted = engine.tool("get_status")["result"]["unlisted_tools"]
+        assert (f"{KORAD}__identify" in unlisted) is (which == "connected")
+        short = asyncio.run(_listed(engine, "?tools=essential"))
+        assert [name for name in short if name.startswith((KORAD, DIGILENT))] == []
+        assert "rigol_dp832__set_voltage" in short
         called = engine.tool(f"{KORAD}__identify")
         assert called["is_error"] is True
         assert "USB (0416:5011)" in called["error"]["message"]
         sdk = engine.tool("get_status")["result"]["sdk"]
-        assert [one["is_listed"] for one in sdk["wrappers"]] == [False, False]
+        assert [one["is_seen"] for one in sdk["wrappers"]] == [False, False]
 
 
 @promise("sdk.absent")
@@ -155,11 +165,19 @@ def test_an_owner_who_names_a_wrapper_or_has_one_of_his_own_has_its_tools_listed
     config = {
         "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers"), str(own)],
         "SDK_SETTINGS": {KORAD: {}},
+        "SDK_TOOLS": "connected",
     }
     with running_engine(tmp_path, sim=False, config=config) as engine:
         listed = {tool["name"].partition("__")[0] for tool in engine.rpc("tools/list")["tools"]}
         assert listed >= {KORAD, "scope", "bench"}
         assert DIGILENT not in listed
+
+
+async def _listed(engine: Engine, query: str) -> list[str]:
+    client = McpClient(engine.ports["mcp_port"])
+    client.path = f"/mcp{query}"
+    answer = await client.request("tools/list")
+    return [tool["name"] for tool in answer.json()["result"]["tools"]]
 
 
 def found(engine: Engine, wrapper: str) -> list[str]:
@@ -177,6 +195,7 @@ async def test_clients_hear_of_a_device_that_came_and_the_search_finds_its_tools
     config = {
         "SDK_WRAPPER_DIRS": [str(REPOSITORY / "sdk_wrappers")],
         "SDK_LIBRARIES": {"dwf": str(library)},
+        "SDK_TOOLS": "connected",
     }
     with running_engine(tmp_path, config=config) as engine:
         client = McpClient(engine.ports["mcp_port"])

@@ -11,7 +11,7 @@ import pytest
 
 from edged.cli.config import configuration_page
 from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
-from edged.config.keys import KEYS, RENAMED, BenchPage
+from edged.config.keys import KEYS, RENAMED, BenchPage, SdkTools
 from edged.config.load import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
@@ -81,6 +81,7 @@ ALLOWED = {
     "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
     "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),
     "SDK_ENVIRONMENT": ("[GENICAM_GENTL64_PATH]", ("GENICAM_GENTL64_PATH",)),
+    "SDK_TOOLS": ("connected", SdkTools.CONNECTED),
     "SDK_SETTINGS": ("{korad: {port: /dev/ttyACM0}}", {"korad": {"port": "/dev/ttyACM0"}}),
     "SDK_MEMORY_MB": ("256", 256),
     "BENCH_FILE": ("/b.yaml", Path("/b.yaml")),
@@ -211,8 +212,13 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
         ("MCP_PORT: 8767.0", "whole number"),
         ("MCP_PORT: true", "whole number"),
         ("MCP_PORT: '8767'", "whole number"),
-        ("MCP_PATH: mcp", "begins with /"),
-        ("MCP_PATH: /mcp?x=1", "no ? or #"),
+        ("MCP_PATH: mcp", "must begin with /, not"),
+        ("MCP_PATH: /mcp?x=1", "must have no ? or #, not"),
+        ("MCP_PATH: /mcp#x", "must have no ? or #, not"),
+        ("MCP_PATH: '/my mcp'", "must have only letters, digits and . _ ~ - / in it, not"),
+        (f"MCP_PATH: /{'a' * 201}", "must have at most 201 characters, not"),
+        ("MCP_PATH: /bench", "must be neither /bench nor /metrics"),
+        ("MCP_PATH: /metrics/x", "must be neither /bench nor /metrics"),
         ("RESCAN_INTERVAL_SEC: 0", "under the minimum 1"),
         ("INBOUND_AUTH_TOKEN: ''", "printable"),
         ('INBOUND_AUTH_TOKEN: "a\\nb"', "printable"),

@@ -194,7 +194,6 @@ NO_MESSAGE: dict[str, tuple[Any, Any]] = {
     "without a version": ({"id": 7, "method": "ping"}, 7),
     "another version": ({"jsonrpc": "1.0", "id": 7, "method": "ping"}, 7),
     "a method that is no text": ({"jsonrpc": "2.0", "id": 7, "method": 1}, 7),
-    "params that are no object": ({"jsonrpc": "2.0", "id": 7, "method": "ping", "params": 1}, 7),
     "call and answer at once": ({"jsonrpc": "2.0", "id": 7, "method": "ping", "result": {}}, 7),
 }
 
@@ -269,12 +268,44 @@ JSON_RPC = [
         for version in (V03, V06, V11)
         for method in ("nonsense", "logging/setLevel", "tasks/list")
     ),
+    *(
+        Case(
+            rule="rpc.params",
+            name=name,
+            message={"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params},
+            status=400,
+            body=error(-32602),
+        )
+        for name, params in {
+            "positional": ["echo"],
+            "text": "x",
+            "number": 5,
+            "false": False,
+        }.items()
+    ),
+    *(
+        Case(
+            rule="rpc.params",
+            name=f"null is absent, {session or 'no session'}",
+            session=session,
+            message={"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": None},
+            body=result(tools=ANY),
+        )
+        for session in ("", *LEGACY)
+    ),
     Case(
         rule="rpc.params",
-        name="positional",
-        message={"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": ["echo"]},
-        status=400,
-        body=error(-32602),
+        name="null is absent in a notification",
+        session=V11,
+        message={"jsonrpc": "2.0", "method": "notifications/initialized", "params": None},
+        status=202,
+        body=EMPTY,
+    ),
+    Case(
+        rule="rpc.byte-order-mark",
+        name="before a ping",
+        message=b"\xef\xbb\xbf" + json.dumps(PING).encode(),
+        body=result(),
     ),
     Case(
         rule="rpc.params",

@@ -171,6 +171,24 @@ LADDER = [
         )
         for name, value in {"missing": OMIT, "another": "east", "broken": "=?base64?w!?="}.items()
     ),
+    *(
+        modern_case(
+            "era.by-body",
+            f"server/discover with the header {header!r}",
+            call("server/discover"),
+            more={"MCP-Protocol-Version": header},
+            body=result(supportedVersions=ANY),
+        )
+        for header in ("2027-03-01", "2024-11-05", "", V11, OMIT)
+    ),
+    Case(
+        rule="ladder.3-headers",
+        name="server/discover of a version that is not served",
+        message=with_meta(call("server/discover"), version="v999.0.0"),
+        headers=headers(method="server/discover"),
+        status=400,
+        body=error(-32020),
+    ),
     Case(
         rule="ladder.4-version",
         name="unknown, said twice",

@@ -80,6 +80,17 @@ RECOGNITION = [
         for session in ("", *LEGACY)
         for version in ("2027-01-01", "2024-11-05", "1", "")
     ),
+    *(
+        Case(
+            rule="era.by-body",
+            name=f"initialize with the header {header!r} and {version}",
+            message=initialize(version),
+            headers={"MCP-Protocol-Version": header},
+            body=result(protocolVersion=version if version in LEGACY else V11),
+        )
+        for version in (*LEGACY, "2027-03-01", "2024-11-05")
+        for header in ("2027-03-01", "2024-11-05", "DRAFT-2026-v1", "", V26, V03)
+    ),
     Case(
         rule="era.header",
         name="2025-06-18 has no batches",

@@ -16,6 +16,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import Refused
 from edged.fleet import desk
+from edged.fleet.tools import FleetTools
 from edged.relay.envelope import Cancel, Open
 from edged.relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
@@ -56,6 +57,9 @@ def get(bench: Bench, aiohttp_client: AiohttpClient) -> Get:
 async def structured(client: McpClient, name: str, /, **arguments: Any) -> Any:
     result = await client.call(name, arguments)
     assert result.get("isError") is not True, result
+    schema = FleetTools().find(name).output_schema
+    assert schema is not None
+    assert result["structuredContent"].keys() <= schema["properties"].keys()
     return result["structuredContent"]
 
 

@@ -79,11 +79,11 @@ async def test_an_instrument_failure_keeps_the_shape_of_its_tool(mcp: Endpoint) 
     assert json.loads(result["content"][0]["text"]) == shape
 
 
-async def test_a_failure_that_the_shape_has_words_for_is_a_normal_result(mcp: Endpoint) -> None:
+async def test_a_failure_whose_shape_has_a_text_is_an_error_too(mcp: Endpoint) -> None:
     shape = {"response": None, "error": "No answer.", "execution_time_ms": 1}
     mcp.tools.fails("raw", Failed("No answer.", code=ErrorCode.TIMEOUT), shape)
     result = await (await mcp.session()).call("raw")
-    assert result["isError"] is False
+    assert result["isError"] is True
     assert json.loads(result["content"][0]["text"]) == shape
 
 

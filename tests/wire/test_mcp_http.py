@@ -58,7 +58,6 @@ async def test_initialize_by_a_plain_post_answers_200_and_a_result(mcp: Endpoint
         b"not json",
         b"\xff\xfe{}",
         '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
-        b"\xef\xbb\xbf" + json.dumps(PING).encode(),
         b"[" * 600 + b"]" * 600,
         b'{"a":' * 100_000,
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":NaN}}',

@@ -143,6 +143,20 @@ async def test_a_client_chooses_what_is_listed_by_the_query(mcp: Endpoint) -> No
     assert await dynamic("?tools=essential&instrument=psu1&other=1") == ["psu__on"]
     assert await dynamic("?instrument=nobody") == []
     client = mcp.client()
+    client.path = "/mcp?tools=essential"
+    await client.initialize()
+    for query, names in {
+        "?tools=static": [],
+        "?tools=all": ["psu__on", "psu__rare", "dmm__read"],
+        "?instrument=psu1": ["psu__on"],
+        "?tools=all&instrument=psu1": ["psu__on", "psu__rare"],
+        "?other=1": ["psu__on", "dmm__read"],
+        "": ["psu__on", "dmm__read"],
+    }.items():
+        client.path = f"/mcp{query}"
+        listed = (await client.request("tools/list")).json()["result"]["tools"]
+        assert [tool["name"] for tool in listed if "__" in tool["name"]] == names, query
+    client = mcp.client()
     client.path = "/mcp?tools=some"
     assert (await client.request("tools/list")).status == 400
 
@@ -159,6 +173,24 @@ async def test_instructions_are_short(mcp: Endpoint) -> None:
     mcp.tools.add("list_instruments", mcp.tools.call)
     result = (await mcp.client().initialize()).json()["result"]
     assert len(result.get("instructions", "").split()) < 150
+
+
+@promise("mcp.long-list-told")
+@pytest.mark.parametrize("count", [50, 80])
+async def test_a_list_that_is_long_is_told_with_the_url_of_the_short_one(
+    mcp: Endpoint, count: int
+) -> None:
+    for number in range(count):
+        mcp.tools.add(f"psu__{number}", mcp.tools.call, instrument_id="USB0::1", is_essential=False)
+    client = mcp.client()
+    url = f"http://127.0.0.1:{mcp.port}/mcp?tools=essential"
+    told = (await client.initialize()).json()["result"].get("instructions", "")
+    assert (url in told) is (count > 60)
+    discovered = (await ask(mcp, "server/discover")).json()["result"].get("instructions", "")
+    assert (url in discovered) is (count > 60)
+    short = mcp.client()
+    short.path = "/mcp?tools=essential"
+    assert "short one" not in (await short.initialize()).body.decode()
 
 
 async def test_modern_discover_says_everything(mcp: Endpoint) -> None:

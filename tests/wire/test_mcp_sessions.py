@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
+from edged.actions.action import Progress
 from edged.actions.caller import Caller, Route
+from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Refused
 from edged.surfaces.mcp.seams import CallerHead
+from edged.surfaces.mcp.sessions import MOST_STREAMS
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds
@@ -183,14 +187,43 @@ async def test_list_changed_waits_once_for_the_next_stream(mcp: Endpoint) -> Non
         assert await stream.next_event() is None
 
 
-@holds("get.replaces")
-@promise("mcp.get-replaces")
-async def test_a_second_get_replaces_the_first(mcp: Endpoint) -> None:
+@holds("get.several")
+@promise("mcp.get-several")
+async def test_two_streams_of_a_session_stay_open_and_news_go_on_the_newest() -> None:
+    async with running_endpoint(keep_alive_s=0.03) as mcp:
+        client = await mcp.session()
+        async with await client.open_stream() as first:
+            async with await client.open_stream() as second:
+                mcp.tools.change()
+                event = await second.next_event()
+                assert event is not None
+                assert event.json() == CHANGED
+                for stream in (first, second, first, second):
+                    alive = await stream.next_event(comments=True)
+                    assert alive is not None
+                    assert alive.comment
+            # The newest is gone: news go on the other one.
+            while True:
+                mcp.tools.change()
+                event = await first.next_event(comments=True)
+                assert event is not None
+                if not event.comment:
+                    break
+            assert event.json() == CHANGED
+
+
+@holds("get.several")
+@promise("mcp.get-several")
+async def test_the_oldest_of_too_many_streams_ends(mcp: Endpoint) -> None:
     client = await mcp.session()
-    async with await client.open_stream() as first, await client.open_stream() as second:
-        assert await first.next_event() is None
+    async with contextlib.AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(await client.open_stream())
+            for _ in range(MOST_STREAMS + 1)
+        ]
+        assert await streams[0].next_event() is None
         mcp.tools.change()
-        event = await second.next_event()
+        event = await streams[-1].next_event()
         assert event is not None
         assert event.json() == CHANGED
 
@@ -293,6 +326,49 @@ async def test_open_streams_are_kept_alive_with_comments() -> None:
             final = await call.next_event()
             assert final is not None
             assert final.json()["result"]["isError"] is False
+
+
+@holds("progress.still-under-way")
+@promise("mcp.progress-beat")
+async def test_a_silent_call_with_a_token_sends_progress_between_its_own() -> None:
+    async with running_endpoint(keep_alive_s=0.03) as mcp:
+        client = await mcp.session()
+        async with await client.open_post(client.tool_call("wait", token="t")) as call:
+            await call.read_head()
+            numbers = []
+            for _ in range(3):
+                event = await call.next_event()
+                assert event is not None
+                params = event.json()["params"]
+                assert params["progressToken"] == "t"
+                assert params["message"] == "Still under way."
+                numbers.append(params["progress"])
+            assert numbers == sorted(set(numbers))
+            assert numbers[0] > 0
+            assert numbers[-1] < 1
+            mcp.tools.gate.set()
+            while (event := await call.next_event()) is not None:
+                final = event.json()
+            assert final["result"]["isError"] is False
+
+
+@holds("progress.increases")
+async def test_reports_that_begin_anew_still_have_numbers_that_increase(mcp: Endpoint) -> None:
+    async def twice(call: ToolCall) -> Any:
+        assert call.progress is not None
+        for number in (1, 2, 1, 2, 3):
+            call.progress(Progress(progress=number, message=""))
+        return {}
+
+    mcp.tools.add("twice", twice)
+    client = await mcp.session()
+    async with await client.open_post(client.tool_call("twice", token="t")) as call:
+        answer = await call.read_answer()
+    numbers = [m["params"]["progress"] for m in answer.messages() if "method" in m]
+    assert numbers[:2] == [1, 2]
+    assert numbers[-1] == 3
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 5
 
 
 @holds("resume.priming")

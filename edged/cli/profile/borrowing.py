@@ -51,11 +51,10 @@ class Borrowed:
         """
         asked = {"instrument_id": self.known["id"], "scpi_command": line}
         answer = self.client.call_tool("send_scpi", asked, timeout_s=60.0)
-        told = answer.result if isinstance(answer.result, dict) else {}
-        if answer.error is not None or told.get("error"):
-            reason = told.get("error") or (answer.error or {}).get("message", "")
+        if answer.error is not None:
+            reason = f"{answer.error['message']} {answer.error['remedy']}".strip()
             raise Failed(f"{line}: {reason}", code=ErrorCode.BAD_ANSWER)
-        return str(told.get("response") or "")
+        return str(answer.result["response"] or "")
 
 
 @contextlib.contextmanager

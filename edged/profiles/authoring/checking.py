@@ -22,6 +22,7 @@ from edged.profiles.model import (
     Connection,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Parameter,
     Profile,
     Returns,
@@ -180,8 +181,6 @@ def _sent(command: Command) -> Iterator[str]:
     if isinstance(command.returns, WaveformAnswer):
         yield from (*command.returns.setup, *command.returns.preamble_queries)
     yield from command.scpi
-    if isinstance(command.returns, WaveformAnswer | ImageAnswer):
-        yield command.returns.data
 
 
 def _argument(parameter: Parameter) -> str:
@@ -222,6 +221,8 @@ def _answer(returns: Returns | None) -> str:
         case ScalarAnswer(type=type_, unit=unit, map=labels, scale=scale):
             said = _labels(labels) or f"{type_.value} {unit}".strip()
             return f"{said}, scaled by `{scale}`" if scale else said
+        case ListAnswer(type=type_, unit=unit):
+            return f"list of {type_.value} {unit}".strip()
         case FieldsAnswer(fields=fields):
             return "<br>".join(_field(one) for one in fields)
         case BitsAnswer(fields=bits):
@@ -229,11 +230,30 @@ def _answer(returns: Returns | None) -> str:
                 f"{one.name} {one.mask:#x} {_labels(one.map)}".strip() for one in bits
             )
         case WaveformAnswer(dtype=dtype, y_unit=unit, x_unit=over):
-            return f"{dtype} in {unit or 'numbers'} over {over}"
+            return f"{dtype} in {unit or 'numbers'} over {over}{_form(returns)}"
         case ImageAnswer(mime=mime):
             return mime
         case None:
             return ""
+
+
+def _form(answer: WaveformAnswer) -> str:
+    """What is unusual in the form of a waveform's bytes."""
+    packets = answer.packets
+    said = [
+        told
+        for is_so, told in (
+            (not answer.has_header and not answer.length, "without a header"),
+            (answer.count, f"`{answer.count}` points"),
+            (answer.size, f"`{answer.size}` bytes"),
+            (answer.prefix, f"behind `{answer.prefix}`"),
+            (answer.length, f"behind a length as {answer.length}"),
+            (answer.skip_bytes, f"without its first {answer.skip_bytes} bytes"),
+            (packets, f"in packets until `{packets.until if packets else ''}`"),
+        )
+        if is_so
+    ]
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _field(one: AnswerField) -> str:

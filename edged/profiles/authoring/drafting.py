@@ -238,6 +238,11 @@ _EXAMPLES: Final = (
     "  #   description: Measure the output voltage.",
     '  #   scpi: "MEAS:VOLT?"',
     "  #   returns: {type: float, unit: V}",
+    "  # read_readings: {description: Read all., scpi: 'R?', returns: {type: list, unit: V}}",
+    "  # read_trace:",
+    "  #   description: Read the trace; without header and count where it begins with #.",
+    '  #   scpi: "CURV?"',
+    "  #   returns: {type: waveform, dtype: i2, byte_order: big, header: none, count: 1000}",
     '  # output_on: {description: Switch on., scpi: "OUTP ON", is_dangerous: true}',
     '  # output_off: {description: Switch off., scpi: "OUTP OFF", is_safe: true}',
 )

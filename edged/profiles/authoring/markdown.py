@@ -14,6 +14,7 @@ from edged.profiles.model import (
     Command,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Parameter,
     Profile,
     Returns,
@@ -163,6 +164,9 @@ def _answer(returns: Returns) -> str:
         case ScalarAnswer():
             unit = f" in {returns.unit}" if returns.unit else ""
             return f"one {returns.type.value}{unit}"
+        case ListAnswer():
+            unit = f" in {returns.unit}" if returns.unit else ""
+            return f"a list of {returns.type.value}{unit}"
         case FieldsAnswer():
             fields = (f"`{f.name}`" + (f" ({f.unit})" if f.unit else "") for f in returns.fields)
             return ", ".join(fields)

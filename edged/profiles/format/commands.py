@@ -9,6 +9,7 @@ What a command says about others (a sweep's readback, a setting's ``set``) is ch
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.connection import (
@@ -34,7 +35,7 @@ from edged.profiles.format.fields import (
     text_of,
 )
 from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
-from edged.profiles.format.returns import read_returns
+from edged.profiles.format.returns import DECIMAL, read_returns
 from edged.profiles.format.tables import (
     NAMED,
     PATTERN,
@@ -137,6 +138,7 @@ VERIFY: Final = Table(
         "The parameter that is compared (default: the swept one, or else the only float)."),
     Key("tolerance", number(0), "The largest allowed difference; needed for a float."),
     Key("pattern", pattern(1), "Its group is the value, if the answer has more text."),
+    DECIMAL._replace(sentence="The decimal mark of the answer: `,` for `-1,2`."),
 )  # fmt: skip
 SWEEP: Final = Table(
     "sweep",
@@ -146,6 +148,7 @@ SWEEP: Final = Table(
     Key("setpoint", QUERY._replace(read=None), "The query for the instrument's set-point.",
         is_required=True),
     Key("pattern", pattern(1), "Its group is the set-point, if the answer has more text."),
+    DECIMAL._replace(sentence="The decimal mark of that answer: `,` for `-1,2`."),
     Key("readback", text(64, is_optional=True), "The query command that measures it."),
     Key("interval_ms", integer(10, MAX_TIMEOUT_MS), "The time between two steps."),
     Key("step", POSITIVE, "The resolution (default: from the parameter's format)."),
@@ -229,6 +232,8 @@ def read_command(name: str, key: Node, node: Node) -> Command:
     with gathering.part():
         if "returns" in found:
             found["scpi"] = _read_scpi(fields, parameters, found["returns"])
+            if isinstance(found["returns"], WaveformAnswer):
+                found["returns"] = replace(found["returns"], data=found["scpi"][-1])
             found["is_query"] = _read_is_query(fields, found["scpi"], found["returns"])
         elif fields.has("scpi"):
             _read_scpi(fields, parameters, None)
@@ -265,16 +270,16 @@ def _read_scpi(
     owner = fields.name_of("scpi")
     block = returns if isinstance(returns, WaveformAnswer | ImageAnswer) else None
     if node is None:
-        if block is None:
+        if block is None or not block.data:
             raise complaint(fields.mark, f'{fields.owner} has no "scpi".')
         return (block.data,)
     nodes = list_of(node, owner, most=_MOST_LINES) if isinstance(node, ListNode) else (node,)
     lines = each_of(nodes, lambda line: template_of(line, owner, parameters))
     if not lines:
         raise complaint(node.mark, f"{owner} is empty.")
-    if block is not None and lines != (block.data,):
+    if block is not None and lines != (block.data or lines[-1],):
         message = f'{owner} of a waveform or image is its "data" query.'
-        raise complaint(node.mark, message, 'Leave it out; preparations belong into "setup".')
+        raise complaint(node.mark, message, 'Preparations belong into "setup".')
     for line, place in zip(lines[:-1], nodes, strict=False):
         if is_question(line):
             message = f'{owner}: "{line}" asks before the last line; its answer would be lost.'

@@ -24,7 +24,7 @@ from edged.profiles.format.fields import (
     text_of,
 )
 from edged.profiles.format.parameters import read_value
-from edged.profiles.format.returns import is_number
+from edged.profiles.format.returns import DECIMAL, is_number
 from edged.profiles.format.sequences import answer_fields, read_sequence
 from edged.profiles.format.tables import (
     EXPRESSION,
@@ -154,6 +154,7 @@ SETTING: Final = Table(
     Key("unit", text(32), "The unit of the answer."),
     Key("type", choice(AnswerType),
         "The type of the answer; default `float` if it has a unit, else `string`."),
+    DECIMAL._replace(sentence="The decimal mark of the answer: `,` for `-1,2`."),
     is_merged=True,
 )  # fmt: skip
 PROFILE: Final = Table(

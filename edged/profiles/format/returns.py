@@ -8,6 +8,7 @@ The pieces that all answers share: types, labels, scales, and named fields.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.profiles.format.fields import (
@@ -38,16 +39,21 @@ from edged.profiles.format.tables import (
     array,
     choice,
     integer,
+    is_word,
     mapping,
     pattern,
     text,
 )
+from edged.profiles.frames import LENGTHS
 from edged.profiles.model import (
+    MOST_ITEMS,
     AnswerField,
     BitField,
     BitsAnswer,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
+    Packets,
     Parameter,
     ParameterType,
     Returns,
@@ -61,8 +67,10 @@ __all__ = [
     "ANSWER_FIELD",
     "BIT",
     "BITS",
+    "DECIMAL",
     "IMAGE",
     "NUMBERS",
+    "PACKETS",
     "PREAMBLE",
     "RETURNS",
     "WAVEFORM",
@@ -72,6 +80,8 @@ __all__ = [
 
 MOST_FIELDS: Final = 200
 MOST_PIECES: Final = 1_000_000
+MOST_DIGITS: Final = 18
+MOST_SKIPPED: Final = 65_536
 NUMBERS: Final = frozenset({AnswerType.FLOAT, AnswerType.INT, AnswerType.SI, AnswerType.HEX})
 
 
@@ -110,6 +120,36 @@ def _count(fields: Fields, key: str, node: Node, _names: Collection[str]) -> tup
             return least, most
         case _:
             raise complaint(node.mark, f"{name} must be a number, or the least and the most.")
+
+
+def _lines_due(fields: Fields, key: str, node: Node, _names: Collection[str]) -> int | None:
+    """``lines`` of a list; ``None``: as many as come."""
+    if is_word(node, "until_end"):
+        return None
+    return whole_number_of(node, fields.name_of(key), 1, MOST_PIECES)
+
+
+def _has_header(fields: Fields, key: str, node: Node, _names: Collection[str]) -> bool:
+    return choice_of(node, fields.name_of(key), ("block", "none")) == "block"
+
+
+def _packet_fields(
+    fields: Fields, key: str, node: Node, _names: Collection[str]
+) -> tuple[tuple[str, int], ...]:
+    """``fields`` of packets: pairs of a name and its number of digits."""
+    owner = fields.name_of(key)
+    found: dict[str, int] = {}
+    for entry in list_of(node, owner, most=MOST_FIELDS):
+        pair = list_of(entry, owner, most=2) if isinstance(entry, ListNode) else ()
+        if len(pair) != 2:
+            raise complaint(entry.mark, f"{owner}: an entry is a name and its number of digits.")
+        name = check_name(entry.mark, text_of(pair[0], owner, most=64), f"{owner}: the field")
+        if name in found:
+            raise complaint(entry.mark, f'{owner} has two fields called "{name}".')
+        found[name] = whole_number_of(pair[1], owner, 1, MOST_DIGITS)
+    if not found:
+        raise complaint(node.mark, f"{owner} is empty.")
+    return tuple(found.items())
 
 
 def _sentinel(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
@@ -163,6 +203,11 @@ _SCALE: Final = Key(
     EXPRESSION._replace(read=None),
     "An expression over `value` and the parameters; only for numbers.",
 )
+DECIMAL: Final = Key(
+    "decimal",
+    choice((".", ",")),
+    "The decimal mark of its numbers: `,` for `-1,2`. A number with the other one is invalid.",
+)
 _SENTINELS: Final = Key(
     "sentinels",
     array(Kind("number", {"type": "number"}, _sentinel), 20),
@@ -198,6 +243,7 @@ ANSWER_FIELD: Final = Table(
     _MAP,
     _SCALE,
     _CONTROL,
+    DECIMAL,
     Key("index", integer(0, 10_000), "Which piece it is, from 0."),
     Key("key", text(64), "The text before it: `FRQ` in `FRQ,1000HZ`."),
     Key("pattern", pattern(1), "Its group is the value."),
@@ -208,6 +254,24 @@ _FIELDS: Final = Key(
     "The pieces of the answer.",
     is_required=True,
 )
+PACKETS: Final = Table(
+    "packets",
+    Packets,
+    "A trace that comes in several answers: the query is sent again until `until` is true.",
+    Key("fields",
+        Kind("list of [name, number of digits]",
+             {"type": "array", "minItems": 1,
+              "items": {"type": "array", "minItems": 2, "maxItems": 2,
+                        "prefixItems": [TEXT_SCHEMA, {"type": "integer"}]}},
+             _packet_fields),
+        "The numbers in ASCII digits at the start of each answer. `size` in the first place may be "
+        "the length in the block's header (`#9` and its nine digits). What `sent` and `total` say "
+        "is compared with what has come.", is_required=True),
+    Key("until", EXPRESSION._replace(read=None),
+        "The answer was the last one: an expression over these fields, the preamble's fields and "
+        "the parameters; `size` is the bytes of samples in the answer, if it is no field.",
+        is_required=True),
+)  # fmt: skip
 PREAMBLE: Final[Table[dict[str, Any]]] = Table(
     "preamble",
     dict,
@@ -230,11 +294,28 @@ WAVEFORM: Final = Table(
     Key("preamble", PREAMBLE.link, "Queried before the data."),
     Key("dtype", choice(("i1", "u1", "i2", "u2", "f4", "f8")),
         "Signed, unsigned or floating point, and the bytes of a sample.", is_required=True),
-    Key("data", TEMPLATE, "The query for the block.", is_required=True),
+    Key("data", TEMPLATE, "The query for the block (default: the command's `scpi`)."),
     Key("byte_order", choice(("little", "big")), "Required if a sample has more than one byte."),
     Key("chunk_points", integer(1, 100_000_000),
         "The waveform is fetched in pieces of this many samples: the command's int parameters "
         "`first` and `last` are filled in for each."),
+    Key("header", Kind("`block`, `none`", {"enum": ["block", "none"]}, _has_header),
+        "`none`: the samples come without the header of a block (`#` and its length); `count` or "
+        "`bytes` says how many.", field="has_header"),
+    Key("count", EXPRESSION._replace(read=None),
+        "How many points come: a number, or an expression over the preamble's fields and the "
+        "parameters. Another number is an invalid answer."),
+    Key("bytes", EXPRESSION._replace(read=None),
+        "With `header: none`: how many bytes of samples come; as `count`, also over the fields of "
+        "`packets`.", field="size"),
+    Key("prefix", pattern(),
+        "The text in front of the block or data, with upper and lower case; they begin where it "
+        "first matches."),
+    Key("length", choice(LENGTHS),
+        "The number of bytes, in front of the samples instead of the header of a block."),
+    Key("skip_bytes", integer(0, MOST_SKIPPED),
+        "How many bytes of the data are something else before the samples."),
+    Key("packets", PACKETS.link, "The trace comes in several answers."),
     Key("trailing_bytes", integer(0, 16), "How many bytes follow the block."),
     Key("values_per_point", integer(1, 8),
         "How many values are sent for each point; the first is kept, and counted as one."),
@@ -279,22 +360,52 @@ def _alone(inner: Table[Any]) -> Table[Any]:
     return Table(f"returns_{inner.name}", dict, inner.sentence, key)
 
 
+def _typed(word: str) -> Key:
+    """``type`` where it is the name of a kind of answer."""
+    return Key("type", Kind(f"`{word}`", {"const": word}), is_required=True)
+
+
+LIST: Final = "list"
+WAVES: Final = "waveform beside type"
 RETURNS: Final[Mapping[str, Table[Any]]] = {
     "type": Table(
         "returns_type", ScalarAnswer, "The answer is one value.",
-        _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES, _CONTROL,
+        _TYPE, _UNIT, _MAP, _SCALE, _SENTINELS, _EXTRA_LINES, _CONTROL, DECIMAL,
+    ),
+    LIST: Table(
+        "returns_list", ListAnswer,
+        "The answer is a list of values, also inside a block or on several lines.",
+        _typed("list"),
+        Key("item", choice(AnswerType), "The type of each value.", field="type"),
+        _SEPARATOR._replace(sentence="What separates the values of a line."),
+        Key("lines",
+            Kind("number, or `until_end`",
+                 {"anyOf": [_PIECES, {"const": "until_end"}]}, _lines_due),
+            "How many lines that are not empty the answer has; `until_end`: as many as come. "
+            "Another number is an invalid answer."),
+        _COUNT._replace(sentence="How many values the answer has (default: up to 50,000)."),
+        _UNIT._replace(sentence="The unit of each value."),
+        _MAP, _SCALE, _SENTINELS, _CONTROL, DECIMAL,
     ),
     "fields": Table(
         "returns_fields", FieldsAnswer, "The answer is several named values.",
         _FIELDS, _SEPARATOR,
         Key("primary", text(64, is_optional=True), "The field that is plotted and compared."),
         _SENTINELS, _COUNT, _EXTRA_LINES,
+        DECIMAL._replace(sentence="The decimal mark of those fields that have none of their own."),
     ),
     "bits": _alone(BITS),
+    WAVES: Table(
+        "returns_waveform", WaveformAnswer,
+        "A block of samples; the keys of [waveform](#waveform) stand beside `type`.",
+        _typed("waveform"), *WAVEFORM.keys.values(),
+    ),
     "waveform": _alone(WAVEFORM),
     "image": _alone(IMAGE),
 }  # fmt: skip
-"""By the key that tells which of the five kinds it is."""
+"""By the key that tells which kind it is, or by the value of ``type``."""
+_KINDS: Final = ("type", "fields", "bits", "waveform", "image")
+_TYPES: Final = {"list": LIST, "waveform": WAVES}
 _RETURNS_KEYS: Final = frozenset(key for kind in RETURNS.values() for key in kind.keys)
 
 
@@ -302,11 +413,12 @@ def _scaled(
     fields: Fields, found: dict[str, Any], parameters: Mapping[str, Parameter]
 ) -> dict[str, Any]:
     """With ``scale`` of one value, which only a number has."""
-    if found.get("keeps_control") and found["type"] is not AnswerType.STRING:
+    kind = found.get("type", AnswerType.FLOAT)
+    if found.get("keeps_control") and kind is not AnswerType.STRING:
         message = f'{fields.owner}: "control" belongs to a string.'
         raise complaint(fields.mark_of("control"), message)
     scale = _expression(fields, "scale", {"value", *parameters})
-    if scale is not None and (found["type"] not in NUMBERS or fields.has("map")):
+    if scale is not None and (kind not in NUMBERS or fields.has("map")):
         message = f'{fields.owner}: "scale" belongs to a number.'
         raise complaint(fields.mark_of("scale"), message)
     return {**found, "scale": scale}
@@ -360,6 +472,21 @@ def _answer_field(node: Node, owner: str, parameters: Mapping[str, Parameter]) -
     return AnswerField(**found)
 
 
+def _check_list(fields: Fields, found: Mapping[str, Any]) -> None:
+    _, most = found.get("count") or (0, 0)
+    if most > MOST_ITEMS:
+        message = f'{fields.owner}: "count" is over {MOST_ITEMS}, the most values of a list.'
+        raise complaint(fields.mark_of("count"), message, "Describe it as a waveform.")
+    _check_separator(fields, found)
+
+
+def _check_separator(fields: Fields, found: Mapping[str, Any]) -> None:
+    """A comma is a decimal mark or a separator."""
+    if found.get("decimal") == "," and found.get("separator", ",") == ",":
+        message = f'{fields.owner}: the comma is both "decimal" and "separator".'
+        raise complaint(fields.mark_of("decimal"), message, 'Say which separator it has: ";".')
+
+
 def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> WaveformAnswer:
     """Set-up lines, preamble, data query, and how codes become values.
 
@@ -374,12 +501,45 @@ def read_waveform(fields: Fields, parameters: Mapping[str, Parameter]) -> Wavefo
     if "byte_order" not in found and found["dtype"] not in ("i1", "u1"):
         message = f'{fields.owner} has no "byte_order" for {found["dtype"]}.'
         raise complaint(fields.mark, message)
+    found.setdefault("data", "")
+    packets = _read_packets(fields, names)
+    of_packets = {name for name, _ in packets.fields} if packets is not None else set()
+    _check_end(fields, found)
     return WaveformAnswer(
         **found,
         **preamble,
+        packets=packets,
+        count=_expression(fields, "count", names) or "",
+        size=_expression(fields, "bytes", names | of_packets) or "",
         x_increment=_expression(fields, "x_increment", names) or "1",
         scale=_expression(fields, "scale", names | {"value"}) or "value",
     )
+
+
+def _read_packets(fields: Fields, names: Collection[str]) -> Packets | None:
+    node = fields.get("packets")
+    if node is None:
+        return None
+    inner = PACKETS.fields(node, f"{fields.owner}.packets")
+    found = PACKETS.values(inner)
+    own = {name for name, _ in found["fields"]}
+    for name in own & set(names):
+        message = f'{inner.owner}: the field "{name}" has the name of something else.'
+        raise complaint(inner.mark, message)
+    inner.need("until")
+    return Packets(**found, until=_expression(inner, "until", {"size", *names, *own}) or "")
+
+
+def _check_end(fields: Fields, found: Mapping[str, Any]) -> None:
+    """Where data end that have no header, exactly one key says."""
+    has_own_length = found.get("has_header", True) or "length" in found
+    ends = [key for key in ("count", "bytes") if fields.has(key)]
+    if not has_own_length and len(ends) != 1:
+        message = f'{fields.owner}: "header: none" needs exactly one of count and bytes.'
+        raise complaint(fields.mark_of("header"), message, "Say how many points or bytes come.")
+    if has_own_length and "bytes" in ends:
+        message = f'{fields.owner}: "bytes" belongs to "header: none"; this answer says it itself.'
+        raise complaint(fields.mark_of("bytes"), message)
 
 
 def _check_stretch(fields: Fields, parameters: Mapping[str, Parameter]) -> None:
@@ -407,23 +567,27 @@ def _read_preamble(fields: Fields, parameters: Mapping[str, Parameter]) -> dict[
 
 
 def read_returns(node: Node, owner: str, parameters: Mapping[str, Parameter]) -> Returns:
-    """What ``returns`` says, one of five kinds.
+    """What ``returns`` says, one of a few kinds.
 
     Raises:
         Invalid: with the place of whatever breaks a rule.
     """
-    kinds = [kind for kind in RETURNS if kind in map_of(node, owner).entries]
+    entries = map_of(node, owner).entries
+    kinds = [kind for kind in _KINDS if kind in entries]
     if len(kinds) != 1:
         # A key that is misspelt says more than that one is missing.
         fields = Fields.of(node, owner, _RETURNS_KEYS)
         count = "none" if not kinds else " and ".join(kinds)
-        message = f"{owner} must have exactly one of {', '.join(RETURNS)}; it has {count}."
+        message = f"{owner} must have exactly one of {', '.join(_KINDS)}; it has {count}."
         raise complaint(fields.mark, message)
+    kind = kinds[0]
+    if kind == "type":
+        kind = next((known for word, known in _TYPES.items() if is_word(entries[kind], word)), kind)
     gathering = Gathering()
-    fields = RETURNS[kinds[0]].begin(node, owner, gathering)
+    fields = RETURNS[kind].begin(node, owner, gathering)
     found: list[Returns] = []
     with gathering.part():
-        found.append(_read_kind(kinds[0], fields, parameters))
+        found.append(_read_kind(kind, fields, parameters))
     gathering.end()
     return found[0]
 
@@ -433,12 +597,18 @@ def _read_kind(kind: str, fields: Fields, parameters: Mapping[str, Parameter]) -
     match kind:
         case "type":
             return ScalarAnswer(**_scaled(fields, RETURNS[kind].values(fields), parameters))
+        case "list":
+            found = RETURNS[kind].values(fields)
+            _check_list(fields, found)
+            return ListAnswer(**_scaled(fields, found, parameters))
         case "fields":
             return _read_fields(fields, parameters)
         case "bits":
             return _read_bits(fields.need(kind), place)
         case "waveform":
             return read_waveform(WAVEFORM.fields(fields.need(kind), place), parameters)
+        case "waveform beside type":
+            return read_waveform(fields, parameters)
         case _:
             return IMAGE.read(fields.need(kind), place, parameters)
 
@@ -462,6 +632,11 @@ def _read_fields(fields: Fields, parameters: Mapping[str, Parameter]) -> FieldsA
         message = f'{fields.owner}: "primary" is "{primary}", which is not a field.'
         raise complaint(fields.mark_of("primary"), message)
     found.setdefault("count", _whole_count(pieces))
+    decimal = found.get("decimal", ".")
+    if any(f.pattern is None and "," in (decimal, f.decimal) for f in pieces):
+        _check_separator(fields, {**found, "decimal": ","})
+    if decimal == ",":
+        pieces = tuple(replace(field, decimal=decimal) for field in pieces)
     return FieldsAnswer(fields=pieces, **found)
 
 

@@ -31,6 +31,7 @@ from edged.profiles.format.returns import (
     BIT,
     BITS,
     IMAGE,
+    PACKETS,
     PREAMBLE,
     RETURNS,
     WAVEFORM,
@@ -43,8 +44,8 @@ __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
     PROFILE, MATCH, IDENTIFY, CONNECTION, WIRE, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED,
-    COMMAND, PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, BITS, BIT, IMAGE, PRECONDITION,
-    VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
+    COMMAND, PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, PACKETS, BITS, BIT, IMAGE,
+    PRECONDITION, VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
 """Mappings that are one of several, told by a key."""

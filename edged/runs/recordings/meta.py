@@ -169,7 +169,7 @@ async def _ask(
     command = profile.commands.get(setting.set_command or "")
     line = render(setting.get, command.parameters if command else {}, values)
     answer = await ask(instrument.id, line)
-    returns = ScalarAnswer(type=setting.type, unit=setting.unit)
+    returns = ScalarAnswer(type=setting.type, unit=setting.unit, decimal=setting.decimal)
     return parse_answer(returns, answer, values).value
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunSequence
 from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, NotFound
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import Scalar, Sequence
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import (
@@ -207,8 +207,7 @@ class SequenceRegistry:
             run.tell(f"{run.sequence.name} runs as {run.run_id}.")
             async with self._journalled(run):
                 await self._run_to_end(run)
-            result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
-            run.result = result
+            result = {**run.result}
             run.reason = ALL_STEPS_DONE
         except EdgedError as failed:
             if run.state is not SequenceState.STOPPED:
@@ -409,8 +408,14 @@ class SequenceRegistry:
                 event, failure = SequenceEvent.STEP_FAILED, run.failed_by
         except EdgedError as failed:
             event, failure = SequenceEvent.STEP_FAILED, failed
-        done = run.steps_executed
+        done, what = run.steps_executed, ""
         finally_error = await self._finally(run)
+        if event is SequenceEvent.DONE:
+            try:
+                run.result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
+            except Invalid as unfit:
+                event, failure = SequenceEvent.STEP_FAILED, unfit
+                what = "its result cannot be worked out"
         run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
         if run.gone_for is not None:
             run.reason = f"{_why_gone(run.gone_for)} after {done} steps"
@@ -428,7 +433,8 @@ class SequenceRegistry:
                 data=_told(run),
             )
         if isinstance(failure, EdgedError):
-            raise self._failed(run, f"step {run.steps_executed + 1} failed", failure)
+            what = what or f"step {run.steps_executed + 1} failed"
+            raise self._failed(run, what, failure)
 
     def _failed(self, run: SequenceRun, what: str, cause: EdgedError) -> Failed:
         return Failed(

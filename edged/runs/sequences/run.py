@@ -303,6 +303,7 @@ def query_of(run: SequenceRun, template: str, values: Values, purpose: Purpose) 
         instrument_id=run.action.instrument_id,
         scpi=_rendered(template, run.sequence, values),
         purpose=purpose,
+        expects_answer=True,
     )
 
 

@@ -186,7 +186,7 @@ class SequenceSteps:
             asked = CommandStep(command=step.poll, parameters=step.parameters)
             outcome = await self._act(run, command_of(run, asked, run.values, purpose))
             data, primary = _data_and_primary(outcome)
-            return primary if isinstance(data, Mapping) else data
+            return primary if isinstance(data, Mapping | list) else data
         outcome = await self._act(run, query_of(run, step.poll, run.values, purpose))
         text = str(outcome.data["response"])
         try:

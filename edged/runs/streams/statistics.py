@@ -13,6 +13,7 @@ from edged.profiles.model import (
     Command,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Scalar,
     ScalarAnswer,
     WaveformAnswer,
@@ -51,7 +52,7 @@ def columns_of(command: Command) -> tuple[Column, ...]:
     match command.returns:
         case None | ImageAnswer():
             return (time, Column(name="value"), flag)
-        case ScalarAnswer(unit=unit):
+        case ScalarAnswer(unit=unit) | ListAnswer(unit=unit):
             return (time, Column(name="value", unit=unit), flag)
         case FieldsAnswer(fields=fields):
             return (time, *(Column(name=f.name, unit=f.unit) for f in fields), flag)
@@ -82,6 +83,8 @@ def point_of(command: Command, data: Mapping[str, Any], timestamp_ms: int) -> Po
         names = (column.name for column in columns_of(command)[1:-1])
         cells = tuple(value.get(name) for name in names)
         primary = data.get("primary")
+    elif isinstance(value, list):
+        cells, primary = (_ENCODE(value),), None
     else:
         cells, primary = (value,), value
     return Point(shown, _number(primary), (timestamp_ms, *cells, flag_cell))
@@ -105,7 +108,7 @@ def _clean(value: Any) -> Any:
         return None
     if isinstance(value, Mapping):
         return {name: _clean(inner) for name, inner in value.items()}
-    return value
+    return list(map(_clean, value)) if isinstance(value, list) else value
 
 
 def _number(value: Any) -> float | None:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
+from edged.profiles.answers import Samples
 from edged.profiles.model import Scalar, WaveformAnswer
 from edged.runs.points import (
     DEFAULT_DECIMATED,
@@ -104,7 +105,7 @@ class WaveformRegistry:
     async def decode(
         self,
         answer: WaveformAnswer,
-        blocks: Sequence[bytes | bytearray],
+        blocks: Sequence[Samples],
         preamble: str | None,
         values: Mapping[str, Scalar],
     ) -> Waveform:

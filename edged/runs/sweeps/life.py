@@ -156,6 +156,13 @@ class SweepLife:
             sweep.parked.set()
             self._be_over(sweep)
 
+    async def abort_completed(self, sweep: Sweep, ending: Ending) -> None:
+        """Make safe what a sweep that came to its target has left on. The top of a task."""
+        try:
+            await self._end(sweep, ending)
+        finally:
+            self._be_over(sweep)
+
     async def _until(self, sweep: Sweep) -> Ending:
         """Let the ramp run until it ends or somebody wishes it to."""
         body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.sweep_id}-ramp")
@@ -418,7 +425,8 @@ class SweepStart:
         if outcome.error is not None:
             raise outcome.error
         answer = str(outcome.data["answer"] or "")
-        return setpoint_from(answer, thing.parameter.unit, query, thing.plan.pattern)
+        plan, unit = thing.plan, thing.parameter.unit
+        return setpoint_from(answer, unit, query, plan.pattern, plan.decimal)
 
 
 def _head(sweep: Sweep) -> RunHead:

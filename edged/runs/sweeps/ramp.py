@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -55,9 +56,9 @@ async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float)
     asked = await perform(sweep.lines(action_id, (thing.setpoint_query,), Purpose.MEASURE))
     if asked.error is not None:
         return asked
-    unit = thing.parameter.unit
+    unit, plan = thing.parameter.unit, thing.plan
     answer = str(asked.data["answer"] or "")
-    held = setpoint_from(answer, unit, thing.setpoint_query, thing.plan.pattern)
+    held = setpoint_from(answer, unit, thing.setpoint_query, plan.pattern, plan.decimal)
     if all(abs(held - known) > 1.01 * sweep.tolerance for known in (sweep.confirmed, value)):
         raise Failed(
             f"{thing.instrument.called} was reconnected and holds {held:g} {unit}, where "
@@ -370,10 +371,12 @@ def _is_stall(error: EdgedError) -> bool:
 
 
 def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:
-    """One cell a column; what is no scalar (a waveform's metadata) leaves it empty."""
+    """One cell a column: of a list as JSON; a waveform's metadata leave it empty."""
     cells: list[Cell] = []
     for column in columns:
         value = data.get(column.field) if isinstance(data, Mapping) and column.field else data
+        if isinstance(value, list):
+            value = json.dumps(value)
         cells.append(value if isinstance(value, int | float | str | bool) else None)
     return cells
 

@@ -217,13 +217,15 @@ def grid_of(command: Command, parameter: str, *, start: float, target: float) ->
     return max(grids, default=None)
 
 
-def setpoint_from(answer: str, unit: str, query: str, pattern: str = "") -> float:
+def setpoint_from(
+    answer: str, unit: str, query: str, pattern: str = "", decimal: str = "."
+) -> float:
     """The set-point that the instrument reports, where ``pattern`` finds it.
 
     Raises:
         Failed: BAD_ANSWER; a ramp from an unknown value would be a jump.
     """
-    value = number_with_suffix(picked(answer, pattern), unit)
+    value = number_with_suffix(picked(answer, pattern, decimal), unit)
     if value is None or value in DEFAULT_SENTINELS:
         raise Failed(
             f"The present set-point cannot be known: {query} answered {answer.strip()[:80]!r}.",

@@ -182,10 +182,11 @@ class SweepRegistry:
         return self._find(sweep_id).told(self._clock.monotonic(), points)
 
     async def stop(self, sweep_id: str, who: str, *, hold: bool) -> dict[str, Any]:
-        """Park a sweep, or abort it; of one that is over: its own status, and nothing is set.
+        """Park a sweep, or abort it, also one that has come to its target and left that set.
 
-        Whoever wanted it aborted is told whether it was (``aborted``), and where it was over
-        already what is still on (``still_on``): a sweep that came to its target leaves it there.
+        Of any other that is over: its own status, and nothing is set. So it is where somebody else
+        has used the unit since: ``who`` says that. Whoever wanted it aborted is told
+        whether it was (``aborted``), else what is still on (``still_on``).
 
         Raises:
             NotFound: UNKNOWN_SWEEP.
@@ -197,18 +198,52 @@ class SweepRegistry:
         sweep = self._find(sweep_id)
         event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
         is_parked = hold and sweep.state is SweepState.HOLDING
-        was_over = sweep.ended.is_set()
+        was, was_over = sweep.state, sweep.ended.is_set()
+        others: list[str] = []
         if not was_over and not is_parked:
             cause = parked_by(who) if hold else stopped_by(who)
             sweep.wishes.put_nowait(Ending.wished(event, cause))
             await (sweep.parked if hold else sweep.ended).wait()
+        elif was is SweepState.COMPLETED and not hold and sweep.abort.lines:
+            others = self._others_since(sweep, who)
+            was_over = bool(others)
+            if not others:
+                self._abort_completed(sweep, Ending.wished(event, stopped_by(who)))
+                await sweep.ended.wait()
         told = _short(sweep.told(self._clock.monotonic()))
         if hold:
             return told
+        if was is not sweep.state and was is not SweepState.RUNNING:
+            told["was"] = was.value
         told["aborted"] = not was_over and sweep.abort.state == "done"
         if was_over or sweep.state is SweepState.COMPLETED:
             told["still_on"] = await still_on(self._perform, self._new_id, sweep)
+        if others:
+            told["who"] = ", ".join(others)
         return told
+
+    def _others_since(self, sweep: Sweep, who: str) -> list[str]:
+        """Who else has written to the unit, or sweeps there, since a sweep was over."""
+        instrument = sweep.thing.instrument
+        over_s = sweep.began + (sweep.ended_s or 0.0)
+        others = [one for one in instrument.writers_since(over_s) if one != who]
+        return others + [
+            other.caller.who
+            for other in self._sweeps.values()
+            if other.is_active and other.thing.instrument is instrument
+        ]
+
+    def _abort_completed(self, sweep: Sweep, ending: Ending) -> None:
+        sweep.ended.clear()
+
+        async def live() -> None:
+            try:
+                await self._life.abort_completed(sweep, ending)
+            finally:
+                self._let_go(sweep)
+                del self._tasks[sweep.sweep_id]
+
+        self._tasks[sweep.sweep_id] = asyncio.create_task(live(), name=sweep.sweep_id)
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""

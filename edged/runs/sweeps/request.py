@@ -19,6 +19,7 @@ from edged.profiles.model import (
     Command,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Scalar,
     ScalarAnswer,
     WaveformAnswer,
@@ -243,6 +244,8 @@ def _columns(name: str, command: Command) -> tuple[MeasuredColumn, ...]:
             return tuple(
                 MeasuredColumn(name=f"{name}.{f.name}", unit="", field=f.name) for f in bits
             )
+        case ListAnswer(unit=unit):
+            return (MeasuredColumn(name=name, unit=unit, is_number=False),)
         case ScalarAnswer(unit=unit, type=kind):
             return (MeasuredColumn(name=name, unit=unit, is_number=kind is not AnswerType.STRING),)
         case WaveformAnswer() | ImageAnswer() | None:

@@ -3,9 +3,9 @@
 The first channel of each is across the main load, the second has a resistor of a kilohm, and every
 one a thermocouple that is a little warmer than the one before it. Quirks kept: ``MEAS?`` and
 ``CONF`` make their channels the scan list and forget how these were set; the list is told as a
-block; a channel that there is not is error 112; a four-wire resistance needs its partner ten
-channels further; current is measured on channels 21 and 22 alone. Source: the manual and programs
-that profiles/keysight_34970a.yaml names.
+block, as are the readings that ``R?`` takes out of the memory; a channel that there is not is error
+112; a four-wire resistance needs its partner ten channels further; current is measured on channels
+21 and 22 alone. Source: the manual and programs that profiles/keysight_34970a.yaml names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Logger:
         """See ``ModelState``: every channel for DC volts, none of them in the list."""
         self.functions = dict.fromkeys((*MUX, *SHUNTED), "VOLT")
         self.scanned: tuple[int, ...] = ()
-        self.memory = ""
+        self.memory: list[str] = []
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``."""
@@ -73,8 +73,8 @@ class Logger:
 
     def scan(self, now: float) -> str:
         """A reading of each channel in the list."""
-        self.memory = ",".join(f"{self.value(channel, now):+.8E}" for channel in self.scanned)
-        return self.memory
+        self.memory = [f"{self.value(channel, now):+.8E}" for channel in self.scanned]
+        return ",".join(self.memory)
 
 
 def _channels(call: SimCall, allowed: Mapping[int, str], *, may_be_none: bool = False) -> list[int]:
@@ -121,8 +121,18 @@ def set_scan(unit: Logger, call: SimCall) -> None:
 
 def scan_list(unit: Logger, _call: SimCall) -> str:
     """``ROUT:SCAN?``: a block."""
-    told = f"(@{','.join(map(str, unit.scanned))})"
+    return _block(f"(@{','.join(map(str, unit.scanned))})")
+
+
+def _block(told: str) -> str:
     return f"#{len(str(len(told)))}{len(told)}{told}"
+
+
+def configuration(unit: Logger, call: SimCall) -> str:
+    """``CONF?``: function and range of each channel in the scan list, or in the one given."""
+    channels = _channels(call, unit.functions) if call.arguments else unit.scanned
+    told = (WORDS.get(unit.functions[channel], unit.functions[channel]) for channel in channels)
+    return ",".join(f'"{word} {RANGE}"' for word in told)
 
 
 def read(unit: Logger, _call: SimCall) -> Answer:
@@ -143,7 +153,14 @@ def fetch(unit: Logger, _call: SimCall) -> str:
     """``FETC?``: what ``INIT`` stored."""
     if not unit.memory:
         raise ScpiError(-230)
-    return unit.memory
+    return ",".join(unit.memory)
+
+
+def take_readings(unit: Logger, call: SimCall) -> str:
+    """``R? 10``: the oldest readings, which are in the memory no more; all without a number."""
+    most = call.whole(0, lowest=1, highest=50_000) if call.arguments else len(unit.memory)
+    taken, unit.memory = unit.memory[:most], unit.memory[most:]
+    return _block(",".join(taken))
 
 
 def module(_unit: Logger, call: SimCall) -> str:
@@ -153,6 +170,9 @@ def module(_unit: Logger, call: SimCall) -> str:
     return MODULE
 
 
+WORDS: Final = {"ACV": "VOLT:AC", "ACA": "CURR:AC", "TEMP": "TEMP TC,K,1"}
+"""Functions that ``CONF?`` calls otherwise."""
+RANGE: Final = "+1.000000E+01,+1.000000E-05"
 HEADERS: Final = {
     ":VOLTage[:DC]": "VOLT",
     ":VOLTage:AC": "ACV",
@@ -177,6 +197,8 @@ def _functions() -> dict[str, Any]:
 VOCABULARY: Final = Vocabulary(
     {
         **_functions(),
+        ":CONFigure?": configuration,
+        ":R?": take_readings,
         ":ROUTe:SCAN": set_scan,
         ":ROUTe:SCAN?": scan_list,
         ":ROUTe:SCAN:SIZE?": lambda u, _c: f"{len(u.scanned):+d}",

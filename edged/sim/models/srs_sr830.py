@@ -7,19 +7,22 @@ Quirks kept: answers go only to the interface that ``OUTX`` chose (here 1, GPIB)
 silence; there is no ``SYST:ERR?``, only ``*ESR?``, ``ERRS?`` and ``LIAS?``, which are cleared by
 reading; sensitivities, time constants and slopes are numbers of a list; the sine output cannot be
 switched off; the automatic functions run on and bit 1 of ``*STB?`` tells their end; what is shown
-follows the input as slowly as the time constant says. Source: the manuals that
-profiles/srs_sr830.yaml names.
+follows the input as slowly as the time constant says; the two displays are stored at a rate that is
+a number of a list, too, and read as text with a comma behind the last number, or as 32-bit floats
+without a header. Source: the manuals that profiles/srs_sr830.yaml names.
 """
 
 from __future__ import annotations
 
 import cmath
 import math
+import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.sim.models.families.lock_in import (
     AUTO_S,
+    GPIB,
     LockIn,
     Query,
     auto_phase,
@@ -42,6 +45,10 @@ from edged.sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Voca
 LOWEST_HZ, HIGHEST_HZ = 0.001, 102_000.0
 LOWEST_V, HIGHEST_V, STEP_V = 0.004, 5.0, 0.002
 OUTPUT_OVERLOAD: Final = 4
+MOST_STORED: Final = 16_383
+SLOWEST_STORED_HZ: Final = 0.0625
+BY_TRIGGER: Final = 14
+DISPLAYS: Final = (10, 11)
 
 
 class Sr830(LockIn):
@@ -59,6 +66,8 @@ class Sr830(LockIn):
         "SYNC": 1,
         "FMOD": 1,
         "RSLP": 2,
+        "SRAT": BY_TRIGGER,
+        "SEND": 1,
     }
     internal = ("FMOD", 1)
     phases = (-360.0, 729.99)
@@ -72,7 +81,8 @@ class Sr830(LockIn):
         """See ``ModelState``."""
         super().reset(now)
         self.sensitivity, self.time_constant = 26, 8
-        self.choices |= {"OFSL": 1, "FMOD": 1}
+        self.choices |= {"OFSL": 1, "FMOD": 1, "SRAT": 4, "SEND": 1}
+        self.clear()
         self.aux = dict.fromkeys(range(1, 5), 0.0)
 
     def describe(self, now: float) -> Mapping[str, Any]:
@@ -86,6 +96,25 @@ class Sr830(LockIn):
             "theta": math.degrees(cmath.phase(shown)) if shown else 0.0,
             "aux": dict(self.aux),
         }
+
+    def clear(self) -> None:
+        """``REST``: nothing is stored, and nothing being stored."""
+        self.stored: list[tuple[float, ...]] = []
+        self.storing_since: float | None = None
+
+    def store(self, now: float) -> None:
+        """Keep the points that were due since storage began or went on."""
+        rate = self.choices["SRAT"]
+        if self.storing_since is None or rate == BY_TRIGGER:
+            return
+        hertz = SLOWEST_STORED_HZ * 2**rate
+        due = int((now - self.storing_since) * hertz)
+        self.storing_since += due / hertz
+        is_loop = self.choices["SEND"] == 1
+        room = due if is_loop else MOST_STORED - len(self.stored)
+        for _ in range(min(due, room, MOST_STORED)):
+            self.stored.append(tuple(self.value(item, now) for item in DISPLAYS))
+        del self.stored[:-MOST_STORED]
 
     def value(self, item: int, now: float) -> float:
         """What ``OUTP?`` and ``SNAP?`` number: X, Y, R, theta, four inputs, frequency, displays."""
@@ -160,6 +189,58 @@ def auto_reserve(unit: Sr830, call: SimCall) -> None:
     unit.busy_until = call.now + AUTO_S
 
 
+def start(unit: Sr830, call: SimCall) -> None:
+    """``STRT``."""
+    unit.store(call.now)
+    unit.storing_since = unit.storing_since or call.now
+
+
+def pause(unit: Sr830, call: SimCall) -> None:
+    """``PAUS``."""
+    unit.store(call.now)
+    unit.storing_since = None
+
+
+def clear(unit: Sr830, _call: SimCall) -> None:
+    """``REST``."""
+    unit.clear()
+
+
+def fill(unit: Sr830, call: SimCall) -> None:
+    """``:DIAG:STOR 100``: what storing so many points takes half a minute for, at once."""
+    count = call.whole(0, lowest=1, highest=MOST_STORED)
+    unit.stored += [tuple(unit.value(item, call.now) for item in DISPLAYS)] * count
+    del unit.stored[:-MOST_STORED]
+
+
+def stored(unit: Sr830, call: SimCall) -> str:
+    """``SPTS?``."""
+    unit.store(call.now)
+    return str(len(unit.stored))
+
+
+def _points(unit: Sr830, call: SimCall) -> list[float]:
+    """What ``TRCA? 1,0,100`` asks for: display, first point, how many."""
+    unit.store(call.now)
+    display = call.whole(0, lowest=1, highest=2)
+    first = call.whole(1, lowest=0, highest=MOST_STORED)
+    count = call.whole(2, lowest=1, highest=MOST_STORED)
+    if first + count > len(unit.stored):
+        raise ScpiError(-222)
+    return [point[display - 1] for point in unit.stored[first : first + count]]
+
+
+def trace_text(unit: Sr830, call: SimCall) -> str:
+    """``TRCA?``."""
+    return "".join(f"{unit.text(value)}," for value in _points(unit, call))
+
+
+def trace(unit: Sr830, call: SimCall) -> bytes | None:
+    """``TRCB?``."""
+    points = _points(unit, call)
+    return struct.pack(f"<{len(points)}f", *points) if unit.interface == GPIB else None
+
+
 QUERIES: Final[dict[str, Query]] = {
     "*IDN?": lambda u, _c: u.idn,
     "*STB?": status_byte,
@@ -177,6 +258,8 @@ QUERIES: Final[dict[str, Query]] = {
     "SNAP?": snap,
     "OAUX?": aux_input,
     "AUXV?": aux,
+    "SPTS?": stored,
+    "TRCA?": trace_text,
 }
 
 
@@ -185,6 +268,11 @@ VOCABULARY: Final = Vocabulary(
     {
         **{header: heard(query) for header, query in (QUERIES | ASKS).items()},
         **SETS,
+        "TRCB?": trace,
+        ":DIAGnostic:STORe": fill,
+        "STRT": start,
+        "PAUS": pause,
+        "REST": clear,
         "OUTX": choose_interface,
         "FREQ": set_frequency,
         "SLVL": set_level,

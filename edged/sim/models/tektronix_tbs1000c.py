@@ -38,6 +38,7 @@ TYPES: Final = {
     "MINImum": "min",
 }
 WIDTHS: Final = {1: "b", 2: "h"}
+FORMAT: Final = {"ENCDG": "BINARY", "BN_FMT": "RI", "BYT_OR": "MSB"}
 
 
 @dataclass(slots=True)
@@ -307,6 +308,34 @@ def curve(unit: Tbs, call: SimCall) -> bytes | None:
     return f"#{len(size)}{size}".encode("ascii") + wanted
 
 
+def description(unit: Tbs, call: SimCall) -> str:
+    """``WFMOutpre?``: all that the data mean, in the order of the manual."""
+    channel = unit.channels[unit.data_source]
+    form = (
+        f"Ch{unit.data_source}, {channel.coupling} coupling, {channel.division_v:.3E}V/div, "
+        f"{unit.time_division_s:.3E}s/div, {unit.points()} points, Sample mode"
+    )
+    fields = {
+        "BYT_NR": str(unit.width),
+        "BIT_NR": str(8 * unit.width),
+        **FORMAT,
+        "WFID": f'"{form}"',
+        "NR_PT": str(unit.points()),
+        "PT_FMT": "Y",
+        "XUNIT": '"s"',
+        "XINCR": _number(unit.window_s / unit.acquired()),
+        "XZERO": _number(-unit.window_s / 2),
+        "PT_OFF": "0",
+        "YUNIT": '"V"',
+        "YMULT": _number(unit.increment_v()),
+        "YOFF": _number(unit.offset_codes()),
+        "YZERO": _number(channel.offset_v),
+    }
+    if not unit.has_headers:
+        return ";".join(fields.values())
+    return unit.say(call, "")[:-1] + ":" + ";".join(f"{k} {v}" for k, v in fields.items())
+
+
 def event_status(unit: Tbs, _call: SimCall) -> str:
     """``*ESR?``: what happened, and from now on ``ALLEv?`` has the words for it."""
     unit.events = [abs(code) for code in unit.status.drain()]
@@ -373,9 +402,20 @@ VOCABULARY: Final = Vocabulary(
         "DATa:SOUrce": set_data_source,
         "DATa:SOUrce?": lambda u, c: u.say(c, f"CH{u.data_source}"),
         "DATa:ENCdg": lambda _u, c: c.choice(0, {"RIBinary": None}),
+        "DATa:ENCdg?": lambda u, c: u.say(c, "RIBINARY"),
         "DATa:STARt": set_first,
+        "DATa:STARt?": lambda u, c: u.say(c, str(u.first)),
         "DATa:STOP": set_last,
+        "DATa:STOP?": lambda u, c: u.say(c, str(u.last)),
+        "WFMOutpre?": description,
         "WFMOutpre:BYT_Nr": set_width,
+        "WFMOutpre:BYT_Nr?": lambda u, c: u.say(c, str(u.width)),
+        "WFMOutpre:BIT_Nr?": lambda u, c: u.say(c, str(8 * u.width)),
+        "WFMOutpre:ENCdg?": lambda u, c: u.say(c, FORMAT["ENCDG"]),
+        "WFMOutpre:BN_Fmt?": lambda u, c: u.say(c, FORMAT["BN_FMT"]),
+        "WFMOutpre:BYT_Or?": lambda u, c: u.say(c, FORMAT["BYT_OR"]),
+        "WFMOutpre:XUNit?": lambda u, c: u.say(c, '"s"'),
+        "WFMOutpre:YUNit?": lambda u, c: u.say(c, '"V"'),
         "WFMOutpre:NR_Pt?": lambda u, c: u.say(c, str(u.points())),
         "WFMOutpre:XINcr?": lambda u, c: u.say(c, _number(u.window_s / u.acquired())),
         "WFMOutpre:XZEro?": lambda u, c: u.say(c, _number(-u.window_s / 2)),

@@ -21,7 +21,7 @@ VERSION: Final = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
 READ_BYTES: Final = 65_536
 ESCAPE: Final = 0x1B
 ENDS: Final = b"\r\n"
-QUIET: Final = frozenset({"mode", "savecfg", "eos", "eoi", "eot_enable", "ifc", "loc"})
+QUIET: Final = frozenset({"mode", "savecfg", "eos", "eoi", "ifc", "loc"})
 """Orders that are taken note of and change nothing here."""
 HIGHEST_ADDRESS: Final = 30
 
@@ -88,8 +88,12 @@ class PrologixWire:
             if message.strip():
                 await self._visit.hear(message)
 
-    async def talk(self, seconds: float) -> bytes:
-        """What it says until it asserts EOI, or nothing more comes for so long."""
+    async def talk(self, seconds: float, mark: bytes) -> bytes:
+        """What it says until it asserts EOI, or nothing more comes for so long.
+
+        Args:
+            mark: what the adapter puts behind EOI.
+        """
         said = b""
         is_end = False
         while not is_end and await self._output.wait(seconds):
@@ -98,7 +102,7 @@ class PrologixWire:
                 self._output.has_ended = self._output.was_reset = False
                 return said + data
             said += data
-        return said
+        return said + mark if is_end else said
 
     def poll(self) -> bytes:
         """What a serial poll brings: the status byte in digits; nothing of who is switched off."""
@@ -166,6 +170,7 @@ class Controller:
         self._is_auto = True  # as the adapter comes out of its box
         self._read_s = 0.5
         self._eot_char = 0
+        self._marks_ends = False
 
     def split(self, data: bytes) -> list[tuple[bytes, bool]]:
         """Whole lines, unescaped, and whether each is an order to the adapter."""
@@ -195,12 +200,12 @@ class Controller:
             if place is not None:
                 await place.hear(data)
                 if self._is_auto and b"?" in data:
-                    self._writer.write(await place.talk(self._read_s))
+                    self._writer.write(await place.talk(self._read_s, self._eot))
             return
         word, *values = data[2:].decode("ascii", "replace").split()
         if word == "read":
             if place is not None:
-                self._writer.write(await place.talk(self._read_s))
+                self._writer.write(await place.talk(self._read_s, self._eot))
         elif word == "spoll":
             if place is not None:
                 self._writer.write(place.poll())
@@ -236,6 +241,16 @@ class Controller:
         self._eot_char = int(values[0]) & 0xFF
         return b""
 
+    def mark_ends(self, values: list[str]) -> bytes:
+        if not values:
+            return b"%d\r\n" % self._marks_ends
+        self._marks_ends = values[0] == "1"
+        return b""
+
+    @property
+    def _eot(self) -> bytes:
+        return bytes([self._eot_char]) if self._marks_ends else b""
+
     def version(self, _values: list[str]) -> bytes:
         return VERSION
 
@@ -245,6 +260,7 @@ SETTINGS: Final[Mapping[str, Callable[[Controller, list[str]], bytes]]] = Mappin
         "addr": Controller.address,
         "auto": Controller.auto,
         "eot_char": Controller.mark,
+        "eot_enable": Controller.mark_ends,
         "read_tmo_ms": Controller.read_limit,
         "ver": Controller.version,
     }

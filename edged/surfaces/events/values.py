@@ -136,6 +136,8 @@ def _values(result: Mapping[str, Any], returns: Returns | None) -> Values:
     data = result.get("data")
     if isinstance(data, SCALARS):
         return (("", _short(data), result.get("unit") or ""),)
+    if isinstance(data, list):
+        return (("", len(data), "values"),)
     if not isinstance(data, Mapping):
         return ()
     if isinstance(returns, WaveformAnswer | ImageAnswer):

@@ -53,7 +53,7 @@ MAX_UNOPENED: Final = 64
 OPEN_WITHIN_S: Final = 5.0
 LOOK_EVERY_S: Final = 1.0
 MAX_NAME: Final = 256
-FIND_PROGRAM_S: Final = 0.5
+FIND_PROGRAM_S: Final = 2.0
 
 log = structlog.get_logger("edged.hislip")
 

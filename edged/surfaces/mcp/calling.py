@@ -250,6 +250,8 @@ class Serving:
         if call.is_answered:
             return
         call.is_answered = True
+        # What sends it knows the call: together they would wait for the garbage collector.
+        call.beat = None
         if call.span is not None:
             call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)

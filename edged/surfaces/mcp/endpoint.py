@@ -208,7 +208,7 @@ class Endpoint:
         if refusal is not None:
             self._refuse(connection, refusal)
             return None
-        head = PostHead(verdict, choice_of(query, self._default_choice))
+        head = PostHead(verdict, choice_of(query, self._default_choice), query)
         if isinstance(head.choice, Choice) and verdict.header("Expect") is None:
             self._known.learn(raw, head)
         return head
@@ -290,7 +290,7 @@ class Endpoint:
             caller = head.caller(caller, client_text(client_in_meta(message)))
         else:
             caller = session.caller(caller)
-            choice = session.choice or choice
+            choice = head.choice_in(session.choice or choice)
         if accepted.lease:
             caller = replace(caller, lease=accepted.lease)
         if accepted.look and self._neighbour and self._neighbour.is_looking(accepted.look):
@@ -362,7 +362,7 @@ class Endpoint:
         if isinstance(body, Rejected):
             self._refuse(connection, body)
             return
-        post = PostHead(accepted, choice_of(query, self._default_choice))
+        post = PostHead(accepted, choice_of(query, self._default_choice), query)
         found = self._recognized(connection, post, body, caller)
         if found is not None:
             await self._answered(found)

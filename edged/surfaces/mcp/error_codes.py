@@ -59,11 +59,11 @@ def call_answer(
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
             ],
         )
-    if not is_result(error.code, revision):
+    # Once a line was sent, a failure is what became of the call, whatever its code.
+    has_sent = isinstance(error, Failed) and bool(error.sent)
+    if not has_sent and not is_result(error.code, revision):
         return error_reply(error, request_id)
-    if _tells_in_its_own_words(data):
-        return tool_result(revision, server, data=data)
-    data = data if data is not None else {"error": _told(error)}
+    data = data if data is not None else {"error": error.for_caller()}
     if _fits(data, tool):
         return tool_result(revision, server, data=data, is_error=True)
     # Without structured content: some clients hold even that of an error against the schema.
@@ -116,30 +116,12 @@ def _link(link: ResourceLink) -> dict[str, Any]:
     }
 
 
-def _tells_in_its_own_words(data: Any) -> bool:
-    """Whether the tool's own shape has a text for what went wrong (send_scpi): no ``isError``."""
-    return isinstance(data, Mapping) and isinstance(data.get("error"), str)
-
-
 def _fits(data: Any, tool: Tool | None) -> bool:
     """Whether a failure's data has every member that the tool promises."""
     if tool is None or tool.output_schema is None or not isinstance(data, Mapping):
         return True
     ways = tool.output_schema.get("anyOf", (tool.output_schema,))
     return any(all(name in data for name in way.get("required", ())) for way in ways)
-
-
-def _told(error: EdgedError) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "code": error.code.value,
-        "message": error.message,
-        "remedy": error.remedy,
-    }
-    if isinstance(error, Failed):
-        told["sent"] = list(error.sent)
-    if error.data:
-        told["data"] = error.data
-    return told
 
 
 PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(

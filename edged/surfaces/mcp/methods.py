@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
-from edged.actions.caller import Caller, client_text
+from edged.actions.caller import Caller, Route, client_text
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -99,6 +99,7 @@ class Parts:
         new_action_id: makes the id under which a call is recorded.
         stopping: set once the surface closes.
         first_look: set once the instruments that are there at start are known, or slow to answer.
+        path: of the endpoint's URL.
         offers: the methods that are served, of those that a revision has.
         keeps_sessions: false: ``initialize`` opens none.
         authorize: judges the callers of methods that need the permission of a tool.
@@ -115,6 +116,7 @@ class Parts:
     new_action_id: Callable[[], str]
     stopping: asyncio.Event
     first_look: asyncio.Event
+    path: str
     offers: Collection[str]
     keeps_sessions: bool
     authorize: Authorize
@@ -282,6 +284,7 @@ def _only_page(request: Request) -> None:
     results.page_number(request, messages.list_cursor(request), generation=0, count=1)
 
 
+STILL: Final = "Still under way."
 SENT: Final = frozenset({TOOLS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED})
 
 
@@ -375,14 +378,15 @@ async def _watched(parts: Parts, call: PendingCall, uris: tuple[str, ...]) -> di
 def initialize(parts: Parts, call: PendingCall) -> bytes:
     """Open a session; its id goes out in a header."""
     told = messages.initialize_params(call.request)
+    result = results.initialize_result(call.post.revision, parts.server, _advice(parts, call))
     if not parts.keeps_sessions:
-        return results.initialize_result(call.post.revision, parts.server)
+        return result
     session = parts.board.open(call.post.revision, call.post.caller)
     session.choice = call.post.choice
     session.client = client_text(told.client.text) or call.post.caller.client
     session.can_elicit = can_elicit(told.capabilities)
     call.headers = ((SESSION_HEADER, session.id),)
-    return results.initialize_result(call.post.revision, parts.server)
+    return result
 
 
 def ping(_parts: Parts, _call: PendingCall) -> bytes:
@@ -392,7 +396,16 @@ def ping(_parts: Parts, _call: PendingCall) -> bytes:
 
 def discover(parts: Parts, call: PendingCall) -> bytes:
     """Say what this server is and can do."""
-    return results.discover_result(call.post.revision, parts.server)
+    return results.discover_result(call.post.revision, parts.server, _advice(parts, call))
+
+
+def _advice(parts: Parts, call: PendingCall) -> str:
+    """What to say of a long list, with the URL of a short one as far as that is known here."""
+    post = call.post
+    host = post.accepted.header("Host")
+    is_direct = post.caller.route is Route.DIRECT and host
+    url = f"http://{host}{parts.path}" if is_direct else "this URL with "
+    return parts.tool_list.advice(post.choice, url)
 
 
 def list_tools(parts: Parts, call: PendingCall) -> bytes:
@@ -480,25 +493,55 @@ def find_tool(registry: ToolSource, name: object) -> Tool | None:
 
 def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:
     """Where a call's progress goes; ``None`` when nobody could read it."""
-    post = call.post
-    if not post.can_stream:
+    if not call.post.can_stream:
         return None
+    reports = _Reports(call, token)
+    call.beat = reports.beat
+    return reports.send
 
-    def send(progress: Progress) -> bool:
+
+class _Reports:
+    """The progress notifications of one call, whose numbers increase whoever counts them."""
+
+    __slots__ = ("_call", "_number", "_since", "_token")
+
+    def __init__(self, call: PendingCall, token: messages.ProgressToken) -> None:
+        self._call = call
+        self._token = token
+        self._number = 0
+        # Those that came behind that number without one of their own.
+        self._since = 0
+
+    def send(self, progress: Progress) -> bool:
+        """See ``ProgressSink``."""
         # A reader that is minutes behind misses points; the numbers tell it, and the result counts.
-        if post.is_lagging:
+        if self._call.post.is_lagging:
             return False
+        number: float = progress.progress
+        if number > self._number:
+            self._number, self._since = progress.progress, 0
+        else:
+            number = self._between()
         payload = messages.progress_bytes(
-            token,
-            progress.progress,
+            self._token,
+            number,
             total=progress.total,
             message=progress.message,
             meta=progress.meta,
         )
-        post.notify(call, payload)
+        self._call.post.notify(self._call, payload)
         return True
 
-    return send
+    def beat(self) -> None:
+        """Say that it goes on: many clients give up after a minute without progress."""
+        if not self._call.post.is_lagging:
+            payload = messages.progress_bytes(self._token, self._between(), message=STILL)
+            self._call.post.notify(self._call, payload)
+
+    def _between(self) -> float:
+        """A number above all before and below the next whole one."""
+        self._since += 1
+        return self._number + self._since / (self._since + 1)
 
 
 METHODS: Final[Mapping[str, Method]] = MappingProxyType(

@@ -75,6 +75,8 @@ class PendingCall:
             be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.
         make_answer: makes the answer of a tool call's outcome; may raise.
+        beat: sends a progress notification that only says it goes on, where its client asked for
+            progress.
         span: what telemetry tells of it, where that is exported.
     """
 
@@ -82,6 +84,7 @@ class PendingCall:
         "_pending",
         "_task",
         "_then",
+        "beat",
         "ended",
         "headers",
         "is_answered",
@@ -105,6 +108,7 @@ class PendingCall:
         self.ended: CallEnd | None = None
         self.is_answered = False
         self.on_expiry: Callable[[], None] | None = None
+        self.beat: Callable[[], None] | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
         self.span: OperationSpan | None = None
         self._pending: Underway | None = None
@@ -238,6 +242,7 @@ class Post:
         "_over",
         "_own_stream",
         "_stream",
+        "_told_s",
         "_wire",
         "accepted",
         "caller",
@@ -279,6 +284,8 @@ class Post:
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0
+        # When the client was last told more than a sign of life.
+        self._told_s = 0.0
         self._make_wire = make_wire
         self._wire: Wire | None = None
         # Of all that is not one plain answer.
@@ -330,7 +337,7 @@ class Post:
         if self._is_watched:
             return
         self._is_watched = True
-        self.last_write_s = self.surroundings.clock.monotonic()
+        self.last_write_s = self._told_s = self.surroundings.clock.monotonic()
         self.surroundings.keep_alives.add(self)
 
     def cut_with_client(self, call: PendingCall) -> None:
@@ -406,15 +413,27 @@ class Post:
             return
         self.carry_out(self.exchange.notify(call.slot, payload), in_bursts=True)
         if self._stream is not None:
-            self.last_write_s = self._stream.last_write_s
+            self.last_write_s = self._told_s = self._stream.last_write_s
 
     def keep_alive(self) -> None:
         """See ``reply.Quiet``."""
+        if self.surroundings.keep_alives.is_due(self._told_s) and self._beat():
+            return
         if self._stream is not None:
             self._stream.keep_alive()
             self.last_write_s = self._stream.last_write_s
         elif not self._is_gone or self._exchange is not None:
             self.carry_out(self.exchange.keep_alive())
+
+    def _beat(self) -> bool:
+        """Say of each call whose client asked for progress that it goes on; false: no such."""
+        if self._stream is None and not self.can_stream:
+            return False
+        begun = [call for call in self.calls[: self.served] if not call.is_answered]
+        beats = [call.beat for call in begun if call.beat is not None]
+        for beat in beats:
+            beat()
+        return bool(beats)
 
     def probe(self) -> bool:
         """See ``HttpConnection.probe_by``."""

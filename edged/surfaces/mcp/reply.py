@@ -148,6 +148,7 @@ class KeepAlives:
     def __init__(self, *, clock: Clock, interval_s: float) -> None:
         self._clock = clock
         self._interval_s = interval_s
+        self._tick_s = interval_s / TICKS_PER_INTERVAL
         self._quiet: set[Quiet] = set()
 
     def add(self, quiet: Quiet) -> None:
@@ -158,14 +159,16 @@ class KeepAlives:
         """No longer."""
         self._quiet.discard(quiet)
 
+    def is_due(self, last_s: float) -> bool:
+        """Whether what was last done then would be too long ago at the next look."""
+        return last_s <= self._clock.monotonic() - self._interval_s + self._tick_s
+
     async def run(self) -> None:
         """Until cancelled; owned by the surface."""
-        tick_s = self._interval_s / TICKS_PER_INTERVAL
         while True:
-            await self._clock.sleep(tick_s)
-            silent_since_s = self._clock.monotonic() - self._interval_s + tick_s
+            await self._clock.sleep(self._tick_s)
             for quiet in tuple(self._quiet):
-                if quiet.last_write_s <= silent_since_s:
+                if self.is_due(quiet.last_write_s):
                     quiet.keep_alive()
 
 

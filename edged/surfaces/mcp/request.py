@@ -80,13 +80,29 @@ class PostHead:
     Attributes:
         accepted: the verdict.
         choice: what its query chooses of tools/list, or why that means nothing.
+        query: of its URL.
     """
 
     accepted: Accepted
     choice: Choice | Invalid
+    query: str = ""
     _from: Caller | None = field(default=None, init=False)
     _named: Caller | None = field(default=None, init=False)
     _client: str = field(default="", init=False)
+    _earlier: Choice | None = field(default=None, init=False)
+    _chosen: Choice | None = field(default=None, init=False)
+
+    def choice_in(self, earlier: Choice) -> Choice:
+        """What its query chooses, made once for each session.
+
+        Args:
+            earlier: what the URL of initialize chose; it holds where this query does not choose.
+        """
+        if not self.query:
+            return earlier
+        if self._earlier is not earlier or self._chosen is None:
+            self._earlier, self._chosen = earlier, read_choice(self.query, earlier)
+        return self._chosen
 
     def caller(self, caller: Caller, client: str) -> Caller:
         """The same caller by its name, made once for each that the guard gives.

@@ -226,6 +226,7 @@ class Session:
         news_log: keeps the GET stream's events for whoever resumes it.
         pending: notifications that wait for the next stream, each once.
         watched: the resources it watches: their key → the URI as the client spelled it.
+        streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
@@ -254,7 +255,7 @@ class Session:
         "resumable",
         "revision",
         "state",
-        "stream",
+        "streams",
         "visa",
         "visa_count",
         "watched",
@@ -276,7 +277,7 @@ class Session:
         self.state = SessionState.OPENED
         self.last_used_s = now_s
         self.calls = CallRegistry()
-        self.stream: NewsStream | None = None
+        self.streams: list[NewsStream] = []
         self.pending: dict[bytes, None] = {}
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
@@ -287,9 +288,14 @@ class Session:
         self._caller_here: Caller | None = None
 
     @property
+    def stream(self) -> NewsStream | None:
+        """The stream on which news goes."""
+        return self.streams[-1] if self.streams else None
+
+    @property
     def is_busy(self) -> bool:
         """Whether it must not expire."""
-        return self.stream is not None or len(self.calls) > 0
+        return bool(self.streams) or len(self.calls) > 0
 
     def caller(self, caller: Caller) -> Caller:
         """The same caller, as of this session; made once for each that the guard gives."""
@@ -323,6 +329,8 @@ class Owner:
         return cls(caller.route, caller.subject)
 
 
+MOST_STREAMS: Final = 8
+"""Open GET streams of one session; beyond, the oldest ends."""
 LEAST_SHARE: Final = 10
 """Of one caller, also where a tenth of MAX_SESSIONS is less: those at one address share it."""
 LONGEST_LOOK_S: Final = 30.0
@@ -440,32 +448,33 @@ class SessionRegistry:
             self.unwatch(session, key)
         stopping = event is SessionEvent.SHUT_DOWN
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.SESSION_ENDED)
-        if session.stream is not None:
-            session.stream.over.set()
+        for stream in session.streams:
+            stream.over.set()
         self._leave(session.visa.values())
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 
     def attach(self, session: Session, reply: StreamReply, caller: Caller) -> NewsStream:
-        """Make this the session's GET stream; one that is there already is ended.
+        """Make this the session's GET stream for news; those that are there already stay open.
 
+        Clients open one anew as soon as one ends, so two of one session must not end each other.
         The session watches no more what the caller, by its present token, may not read.
         """
         for key in tuple(session.watched):
             if not self._may_hear(key, caller):
                 self.unwatch(session, key)
         stream = NewsStream(reply, caller)
-        if session.stream is not None:
-            session.stream.over.set()
-        session.stream = stream
+        session.streams.append(stream)
+        if len(session.streams) > MOST_STREAMS:
+            session.streams[0].over.set()
         if session.revision.has_event_ids and session.news_log is None:
             session.news_log = self.new_log(session)
         return stream
 
     def detach(self, session: Session, stream: NewsStream) -> None:
         """A stream is over."""
-        if session.stream is stream:
-            session.stream = None
+        if stream in session.streams:
+            session.streams.remove(stream)
             self.touch(session)
 
     def new_log(self, session: Session) -> EventLog:

@@ -173,6 +173,7 @@ class McpRoom:
             new_action_id=new_action_id,
             stopping=self._stopping,
             first_look=first_look or _over(),
+            path=settings.path,
             offers=offers if extension is None else {*offers, *extension.methods},
             keeps_sessions=keeps_sessions,
             authorize=authorize,

@@ -32,6 +32,8 @@ __all__ = [
 
 MANY_TOOLS: Final = 100
 """Beyond this clients cut lists off, or models choose badly among them."""
+LONG_LIST: Final = 60
+"""Beyond this a client is told of a shorter list: some take 40 tools, and OpenAI's models 128."""
 MAX_KEPT_LISTS: Final = 32
 """Lists kept encoded; each may have a megabyte or more."""
 
@@ -71,7 +73,7 @@ def warning_of(size: ListSize, url: str) -> str:
     """What an owner should know of a list of this size; empty where all is well.
 
     Args:
-        url: the endpoint's, without a query.
+        url: the endpoint's, without a query; empty while it has none.
     """
     if size.tools <= MANY_TOOLS:
         return ""
@@ -102,6 +104,7 @@ class ToolList:
         self._pages: OrderedDict[
             tuple[Revision, ToolListing, frozenset[str]], tuple[bytes, ...]
         ] = OrderedDict()
+        self._counts: dict[tuple[ToolListing, frozenset[str]], int] = {}
         self._size: tuple[int, Choice, ListSize] | None = None
 
     @property
@@ -114,17 +117,48 @@ class ToolList:
         generation = self._registry.generation
         if self._size is None or self._size[:2] != (generation, choice):
             pages = self.pages(negotiate(""), choice)
-            wanted = [tool for tool in self._registry.tools() if self._is_listed(tool, choice)]
-            size = ListSize(len(wanted), sum(len(page) for page in pages))
+            size = ListSize(self._count(choice), sum(len(page) for page in pages))
             self._size = (generation, choice, size)
         return self._size[2]
 
-    def pages(self, revision: Revision, choice: Choice) -> tuple[bytes, ...]:
-        """Every page, encoded; at least one."""
+    def advice(self, choice: Choice, url: str) -> str:
+        """What a client is told whose list is long; empty where it is not.
+
+        Args:
+            url: the endpoint's, without a query.
+        """
+        count = self._count(choice)
+        if count <= LONG_LIST or choice.listing is ToolListing.STATIC:
+            return ""
+        is_all = choice.listing is ToolListing.ALL
+        shorter = ToolListing.ESSENTIAL if is_all else ToolListing.STATIC
+        return (
+            f"This list has {count} tools, and some clients and models take fewer: "
+            f"{url}?tools={shorter.value} is the short one."
+        )
+
+    def _count(self, choice: Choice) -> int:
+        """How many tools are listed; counted once for each choice, until the tools change."""
+        self._forget_old()
+        key = (choice.listing, self._wanted_instruments(choice))
+        if key not in self._counts:
+            if len(self._counts) >= MAX_KEPT_LISTS:
+                self._counts.clear()
+            self._counts[key] = sum(_is_wanted(tool, *key) for tool in self._registry.tools())
+        return self._counts[key]
+
+    def _forget_old(self) -> int:
+        """Forget what was made of another generation; returns the present one."""
         generation = self._registry.generation
         if generation != self._generation:
             self._pages.clear()
+            self._counts.clear()
             self._generation = generation
+        return generation
+
+    def pages(self, revision: Revision, choice: Choice) -> tuple[bytes, ...]:
+        """Every page, encoded; at least one."""
+        generation = self._forget_old()
         wanted = self._wanted_instruments(choice)
         key = (revision, choice.listing, wanted)
         found = self._pages.get(key)
@@ -139,9 +173,6 @@ class ToolList:
             if len(self._pages) > MAX_KEPT_LISTS:
                 self._pages.popitem(last=False)
         return found
-
-    def _is_listed(self, tool: Tool, choice: Choice) -> bool:
-        return _is_wanted(tool, choice.listing, self._wanted_instruments(choice))
 
     def _wanted_instruments(self, choice: Choice) -> frozenset[str]:
         """Their ids; one that is not here has no tools, but the static ones are listed."""

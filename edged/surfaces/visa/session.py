@@ -127,6 +127,10 @@ class VisaSession:
         self._arriving = asyncio.Lock()
         self._lease_id = ""
         self._answers_stb = True
+        # The last message, where it asks nothing: whatever it is answered by can be read.
+        self._written = ""
+        # What came as if to answer it.
+        self._unasked: Sequence[tuple[str, bytes]] = ()
         self.is_closed = False
         self.is_left = False
 
@@ -242,6 +246,8 @@ class VisaSession:
             EdgedError: what was asked was refused while it waited.
         """
         self._check_open()
+        if self._question is None and self._written:
+            self._listen(timeout_s)
         question = self._question
         if question is None:
             self._status.cut(-420)
@@ -301,6 +307,7 @@ class VisaSession:
     async def clear(self) -> None:
         """Device clear: what was asked is given up, and what was not read forgotten."""
         self._incoming.clear()
+        self._written = ""
         self._drop(CLEARED)
 
     async def trigger(self) -> None:
@@ -418,6 +425,7 @@ class VisaSession:
 
     def _drop_unread(self) -> None:
         """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
+        self._written = ""
         if self._question is not None:
             is_unread = not self._question.is_over
             self._drop(FOLLOWED)
@@ -433,9 +441,30 @@ class VisaSession:
             self._ask(message)
         else:
             await self._exchange(message)
+            # Some instruments answer lines that ask nothing (TSP: ``print``).
+            self._written = message.text
+            came = b"".join(data for line, data in self._unasked if line == message.text)
+            if came:
+                self._offer(came)
 
     def _ask(self, message: ProgramMessage) -> None:
         """Begin a question."""
+        self._begin(partial(self._action, message))
+
+    def _listen(self, timeout_s: float | None) -> None:
+        """Begin to read what the last message is answered by, although it asks nothing."""
+        limit_s = self._limits()[0] if timeout_s is None else min(timeout_s, LONGEST_S)
+
+        def action(hold: Hold) -> SendProgram:
+            # It is judged as a query that changes nothing, for nothing is sent.
+            asked = self._action(_message(Own.STATUS.value), hold)
+            told = {**asked.arguments, "scpi_command": f"(what {self._written} is answered by)"}
+            return replace(asked, listens_to=self._written, timeout_s=limit_s, arguments=told)
+
+        self._begin(action)
+
+    def _begin(self, action: Callable[[Hold], SendProgram]) -> None:
+        """Begin what is answered."""
         question = ProgramQuestion()
 
         def tell(outcome: Outcome | None) -> None:
@@ -446,7 +475,7 @@ class VisaSession:
         self._hold = Hold()
         self._question = question
         self._settled.clear()
-        begun = self._work.begin(self._action(message, self._hold), tell)
+        begun = self._work.begin(action(self._hold), tell)
         if isinstance(begun, Pending):
             self._pending = begun
             self._deadlines.add(self._end_hold, self._limits()[1])
@@ -465,7 +494,7 @@ class VisaSession:
             self._status.refuse(outcome.error)
             question.failed(outcome.error)
         else:
-            question.answered(_answer(outcome) + self._line_end())
+            question.answered(_answer(outcome))
         if question.error is not None and self._hold is not None:
             self._hold.end()
         self._settled.set()
@@ -482,12 +511,16 @@ class VisaSession:
         for step in steps:
             answer = await self._answer_own(step)
             if step.asks:
-                answers.append(answer)
+                answers.append(answer.rstrip(b"\r\n"))
         if answers:
-            self._question = ProgramQuestion()
-            self._question.answered(b";".join(answers) + self._line_end())
-            self._settled.set()
-            self._tell()
+            self._offer(b";".join(answers) + self._line_end())
+
+    def _offer(self, answer: bytes) -> None:
+        """An answer that is here already waits to be read."""
+        self._question = ProgramQuestion()
+        self._question.answered(answer)
+        self._settled.set()
+        self._tell()
 
     async def _refuse_whole(self, steps: Sequence[Step]) -> None:
         """Raise why a later step would be refused, before the first is sent.
@@ -587,6 +620,7 @@ class VisaSession:
         """
         outcome = await settled(partial(self._work.begin, self._action(message)))
         error = outcome.error
+        self._unasked = () if error is not None else outcome.data["unasked"]
         if error is None:
             self._status.complain(outcome.data["stale_errors"])
             return _answer(outcome)

@@ -72,7 +72,7 @@ export async function givenUp(start, order) {
     const abort = new AbortController();
     let ended = '';
     const call = start(abort.signal).then(
-        () => (ended = 'it had ended'),
+        (result) => (ended = `it had ended: ${JSON.stringify(result)}`),
         () => (ended = 'cancelled'),
     );
     const pause = (s) => new Promise((resolve) => setTimeout(resolve, s * 1000));

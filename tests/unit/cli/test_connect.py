@@ -96,7 +96,7 @@ def test_codex_gets_toml(name: str) -> None:
 
 def test_clients_that_take_few_tools_get_the_short_list() -> None:
     whole = {name for name, client in CLIENTS.items() if client.tools is None}
-    assert whole == {"claude", "gemini-cli", "json", "pyvisa"}
+    assert whole == {"claude", "json", "pyvisa"}
     assert {client.tools for client in CLIENTS.values()} == {None, ListedTools.ESSENTIAL}
 
 

@@ -251,14 +251,14 @@ def test_what_is_on_runs_waits_and_is_wrong_stands_in_sentences_under_its_alias(
         "sdk": {
             "wrappers": [
                 {
-                    "is_listed": True,
+                    "is_seen": True,
                     "is_usable": False,
                     "wrapper": "w",
                     "state": "broken",
                     "problem": "no library",
                 },
                 {
-                    "is_listed": False,
+                    "is_seen": False,
                     "is_usable": False,
                     "wrapper": "absent",
                     "state": "library_missing",

@@ -11,11 +11,12 @@ from edged.actions.action import RunCommand
 from edged.actions.caller import Caller, Route
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.target import Catalog, ProfileChecks
-from edged.errors import ErrorCode, Invalid, NotFound
+from edged.errors import ErrorCode, NotFound
 from edged.operations.bench import GetCapabilities
 from edged.profiles.bench_file import UnitRules
 from tests.bench.command_path import bench_operations
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.promises import promise
 
 DIRECT = Caller(route=Route.DIRECT)
 
@@ -80,7 +81,8 @@ def test_the_resolver_knows_who_has_a_command_and_may_offer_it() -> None:
     assert unknown.value.remedy == "psu and smu have it."
 
 
-def test_capabilities_of_a_class_that_nobody_knows_are_refused_with_those_here() -> None:
+@promise("capabilities.of-no-unit")
+def test_capabilities_of_a_class_that_no_unit_has_are_an_empty_list() -> None:
     pool = FakePool(FakeInstrument("psu-id", toy_profile(), alias="psu"))
     bench = bench_operations(pool, Catalog())
 
@@ -91,9 +93,7 @@ def test_capabilities_of_a_class_that_nobody_knows_are_refused_with_those_here()
         )
 
     assert bench.get_capabilities(asked("power_supply"), NOTHING, 0.0).data
-    with pytest.raises(Invalid) as unknown:
-        bench.get_capabilities(asked("voltmeter"), NOTHING, 0.0)
-    assert unknown.value.remedy == "Here are power_supply."
+    assert bench.get_capabilities(asked("voltmeter"), NOTHING, 0.0).data == []
 
 
 @pytest.mark.parametrize("kind", ["command", "sequence"])

@@ -465,11 +465,12 @@ async def test_where_only_queries_are_allowed_one_that_acts_is_refused(
 async def test_an_instrument_failure_tells_what_had_been_sent(house: House) -> None:
     house.supply.failing = Failed("No answer.", code=ErrorCode.TIMEOUT, sent=(":VOLT 1.000",))
     outcome = await house.command("set_voltage", voltage=1)
-    assert outcome.data["error"] == {"message": "No answer.", "remedy": "", "sent": [":VOLT 1.000"]}
+    told = {"code": "timeout", "message": "No answer.", "remedy": "", "sent": [":VOLT 1.000"]}
+    assert outcome.data["error"] == told
     assert outcome.data["scpi_command"] == ":VOLT 1.000"
     raw = await house.scpi("*IDN?")
     assert raw.data["response"] is None
-    assert "No answer." in raw.data["error"]
+    assert raw.data["error"] == told
 
 
 async def test_a_bug_is_a_fault_with_an_id_and_takes_nobody_along(house: House) -> None:

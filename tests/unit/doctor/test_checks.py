@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import os
 import socket
 import sqlite3
@@ -20,9 +21,11 @@ from edged.doctor import machine_checks as state_checks
 from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
+from edged.doctor.hislip_check import check_hislip
 from edged.doctor.port_checks import check_relay
 from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
+from edged.host import SUPERVISOR_FILE
 from edged.profiles.bench_file import SeenUnit
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import EngineFile
@@ -309,6 +312,31 @@ def test_a_port_of_another_program_fails_and_names_it(tmp_path: Path) -> None:
             assert f"PID {os.getpid()}" in found
 
 
+@promise("doctor.own-supervisor")
+def test_the_port_of_its_own_supervisor_is_no_other_programs_and_the_start_is_told(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        down = facts(tmp_path, engine=False, config=config(tmp_path, mcp_port=port, rpc_port=0))
+        state_dir = down.config.state_dir
+        state_dir.mkdir(exist_ok=True)
+        (state_dir / SUPERVISOR_FILE).write_text(json.dumps({"pid": os.getpid()}))
+        for check in (port_checks.check_mcp, port_checks.check_engine):
+            verdict, found = told(check(down))
+            assert verdict == "WARN"
+            assert f"The supervisor with PID {os.getpid()} is starting the engine" in found
+        # The engine is up, and could not bind its port for another reason.
+        up = {**STATUS, "mcp": {"port": None, "error": "No address."}}
+        line = port_checks.check_mcp(facts(tmp_path, status=up, config=down.config, engine=True))
+        assert "another program" not in line.found
+        assert "No address." in line.found
+        visa = {**STATUS, "visa": {"enabled": True, "port": None, "error": "No address."}}
+        hislip = config(tmp_path, hislip_port=port)
+        line = check_hislip(facts(tmp_path, status=visa, config=hislip))
+        assert line.found == "No address."
+
+
 def test_an_rpc_port_that_wants_its_token_fails_with_what_to_do(tmp_path: Path) -> None:
     check = port_checks.check_rpc
     assert told(check(facts(tmp_path)))[0] == "PASS"
@@ -427,7 +455,6 @@ def test_a_bench_file_that_is_gone_is_a_failure_with_an_engine_and_without(
     [
         (["list_instruments"], "PASS", "1 tools"),
         (["a.b"], "WARN", "a.b"),
-        (["x" * 65], "WARN", "over 64"),
     ],
 )
 def test_names_that_strict_clients_drop_are_warned_of(
@@ -664,14 +691,14 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     fine = {
         "wrapper": "a",
         "state": "ready",
-        "is_listed": True,
+        "is_seen": True,
         "is_usable": True,
         "tools": 3,
     }
     missing = {
         "wrapper": "b",
         "state": "library_missing",
-        "is_listed": True,
+        "is_seen": True,
         "is_usable": False,
         "tools": 2,
         "problem": "libdwf.so was not found.",
@@ -689,7 +716,7 @@ def test_wrappers_that_cannot_be_used_are_a_warning_with_what_to_install(tmp_pat
     line = look(fine, missing)
     assert told(line) == ("WARN", "b (library_missing): libdwf.so was not found.")
     assert line.remedy == "Install WaveForms."
-    absent = look({**missing, "is_listed": False})
+    absent = look({**missing, "is_seen": False})
     assert told(absent)[0] == "PASS"
     assert "no such device was seen" in absent.found
     assert told(look(fine, complaints=["x.py: no."]))[0] == "WARN"

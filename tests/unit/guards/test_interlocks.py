@@ -100,11 +100,14 @@ match: {idn: 'toy,m1', examples: ["TOY,M1,0001,1.0"]}
 abort: [":OUTP OFF"]
 commands:
   source_and_read: {scpi: ":READ?", is_dangerous: true, returns: {type: float}}
+  read_all: {scpi: "R?", returns: {type: list}}
 """)
     library = shipped_library().with_more({meter.key: meter})
     text = ENTRY.replace("measure_dc_voltage", "source_and_read")
     with pytest.raises(Invalid, match=r"bench.yaml:4:.*source_and_read is dangerous"):
         parse_bench(text, "bench.yaml", library)
+    with pytest.raises(Invalid, match=r"bench.yaml:4:.*read_all gives many values"):
+        parse_bench(ENTRY.replace("measure_dc_voltage", "read_all"), "bench.yaml", library)
 
 
 def test_two_of_one_name_are_an_error() -> None:

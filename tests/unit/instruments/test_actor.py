@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 from collections.abc import AsyncIterator
 
@@ -13,8 +14,10 @@ from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import Ask, Conversation
+from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.pool import LINES_END
+from edged.profiles.model import Connection
 from edged.runs.wording import all_stopped_by, interlock_tripped
 from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
@@ -168,3 +171,63 @@ async def test_a_job_on_the_wire_is_ended_because_the_engine_stopped(
     await stopping
     with pytest.raises(Failed, match="ended because the engine stopped"):
         await serving
+
+
+QUICK = Connection(timeout_ms=20)
+KNOWN = BoundInstrument(number=1, idn="ACME,M,1,1", connection=QUICK)
+
+
+@promise("line.recovery-bounded")
+async def test_a_call_that_waits_behind_a_recovery_ends_by_its_own_limit_and_is_told_why(
+    actor: Actor, link: ScriptedLink
+) -> None:
+    may_answer, is_asked = threading.Event(), threading.Event()
+
+    def answer() -> bytes:
+        is_asked.set()
+        may_answer.wait(WITHIN_S)
+        return b"ACME,M,1,1\n"
+
+    link.answers = {"*IDN?": answer, "READ?": b"1\n"}
+    actor.settle(KNOWN)
+    assert await asyncio.to_thread(is_asked.wait, WITHIN_S)
+    asked = functools.partial(actor.converse, ask, unit=1, timeout_s=600, name="read")
+    async with asyncio.timeout(WITHIN_S):
+        with pytest.raises(Failed, match=r"read was not sent.* is being recovered") as failed:
+            await asked(priority=Priority.COMMAND)
+    assert failed.value.code is ErrorCode.TIMEOUT
+    assert failed.value.sent == ()
+    assert link.written == ["*IDN?"]
+    # The recovery has gone on without it.
+    may_answer.set()
+    async with asyncio.timeout(WITHIN_S):
+        assert await asked(priority=Priority.COMMAND) == "1"
+
+
+@promise("line.recovery-bounded")
+async def test_a_call_waits_for_longer_behind_the_work_of_others(
+    actor: Actor, link: ScriptedLink
+) -> None:
+    is_waiting, may_answer = threading.Event(), threading.Event()
+
+    def answer() -> bytes:
+        is_waiting.set()
+        may_answer.wait(WITHIN_S)
+        return b"1\n"
+
+    link.answers = {"*IDN?": b"ACME,M,1,1\n", "READ?": answer}
+    actor.settle(KNOWN)
+    first, second = (
+        asyncio.create_task(
+            actor.converse(ask, unit=1, priority=Priority.COMMAND, timeout_s=600, name="read")
+        )
+        for _ in range(2)
+    )
+    assert await asyncio.to_thread(is_waiting.wait, WITHIN_S)
+    job = next(iter(actor._deadlines._jobs))
+    while job.rest_s:
+        # Its time behind a recovery passes.
+        await asyncio.sleep(0.01)
+    may_answer.set()
+    async with asyncio.timeout(WITHIN_S):
+        assert [await first, await second] == ["1", "1"]

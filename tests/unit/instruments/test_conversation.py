@@ -22,18 +22,19 @@ from edged.instruments.identify import (
     identify,
     identify_known,
 )
+from edged.profiles.frames import Frame
 from edged.profiles.model import (
     Command,
     Completion,
     CompletionKind,
     Connection,
     ErrorCheck,
-    ImageAnswer,
     Precondition,
     ScalarAnswer,
     WaveformAnswer,
 )
 from edged.scpi.answer_text import AnswerType, ErrorKind
+from tests.promises import promise
 
 QUEUE = ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?")
 PLAIN = Connection()
@@ -281,6 +282,17 @@ def test_a_poll_that_never_holds_fails_with_what_was_said_last() -> None:
     assert '"7"' in caught.value.message
 
 
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize("answer", ["1TS000033", "ST33", ""])
+def test_a_poll_whose_condition_cannot_be_judged_is_a_bad_answer(answer: str) -> None:
+    complete = Completion(kind=CompletionKind.POLL, query="1TS", until="value > 33")
+    command = Command(name="s", scpi=("GO",), complete=complete)
+    with pytest.raises(Failed, match="`until` of its command cannot judge") as caught:
+        play(command_conversation(lines=["GO"], command=command, connection=PLAIN), answer)
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+    assert answer in caught.value.message
+
+
 def test_a_pause_follows_each_write_and_no_question() -> None:
     connection = Connection(after_write_ms=100)
     steps, _ = play(raw_conversation(lines=["A", "B?"], asks=True, connection=connection), "x")
@@ -295,17 +307,14 @@ def test_what_a_command_overrides_holds_for_it_alone() -> None:
 
 
 def test_a_waveform_is_set_up_asked_for_its_meaning_and_fetched() -> None:
-    returns = WaveformAnswer(
-        data="WAV:DATA?",
-        dtype="u1",
-        byte_order="little",
-        setup=("WAV:MODE NORM",),
-        preamble_queries=("WAV:PRE?", "WAV:OFFS?"),
-        trailing_bytes=1,
-    )
-    command = Command(name="wave", scpi=("WAV:DATA?",), is_query=True, returns=returns)
     steps, reply = play(
-        command_conversation(lines=["WAV:DATA?"], command=command, connection=CHECKED),
+        capture_conversation(
+            setup=("WAV:MODE NORM",),
+            preamble=("WAV:PRE?", "WAV:OFFS?"),
+            data="WAV:DATA?",
+            connection=CHECKED,
+            framed=lambda _: Frame(WaveformAnswer(data="", dtype="u1", trailing_bytes=1)),
+        ),
         "0",
         "0",
         "1",
@@ -321,21 +330,17 @@ def test_a_waveform_is_set_up_asked_for_its_meaning_and_fetched() -> None:
         "SYST:ERR?",
     ]
     assert steps[4].trailing_bytes == 1
-    assert (reply.preamble, reply.block) == ("0,1", b"#11x")
+    assert (reply.preamble, reply.block) == ("0,1", b"x")
 
 
 def test_a_picture_is_a_block_without_a_preamble() -> None:
-    command = Command(
-        name="shot",
-        scpi=("DISP?",),
-        is_query=True,
-        returns=ImageAnswer(mime="image/png", data="DISP?"),
-    )
     steps, reply = play(
-        command_conversation(lines=["DISP?"], command=command, connection=PLAIN), b"#11x"
+        capture_conversation(setup=(), preamble=(), data="DISP?", connection=PLAIN), b"#11x"
     )
-    assert steps == [AskBlock("DISP?", 0, 2.0)]
-    assert reply.block == b"#11x"
+    assert [(step.text, step.trailing_bytes, step.timeout_s) for step in steps] == [
+        ("DISP?", 0, 2.0)
+    ]
+    assert reply.block == b"x"
 
 
 def test_an_abort_sends_its_lines_and_lets_nothing_stand_in_the_way() -> None:

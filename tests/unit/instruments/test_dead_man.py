@@ -127,6 +127,22 @@ def test_one_that_has_switched_off_is_neither_cleared_nor_stopped(
     assert unit.timer.is_tripped
 
 
+@promise("dead-man.trip-is-a-persons")
+@pytest.mark.parametrize(("again", "tells_once"), [("2048", False), ("0", True)])
+def test_a_trip_is_held_as_one_that_is_told_once_until_it_was_told_again(
+    driven_clock: DrivenClock, again: str, tells_once: bool
+) -> None:
+    unit = Unit(driven_clock)
+    conversation = unit.timer.asking()
+    first, second = next(conversation), conversation.send("2048")
+    assert (first, second) == (Ask("COND?"), Ask("COND?"))
+    # It may be written to disk now, and the engine killed after that.
+    assert (unit.timer.is_tripped, unit.timer.state.tells_once) == (True, True)
+    with pytest.raises(StopIteration):
+        conversation.send(again)
+    assert (unit.timer.is_tripped, unit.timer.state.tells_once) == (True, tells_once)
+
+
 def test_an_answer_that_tells_nothing_is_no_no(driven_clock: DrivenClock) -> None:
     unit = Unit(driven_clock, **{"COND?": "fine"})
     assert unit.failed(unit.timer.before(("OUTP ON",), None)).code is ErrorCode.BAD_ANSWER

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, Invalid
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, Invalid, Refused
 from edged.instruments.conversation import (
     Ask,
     AskBlock,
@@ -72,6 +72,7 @@ class Bench:
         unit: int = 1,
         timeout_s: float = 5.0,
         make: Callable[[], Conversation[Any]] | None = None,
+        own_s: float | None = None,
     ) -> Any:
         """Serve one job that takes these steps; gives its answers or raises what it failed by."""
 
@@ -90,6 +91,8 @@ class Bench:
             future=self.loop.create_future(),
             owner=NoActor(self.link.wake, self.loop),
         )
+        if own_s is not None:
+            job.own_s, job.submitted_at = own_s, self.clock.monotonic()
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
@@ -675,6 +678,17 @@ def test_text_where_a_block_should_be_is_a_bad_answer(bench: Bench) -> None:
     assert bench.link.written == ["*IDN?", "D?", "*IDN?", "B?"]
 
 
+def test_what_follows_data_of_another_form_is_no_habit_of_the_question_before(
+    bench: Bench,
+) -> None:
+    bench.link.answers["D?"] = b"ERROR 5 at\nline 3\n"
+    bench.serve(Ask("A?"))
+    assert bench.fail(AskBlock("D?")).code is ErrorCode.BAD_ANSWER
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.line.bound is not None
+    assert not bench.line.bound.habits.followed
+
+
 def test_a_block_that_is_cut_short_times_out(bench: Bench) -> None:
     bench.link.answers["D?"] = b"#15abc"
     assert bench.fail(AskBlock("D?")).code is ErrorCode.TIMEOUT
@@ -818,3 +832,126 @@ def test_a_gate_that_closes_in_the_middle_of_a_job_holds_back_the_rest_of_it(ben
     assert failed.sent == ("A?",)
     bench.line.gate = None
     assert bench.serve(Ask("B?")) == ["b"]
+
+
+# Errors behind a line that was sent
+
+
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize(
+    "error",
+    [
+        Invalid("It compares a string with a number."),
+        Invalid("It cannot be sent.", code=ErrorCode.BAD_SCPI),
+        Refused("It is locked.", code=ErrorCode.LOCKED_OUT),
+        Conflict("Somebody has it.", code=ErrorCode.LEASED),
+    ],
+)
+def test_whatever_ends_a_conversation_after_a_line_is_a_failure_with_that_line(
+    bench: Bench, error: EdgedError
+) -> None:
+    def talk(has_sent: bool) -> Conversation[None]:
+        if has_sent:
+            yield Send("GO")
+        raise error
+        yield
+
+    failed = bench.fail(make=lambda: talk(has_sent=True))
+    assert isinstance(failed, Failed)
+    assert failed.sent == ("GO",)
+    assert (failed.code, failed.message) == (error.code, error.message)
+    assert bench.fail(make=lambda: talk(has_sent=False)) is error
+
+
+# Bounds of recovery
+
+
+class SilentLink(ScriptedLink):
+    """Each wait in vain takes its time."""
+
+    def __init__(self, clock: DrivenClock) -> None:
+        super().__init__(dict(ANSWERS))
+        self.clock = clock
+
+    def _wait(self, has_come: bool, timeout_s: float) -> None:
+        if not has_come:
+            self.clock.move(max(0.0, timeout_s))
+        super()._wait(has_come, timeout_s)
+
+
+T = Connection().timeout_ms / 1000
+BOUND_S = T + 1.0
+
+
+def silent(bench: Bench) -> None:
+    """From here on nothing is answered."""
+    link = SilentLink(bench.clock)
+    link.answers, link.is_open, link.ticket = {}, True, bench.link.ticket
+    bench.line._link = bench.line._dialogue._link = bench.link = link
+
+
+@promise("line.recovery-bounded")
+@pytest.mark.parametrize(
+    "before",
+    [[Send("OUTP 1"), ExpectMore()], [Send("OUTP 1")], [Ask("A?")], []],
+    ids=["raw line", "setting", "question", "nothing"],
+)
+def test_each_call_to_a_unit_that_hangs_ends_within_its_own_limit_and_a_second(
+    bench: Bench, before: list[Any]
+) -> None:
+    bench.serve(Ask("A?"))
+    if before:
+        bench.serve(*before)
+    silent(bench)
+    for _ in range(6):
+        began = bench.clock.monotonic()
+        failed = bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+        assert bench.clock.monotonic() - began <= BOUND_S
+        assert failed.code in {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED}
+        bench.heal()
+        bench.clock.move(0.5)
+
+
+@promise("line.recovery-bounded")
+def test_the_call_after_one_that_was_not_answered_says_that_the_line_is_recovered(
+    bench: Bench,
+) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    first = bench.fail(Ask("VOLT?"), timeout_s=T + 5, own_s=T)
+    assert "being recovered" not in first.message
+    second = bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    assert 'is being recovered since it did not answer "VOLT?"' in second.message
+    assert isinstance(second, Failed)
+    assert second.sent == ()
+    # It answers again: nothing of it is left.
+    bench.link.answers = dict(ANSWERS)
+    bench.clock.move(6.0)
+    bench.heal()
+    assert bench.serve(Ask("A?")) == ["a"]
+    assert bench.line.unanswered == ""
+
+
+@promise("line.recovery-bounded")
+def test_a_unit_that_is_busy_for_less_than_its_limit_is_waited_for(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    bench.serve(Send("*RST"))
+    silent(bench)
+    link = bench.link
+
+    def late() -> bytes:
+        bench.clock.move(T - 0.1)
+        return ANSWERS["*IDN?"]
+
+    link.answers = {**ANSWERS, "*IDN?": late}
+    assert bench.serve(Ask("A?"), timeout_s=T + 5, own_s=T) == ["a"]
+    assert link.events == []
+
+
+@promise("line.recovery-bounded")
+def test_a_stop_is_sent_while_the_line_is_recovered(bench: Bench) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    bench.serve(Send("OUTP OFF"), priority=Priority.SAFE)
+    assert bench.link.written[-1] == "OUTP OFF"

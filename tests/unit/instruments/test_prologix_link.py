@@ -12,6 +12,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
+from edged.profiles.model import Connection
 from edged.transports import prologix as prologix_link
 from edged.transports.link import LinkGarbled, LinkLost, LinkPreempted
 from edged.transports.prologix import PrologixAdapter, PrologixLink
@@ -88,6 +89,41 @@ def test_what_comes_unasked_is_thrown_away_and_the_adapter_is_set_up_anew() -> N
         assert ask(link, "2?") == "2?!"
         assert ask(link, "3?") == "3?!"
         assert adapter.heard.count("++auto 0") == was_set_up + 1
+
+
+TRACE = b"".join(b"%d.5E-01,0\n" % point for point in range(11))
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("marks_ends", [True, False])
+def test_eoi_ends_a_message_whatever_line_ends_are_in_it(marks_ends: bool) -> None:
+    adapter = Adapter(marks_ends=marks_ends)
+    with behind(adapter, "5") as (link,):
+        for message in (TRACE, b"\n\x00\n\n", b"\x01\x02", b"1\n"):
+            adapter.parts = [message]
+            link.write(b"FORM?\n", 3)
+            assert link.read_message(b"", 3) == message
+        assert ask(link, "1?") == "1?!"
+
+
+@promise("answer.whole")
+def test_a_pause_behind_a_line_does_not_end_a_message_where_eoi_does() -> None:
+    adapter = Adapter(marks_ends=True)
+    with behind(adapter, "5") as (link,):
+        assert ask(link, "*IDN?") == "*IDN?!"
+        adapter.parts = [TRACE[:20], TRACE[20:40], b"", TRACE[40:]]
+        link.write(b"FORM?\n", 3)
+        assert link.read_message(b"\n", 3) == TRACE[:-1]
+
+
+@pytest.mark.parametrize("marks_ends", [True, False])
+def test_an_instrument_that_asserts_no_eoi_ends_its_answer_by_a_line_end(marks_ends: bool) -> None:
+    adapter = Adapter(marks_ends=marks_ends)
+    with behind(adapter, "5") as (link,):
+        link.tune(Connection(read_termination="\r"))
+        adapter.parts = [b"1.", b"5\r", b""]
+        link.write(b"MEAS?\n", 3)
+        assert link.read_message(b"\r", 3) == b"1.5"
 
 
 def test_who_greets_without_an_end_is_given_up() -> None:

@@ -17,6 +17,7 @@ from edged.profiles.model import (
     BitsAnswer,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Parameter,
     ParameterType,
     ScalarAnswer,
@@ -50,6 +51,17 @@ def value(kind: AnswerType, text: str, **fields: object) -> object:
         (BOOL, "off", False),
         (BOOL, "0", False),
         (BOOL, " 1\r\n", True),
+        (BOOL, "+1", True),
+        (BOOL, "01", True),
+        (BOOL, "5.000", True),
+        (BOOL, "0.00000e+00", False),
+        (BOOL, "-0", False),
+        (BOOL, "+1.000000E+00", True),
+        (BOOL, "True", True),
+        (BOOL, "YES", True),
+        (BOOL, "no", False),
+        (BOOL, "ENABLED", True),
+        (BOOL, "Disabled", False),
         (STRING, '"FRON"\n', "FRON"),
         (STRING, '"say ""hi"""', 'say "hi"'),
         (STRING, "Trig'd", "Trig'd"),
@@ -100,11 +112,9 @@ def test_scalar_is_read_as_its_type_says(kind, text, expected):
         (INT, "0x10"),
         (INT, "+1\n+2"),
         (BOOL, "maybe"),
-        (BOOL, "5.000"),
-        (BOOL, "1.0"),
-        (BOOL, "+1"),
-        (BOOL, "true"),
-        (BOOL, "YES"),
+        (BOOL, "1 V"),
+        (BOOL, "Y"),
+        (BOOL, "0x0"),
         (BOOL, "1\n0"),
         (STRING, "CC\nCV"),
         (STRING, "C\x00C"),
@@ -483,10 +493,135 @@ def test_nothing_with_something_behind_it_is_taken_for_the_value(typed, garbage)
         code = error.code
     else:
         # More digits make another number, and a prefix another size; both are one number again.
-        assert kind is not BOOL
         whole = text + garbage.strip(" \t\r\n\x00")
         spelled = number_with_suffix(whole) if kind is SI else float(whole)
-        assert answer.value == pytest.approx(spelled)
+        assert answer.value == (bool(spelled) if kind is BOOL else pytest.approx(spelled))
         assert set(whole) <= set("0123456789+-.eE") or kind is SI
         return
     assert code is ErrorCode.BAD_ANSWER
+
+
+def listed(text: str, **keys: object) -> object:
+    return parse_answer(ListAnswer(**keys), text).value
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "expected"),
+    [
+        ({}, "1.5,-2,+3.0E+00\n", [1.5, -2.0, 3.0]),
+        ({}, "#231+2.87536000E-04,+3.18000000E-01\n", [2.87536e-4, 0.318]),
+        ({}, "#231+2.87536000E-04,+3.18000000E-01", [2.87536e-4, 0.318]),
+        ({}, "#10\n", []),
+        ({}, "1,2,\r\n", [1.0, 2.0]),  # SR830 TRCA?
+        ({}, '"1,2"', [1.0, 2.0]),
+        ({"type": INT}, "1,2.0,#H1F", [1, 2, 31]),
+        ({"type": STRING}, '"CH1","CH,2",', ["CH1", "CH,2", ""]),
+        ({"type": STRING}, "", []),
+        ({"type": BOOL}, "0,1,ON", [False, True, True]),
+        ({"type": SI, "unit": "V"}, "5mV,1 V", [0.005, 1.0]),
+        ({"separator": " "}, "1  2\t3", [1.0, 2.0, 3.0]),
+        ({"separator": ";", "decimal": ","}, "-1,2;+0,001", [-1.2, 0.001]),
+        ({"lines": 3}, "1,0\n2,0\n\n3,0\n", [1.0, 0.0, 2.0, 0.0, 3.0, 0.0]),
+        ({"lines": None}, "1\r\n2\r\n3", [1.0, 2.0, 3.0]),
+        ({"lines": None, "type": STRING, "separator": "\t"}, "#15a,b\nc", ["a,b", "c"]),
+        ({"scale": "value * 2", "count": (2, 3)}, "1,2", [2.0, 4.0]),
+        ({"map": {"1": "on"}, "type": STRING}, "1,2", ["on", "2"]),
+    ],
+)
+def test_a_list_is_read_as_many_values(keys, text, expected):
+    assert listed(text, **keys) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "told"),
+    [
+        ({}, "", "has 0 lines in place of 1"),
+        ({}, "1,,2", "value 1"),
+        ({}, "1,2,,", "value 2"),
+        ({}, "1;2", "value 0"),
+        ({}, "1,2\n3,4\n", "has 2 lines in place of 1"),
+        ({"lines": 3}, "1\n2\n", "has 2 lines in place of 3"),
+        ({"lines": 3}, "1\n2\n3\n4\n", "has 4 lines in place of 3"),
+        ({"count": (3, 3)}, "1,2", "2 pieces in place of 3"),
+        ({}, "#231+2.87536000E-04,+3.18", "not of type float"),
+        ({"separator": ";", "decimal": ","}, "1.5;2", "value 0"),
+        ({}, "1\x00,2", "holds a NUL"),
+        ({}, "1,2\x00", "holds a NUL"),
+    ],
+)
+def test_a_list_of_another_form_is_a_bad_answer_that_is_shown(keys, text, told):
+    with pytest.raises(Failed, match=told) as caught:
+        listed(text, **keys)
+    assert caught.value.code is ErrorCode.BAD_ANSWER
+    assert "answered" in caught.value.message
+
+
+def test_values_that_are_missing_in_a_list_are_told_by_their_place():
+    answer = parse_answer(ListAnswer(unit="V"), "1,9.9E37,-9.9E37,9.91E37")
+    assert answer.value == [1.0, None, None, None]
+    assert answer.flag == {"1": "over_range", "2": "under_range", "3": "no_value"}
+    assert (answer.unit, answer.primary) == ("V", None)
+
+
+@given(st.lists(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), min_size=1))
+def test_any_numbers_come_back_from_lines_and_from_blocks(rows):
+    lines = "\n".join(",".join(map(repr, row)) for row in rows)
+    wanted = [number for row in rows for number in row]
+    form = ListAnswer(lines=len(rows), sentinels=())
+    length = str(len(lines))
+    for text in (lines, lines + "\r\n", f"#{len(length)}{length}{lines}\n"):
+        assert parse_answer(form, text).value == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#215CH1,CH2\nNow,1,2\n", "CH1,CH2\nNow,1,2"),
+        ("#216CH1,CH2\nNow,1,2\n\n", "CH1,CH2\nNow,1,2\n"),
+        ("#210a:\r\n  b\tc\x01", "a:\r\n  b\tc "),
+        ("#15hello", "hello"),
+        ("#16a\r\nb\r\n\n", "a\r\nb\r\n"),
+        ("#14é\n1\r\n", "é\n1"),  # of UTF-8 the bytes are counted
+        ("#13é\n1\r\n", "é\n1"),
+        ("#10\n", ""),
+        ("#1 is a name", "#1 is a name"),
+        ("#15hello;2", "#15hello;2"),
+        ("#215hello", "#215hello"),
+    ],
+)
+def test_a_text_in_a_block_is_what_is_inside_with_its_lines(text, expected):
+    assert value(STRING, text) == expected
+
+
+def test_numbers_and_fields_are_read_inside_of_a_block_too():
+    assert value(FLOAT, "#3005+1.25\n") == 1.25
+    fields = FieldsAnswer(
+        fields=(
+            AnswerField(name="a", type=FLOAT, index=0),
+            AnswerField(name="b", type=INT, pattern=r"^[^,]+,(\d)"),
+        )
+    )
+    assert parse_answer(fields, "#14-1,2").value == {"a": -1.0, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [(FLOAT, "-1,2", -1.2), (SI, "+0,001 mA", 1e-6), (SI, "-1,2 V", -1.2), (INT, "5,0", 5)],
+)
+def test_a_decimal_comma_is_read_where_the_profile_says_so(kind, text, expected):
+    unit = text.rpartition(" ")[2][-1:] if kind is SI else ""
+    assert value(kind, text, decimal=",", unit=unit) == pytest.approx(expected)
+    with pytest.raises(Failed):
+        value(kind, text, unit=unit)
+    with pytest.raises(Failed):
+        value(kind, text.replace(",", "."), decimal=",", unit=unit)
+
+
+@pytest.mark.parametrize("answered", ["+1", "1.0", "ON", "True", "yes", "ENABLED", "1.00000E+00"])
+@pytest.mark.parametrize("wire", ["1", "ON", "TRUE"])
+def test_a_switch_is_confirmed_by_any_word_or_number_of_its_state(answered, wire):
+    switch = Parameter(name="on", type=ParameterType.BOOL, map={"true": wire, "false": "0"})
+    assert matches(None, True, answered, 0, parameter=switch)
+    assert not matches(None, False, answered, 0, parameter=switch)
+    speed = Parameter(name="speed", type=ParameterType.ENUM, options=("a",), map={"a": "X2"})
+    assert not matches(None, "a", answered, 0, parameter=speed)

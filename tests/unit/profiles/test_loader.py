@@ -21,6 +21,8 @@ from edged.profiles.model import (
     FieldsAnswer,
     ForStep,
     ImageAnswer,
+    ListAnswer,
+    Packets,
     ParameterType,
     PollStep,
     Precondition,
@@ -181,6 +183,30 @@ def test_a_waveform_needs_no_scpi_and_is_a_query() -> None:
     assert command.scpi == ("D? {n}",)
     assert isinstance(command.returns, WaveformAnswer)
     assert (command.returns.preamble_queries, command.returns.x_increment) == (("P?",), "dx * 2")
+
+
+def test_data_of_other_forms_and_lists_are_read() -> None:
+    def returns(entry: str) -> object:
+        return command_of(f"{{scpi: 'Q?', returns: {entry}}}").commands["first"].returns
+
+    command = command_of(
+        "{scpi: 'C? {n}', parameters: {n: {type: int}}, returns: {type: waveform, dtype: f4, "
+        "byte_order: little, header: none, count: n * 2, y_unit: A, packets: "
+        "{fields: [[sent, 9]], until: 'sent + size == n'}}}"
+    ).commands["first"]
+    assert command.returns == WaveformAnswer(
+        data="C? {n}",
+        dtype="f4",
+        has_header=False,
+        count="n * 2",
+        y_unit="A",
+        packets=Packets(fields=(("sent", 9),), until="sent + size == n"),
+    )
+    assert returns("{type: list}") == ListAnswer()
+    assert returns("{type: list, item: int, lines: until_end, separator: ';'}") == ListAnswer(
+        type=AnswerType.INT, lines=None, separator=";"
+    )
+    assert returns("{type: si, decimal: ','}") == ScalarAnswer(type=AnswerType.SI, decimal=",")
 
 
 def test_an_image_is_read() -> None:
@@ -446,6 +472,58 @@ def test_a_bad_name_comes_with_a_better_one() -> None:
         ("{scpi: 'A?', returns: {bits: {base: 8, fields: []}}}", "base"),
         ("{scpi: 'A?', returns: {bits: {base: 10, fields: [{name: a, mask: 0}]}}}", "mask"),
         ("{returns: {waveform: {data: 'D?', dtype: i2}}}", "byte_order"),
+        ("{returns: {type: waveform, dtype: i1}}", 'has no "scpi"'),
+        ("{scpi: ['A', 'B?'], returns: {type: waveform, dtype: i1}}", '"data" query'),
+        ("{scpi: 'A?', returns: {type: waveform, data: 'B?', dtype: i1}}", '"data" query'),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, lines: 2}}", "lines"),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, header: none}}", "count and bytes"),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, header: none, count: 1, bytes: 1}}",
+            "count and bytes",
+        ),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, bytes: 4}}", "header: none"),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, length: ascii4, bytes: 4}}",
+            "header: none",
+        ),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, header: some}}", "block or none"),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, count: n}}", "names n"),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, prefix: '(a+)+'}}", "prefix"),
+        ("{scpi: 'A?', returns: {type: waveform, dtype: i1, packets: {until: 'a'}}}", "fields"),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, packets: {fields: [[a, 3]]}}}",
+            "until",
+        ),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, packets: "
+            "{fields: [[a, 3]], until: 'b > 1'}}}",
+            "names b",
+        ),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, packets: "
+            "{fields: [[a, 3], [a, 2]], until: 'a > 1'}}}",
+            'two fields called "a"',
+        ),
+        (
+            "{scpi: 'A?', returns: {type: waveform, dtype: i1, packets: "
+            "{fields: [a], until: 'a > 1'}}}",
+            "a name and its number of digits",
+        ),
+        (
+            "{scpi: 'A?', parameters: {a: {type: int}}, returns: {type: waveform, dtype: i1, "
+            "packets: {fields: [[a, 3]], until: 'a > 1'}}}",
+            "the name of something else",
+        ),
+        ("{scpi: 'A?', returns: {type: list, item: number}}", "float, int"),
+        ("{scpi: 'A?', returns: {type: list, lines: all}}", "lines"),
+        ("{scpi: 'A?', returns: {type: list, decimal: ','}}", "both"),
+        ("{scpi: 'A?', returns: {type: list, count: 50001}}", "over 50000"),
+        ("{scpi: 'A?', returns: {type: list, item: string, scale: value}}", "scale"),
+        (
+            "{scpi: 'A?', returns: {fields: [{name: a, type: float, index: 0}], decimal: ','}}",
+            "both",
+        ),
+        ("{scpi: 'A?', returns: {type: float, decimal: ';'}}", "decimal"),
         ("{returns: {waveform: {data: 'D?', dtype: i3}}}", "dtype"),
         ("{scpi: 'X?', returns: {waveform: {data: 'D?', dtype: i1}}}", "data"),
         ("{returns: {waveform: {data: 'D?', dtype: i1, chunk_points: 9}}}", "first"),

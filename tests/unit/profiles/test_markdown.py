@@ -91,6 +91,10 @@ def test_who_has_no_name_is_told_by_its_own_question_and_its_acknowledgements() 
     assert "| ☐ | recognized by | `TYPE`, answered by" in page
     assert "| ☐ | acknowledges with | `^OK" in page
     assert "real answers" not in page
+    row = "| ☐ | `read_buffer` | `TRCB? {channel},{first},{points}` | "
+    lock_in = checking_section(LIBRARY.profiles["srs_sr830"])
+    assert row in lock_in
+    assert "f4 in numbers over points (without a header, `points` points)" in lock_in
     meter = checking_section(LIBRARY.profiles["oxford_itc503"])
     assert "`0` → none, `1` → heater" in meter, "what a digit of its status means"
 

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.profiles.naming import (
+    NAME_LENGTH,
     KnownInstrument,
     book,
     clean_alias,
+    listed_names,
     sequence_tool_name,
+    short_name,
     strict_name,
-    strict_names,
     tool_name,
     wrapper_tool_name,
 )
@@ -227,12 +229,24 @@ def test_all_instances_take_the_same_number_of_characters(ids: list[str]) -> Non
 def test_strict_names_hold_no_dots_and_are_not_too_long() -> None:
     assert strict_name("psu__1.2__set") == "psu__1_2__set"
     long = "psu__" + "x" * 60 + "__set_voltage"
-    assert len(strict_name(long)) == 64
+    assert len(strict_name(long)) == NAME_LENGTH
     assert strict_name(long) != strict_name(long + "s")
+    assert strict_name(short_name("1.2" + long)) == strict_name("1.2" + long)
 
 
-def test_strict_names_that_would_meet_are_told_apart() -> None:
-    found = strict_names(["a.b", "a_b", "c"])
+def test_names_that_would_meet_are_told_apart() -> None:
+    found = listed_names(["a.b", "a_b", "c"], is_strict=True)
     assert len(set(found.values())) == 3
     assert found["a_b"] == "a_b"
     assert found["c"] == "c"
+
+
+@promise("names.fit")
+@given(st.lists(st.text("ab._", min_size=1, max_size=80), unique=True), st.booleans())
+def test_listed_names_are_short_and_never_the_same(names: list[str], is_strict: bool) -> None:
+    # Those that look as if they had been shortened already.
+    names += [one for one in map(short_name, names) if one not in names]
+    found = listed_names(names, is_strict=is_strict)
+    assert len(set(found.values())) == len(names)
+    assert max(map(len, found.values()), default=0) <= NAME_LENGTH
+    assert listed_names(names, is_strict=is_strict) == found

@@ -47,7 +47,8 @@ NOT_JSON = {
     "not UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
     "overlong UTF-8": b'"\xc0\xaf"',
     "surrogate as UTF-8": b'"\xed\xa0\x80"',
-    "byte order mark": b"\xef\xbb\xbf" + call(),
+    "two byte order marks": b"\xef\xbb\xbf" * 2 + call(),
+    "a byte order mark inside": call()[:1] + b"\xef\xbb\xbf" + call()[1:],
     "UTF-16": call().decode().encode("utf-16"),
     "UTF-32": call().decode().encode("utf-32-le"),
     "NaN": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":NaN}}',
@@ -69,6 +70,17 @@ NOT_JSON = {
     "a string without end": b"[" * 70 + b'"' + b'\\"' * 500_000,
     "half a million levels": b'{"a":' * 500_000 + b"1" + b"}" * 500_000,
 }
+
+
+def test_a_byte_order_mark_before_the_body_is_ignored() -> None:
+    assert parse(b"\xef\xbb\xbf" + call()) == parse(call())
+    assert parse(b"\xef\xbb\xbf[" + call() + b"]") == parse(b"[" + call() + b"]")
+
+
+def test_params_that_are_null_are_absent_in_requests_and_notifications() -> None:
+    assert parse(call(params=None)) == parse(call())
+    absent = parse(b'{"jsonrpc":"2.0","method":"notifications/initialized","params":null}')
+    assert absent == Notification(method="notifications/initialized", params={})
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON.keys())
@@ -96,8 +108,9 @@ NOT_A_MESSAGE = {
     "id object": (call(id={}), INVALID, None),
     "id of 1,025 characters": (call(id="x" * 1_025), INVALID, None),
     "method of 1,025 characters": (call(method="x" * 1_025), INVALID, 1),
-    "params null": (call(params=None), INVALID, 1),
-    "params string": (call(params="x"), INVALID, 1),
+    "params string": (call(params="x"), PARAMS, 1),
+    "params number": (call(params=5), PARAMS, 1),
+    "params false": (call(params=False), PARAMS, 1),
     "params by position": (call(params=[1]), PARAMS, 1),
     "call and answer at once": (call(result={}), INVALID, 1),
     "no method, no answer": (b'{"jsonrpc":"2.0","id":1}', INVALID, 1),

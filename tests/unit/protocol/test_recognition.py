@@ -105,6 +105,7 @@ SERVED: dict[str, tuple[Post, str, bool]] = {
     "initialize with a stale session": (Post(initialize(), headers(session="gone")), V03, False),
     "initialize with a live session": (Post(initialize(), headers(session="s"), V06), V03, False),
     "initialize under a modern header": (Post(initialize(V06), headers(V26)), V06, False),
+    "initialize under an unknown header": (Post(initialize(), headers("2027-01-01")), V03, False),
     # rule 3: sessions
     **{f"session {v}": (Post(LIST, headers(session="s"), v), v, True) for v in LEGACY},
     "session over header": (Post(LIST, headers(V11, session="s"), V06), V06, True),
@@ -203,7 +204,6 @@ REFUSED: dict[str, tuple[Post, int, int, object]] = {
     "old version": (Post(LIST, headers("2024-11-05")), 400, UV, 7),
     "empty version": (Post(LIST, headers("")), 400, UV, 7),
     "unknown version in a session": (Post(LIST, headers("1", session="s"), V06), 400, UV, 7),
-    "unknown version at initialize": (Post(initialize(), headers("2027-01-01")), 400, UV, 7),
     "unknown version, notification": (Post(notice("x"), headers("1")), 400, UV, None),
     "unknown version, batch": (Post([PING], headers("1")), 400, UV, None),
     # batches

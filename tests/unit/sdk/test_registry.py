@@ -39,7 +39,7 @@ async def registry(
         make_worker=make,
     )
     changes: list[int] = []
-    made.subscribe(lambda: changes.append(len([one for one in made.offered() if one.is_listed])))
+    made.subscribe(lambda: changes.append(len([one for one in made.offered() if one.is_seen])))
     made.start()
     await made.first_look(5)
     return made, changes
@@ -47,7 +47,7 @@ async def registry(
 
 @promise("sdk.absent")
 @pytest.mark.parametrize(
-    ("usb_ids", "seen", "is_listed"),
+    ("usb_ids", "seen", "is_seen"),
     [
         (["0416:5011"], {FOREIGN}, False),
         (["0416:5011"], {FOREIGN, KORAD}, True),
@@ -63,18 +63,18 @@ async def test_what_ships_is_listed_once_its_device_hangs_on_usb(
     driven_clock: DrivenClock,
     usb_ids: object,
     seen: set[tuple[int, int]],
-    is_listed: bool,
+    is_seen: bool,
 ) -> None:
     made, changes = await registry(tmp_path, driven_clock, usb_ids)
     before = len(changes)
     made.note_seen(seen)
     (wrapper,) = made.offered()
-    assert wrapper.is_listed is is_listed
+    assert wrapper.is_seen is is_seen
     if seen:
-        assert changes[before:] == ([1] if is_listed else [])
+        assert changes[before:] == ([1] if is_seen else [])
     # It stays: a device that is unplugged for a moment must not change the list.
     made.note_seen(set())
-    assert wrapper.is_listed is is_listed
+    assert wrapper.is_seen is is_seen
     await made.stop()
 
 
@@ -98,7 +98,7 @@ async def test_a_device_that_was_seen_before_its_wrapper_was_loaded_counts(
     made.start()
     await made.first_look(5)
     (wrapper,) = made.offered()
-    assert wrapper.is_listed
+    assert wrapper.is_seen
     await made.stop()
 
 
@@ -107,5 +107,5 @@ async def test_one_that_its_owner_names_is_listed_without_a_device(
 ) -> None:
     made, _ = await registry(tmp_path, driven_clock, ["0416:5011"], settings=["supply"])
     (wrapper,) = made.offered()
-    assert wrapper.is_listed
+    assert wrapper.is_seen
     await made.stop()

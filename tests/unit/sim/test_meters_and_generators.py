@@ -1,5 +1,7 @@
 """The quirks of the simulated meters, generators and controllers, from the facts."""
 
+import struct
+
 import pytest
 
 from tests.bench.simulated import PretendedBench
@@ -190,6 +192,50 @@ def test_the_controller_moves_its_set_point_by_itself() -> None:
     assert controller.number("SETP? 1") == pytest.approx(before + 10, abs=0.1)
     assert controller.raw("RANGE 1,1") is None
     assert controller.raw("KRDG? A") is None  # too soon after a command
+
+
+def test_a_tektronix_scope_tells_what_its_data_mean_in_one_answer() -> None:
+    scope = PretendedBench().add("tektronix_tbs1000c")
+    scope.tell("DATa:STOP 1500", "WFMOutpre:BYT_Nr 2")
+    told = scope.ask("WFMOutpre?")
+    assert told.startswith(':WFMOUTPRE:BYT_NR 2;BIT_NR 16;ENCDG BINARY;BN_FMT RI;BYT_OR MSB;WFID "')
+    scope.tell("HEADer OFF")
+    *form, points, _y, _s, step, _zero, _off, _volts, factor, _yoff, _yzero = scope.ask(
+        "WFMOutpre?"
+    ).split(";")
+    assert (len(form), points, scope.ask("DATa:STOP?")) == (6, "1500", "1500")
+    assert (step, factor) == (scope.ask("WFMOutpre:XINcr?"), scope.ask("WFMOutpre:YMUlt?"))
+
+
+def test_a_34970a_gives_its_readings_as_a_block_and_once() -> None:
+    logger = PretendedBench().add("keysight_34970a")
+    logger.tell("CONF:VOLT:DC (@101:102)", "INIT")
+    assert logger.ask("CONF?").count('"VOLT ') == 2
+    first = logger.ask("R? 1")
+    assert (first[:4], first.count(",")) == ("#215", 0)
+    assert logger.ask("R?")[:4] == "#215"
+    assert logger.ask("R?") == "#10"
+
+
+def test_the_buffers_of_a_lock_in_are_read_as_text_and_as_floats() -> None:
+    bench = PretendedBench()
+    lock_in = bench.add("srs_sr830")
+    for line in ("SRAT 6", "STRT"):
+        assert lock_in.raw(line) is None
+    bench.wait(2.5)
+    lock_in.raw("PAUS")
+    bench.wait(2.5)
+    assert lock_in.ask("SPTS?") == "10"
+    text = lock_in.ask("TRCA? 1,2,3")
+    data = lock_in.raw("TRCB? 1,2,3")
+    assert data is not None
+    assert struct.unpack("<3f", data[:12]) == pytest.approx(
+        tuple(map(float, text.rstrip(",").split(","))), rel=1e-5
+    )
+    assert text.endswith(",")
+    assert lock_in.raw("TRCA? 1,8,3") is None
+    lock_in.raw("REST")
+    assert lock_in.ask("SPTS?") == "0"
 
 
 def test_while_an_error_waits_a_tektronix_scope_gives_no_data() -> None:

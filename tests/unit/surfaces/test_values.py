@@ -18,6 +18,7 @@ from edged.profiles.model import (
     AnswerType,
     FieldsAnswer,
     ImageAnswer,
+    ListAnswer,
     Returns,
     ScalarAnswer,
     WaveformAnswer,
@@ -105,6 +106,13 @@ def test_each_field_of_an_answer_has_its_own_unit() -> None:
         returns=FieldsAnswer(fields=fields, primary="voltage"),
     )
     assert {one["column"]: one["unit"] for one in feed.latest()} == units
+
+
+def test_a_list_is_told_by_its_length() -> None:
+    feed = ValueFeed(SystemClock())
+    measured(feed, [1.0, None], returns=ListAnswer(unit="V"))
+    (told,) = feed.latest()
+    assert (told["value"], told["unit"]) == (2, "values")
 
 
 @promise("page.values")

@@ -16,8 +16,8 @@ from edged.auth.permissions import Grant
 from edged.clock import SystemClock
 from edged.commands.leases import LeaseStanding
 from edged.config.keys import RawScpi
-from edged.errors import Failed, Invalid, NotFound, Refused
-from edged.instruments.conversation import raw_conversation
+from edged.errors import ErrorCode, Failed, Invalid, NotFound, Refused
+from edged.instruments.conversation import lines_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Command, Parameter, ParameterType, ScalarAnswer
 from edged.profiles.owner_rules import UnitRules
@@ -480,3 +480,81 @@ async def test_the_end_of_a_connection_is_its_programs_end_unless_a_relay_has_ot
     if connection.on_closed is not None:
         connection.on_closed()
     assert session.is_left is not is_relayed
+
+
+@promise("answer.unasked")
+async def test_a_program_that_reads_after_a_line_without_a_question_mark_gets_what_came(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address)
+    supply.special["R1"] = lambda: b"R+1.25\r\n"
+    for _ in range(3):
+        await session.write(b"R1")
+        assert await session.read(100) == (b"R+1.25\r\n", True)
+    supply.special["print(t)"] = lambda: b"1\n2\n3\n"
+    await session.write(b"print(t)")
+    assert [await session.read(2) for _ in range(3)] == [
+        (b"1\n", False),
+        (b"2\n", False),
+        (b"3\n", True),
+    ]
+    # Nobody is warned of what this program asked for.
+    assert session.instrument.habits.warning == ""
+    assert await query(session, "ECHO? 7") == "7"
+
+
+@promise("answer.unasked")
+async def test_an_answer_that_comes_late_is_waited_for_by_the_read(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address, timeout_s=5.0)
+    await session.write(b"ARM")
+    reading = asyncio.create_task(session.read(100))
+    while session.instrument.actor is None or not session.instrument.actor.is_serving:
+        await asyncio.sleep(0)
+    await supply.say(b"1.5\n")
+    assert await reading == (b"1.5\n", True)
+    reading = asyncio.create_task(session.read(100))
+    await supply.say(b"2.5\n")
+    assert await reading == (b"2.5\n", True)
+    # Nothing of it is recorded as sent.
+    assert supply.received.count("ARM") == 1
+    assert "*STB?" not in supply.received
+    assert await query(session, "ECHO? 7") == "7"
+
+
+@promise("answer.unasked")
+async def test_a_read_after_a_line_that_is_not_answered_ends_at_its_limit(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address, timeout_s=0.2)
+    await session.write(b"ARM")
+    for _ in range(2):
+        with pytest.raises(Failed) as late:
+            await session.read(100)
+        assert late.value.code is ErrorCode.TIMEOUT
+    assert supply.connections == 1
+    assert await query(session, "ECHO? 7") == "7"
+
+
+@promise("answer.unasked")
+async def test_a_stop_ends_a_read_that_waits_and_the_line_stays(
+    bench: VisaBench, lab: Lab, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address, timeout_s=30.0)
+    await session.write(b"ARM")
+    reading = asyncio.create_task(session.read(100))
+    unit = session.instrument
+    while unit.actor is None or not unit.actor.is_serving:
+        await asyncio.sleep(0)
+    await unit.converse(
+        lambda: lines_conversation(("OUTP OFF",), unit.connection),
+        priority=Priority.SAFE,
+        timeout_s=5,
+        name="safe",
+    )
+    await supply.heard("OUTP OFF")
+    with pytest.raises(Failed) as ended:
+        await reading
+    assert ended.value.code is ErrorCode.PREEMPTED
+    assert supply.connections == 1

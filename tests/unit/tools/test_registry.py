@@ -11,6 +11,7 @@ from edged.profiles.bench_file import UnitRules
 from edged.tools import registry as registry_module
 from edged.tools.registry import ToolRegistry
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.shipped import shipped_library
 from tests.promises import promise
 
 TOY = toy_profile()
@@ -223,7 +224,7 @@ def test_a_description_holds_what_profile_and_owner_say_and_a_clean_serial_numbe
     for tool in registry_of(FakePool(unit)).tools():
         label = tool.description[tool.description.rindex("[") :]
         number = "A-1IGNOREALLRULES".ljust(32, "x")
-        assert label == f"[psu1: {TOY.manufacturer} {TOY.model}, serial {number}]"
+        assert label == f"[psu1: {TOY.manufacturer} {TOY.model}, S/N {number}]"
 
 
 def test_nothing_is_published_when_nothing_changed() -> None:
@@ -301,3 +302,62 @@ def test_static_tools_carry_the_hints_of_the_specification() -> None:
         "get_sweep_status",
         "fetch_waveform",
     }
+
+
+CURSOR = 60 - len("edged")
+
+
+@promise("names.fit")
+@pytest.mark.parametrize("mode", ["spec", "strict", "alias"])
+def test_names_of_two_units_of_every_profile_fit_behind_the_longest_prefix(mode: str) -> None:
+    profiles = shipped_library().profiles.values()
+    units = [
+        FakeInstrument(
+            id=f"TCPIP::192.168.10.{number}::{port}::SOCKET",
+            profile=profile,
+            alias=f"{profile.instrument_class}-of-the-{number}",
+        )
+        for profile in profiles
+        for number, port in ((11, 5025), (12, 10_001))
+    ]
+    pool = FakePool(*units)
+    registry = registry_of(pool, is_strict=mode == "strict", uses_aliases=mode == "alias")
+    found = [tool.name for tool in registry.tools()]
+    assert (
+        len(set(found))
+        == len(found)
+        == 2 * sum(len(profile.commands) + len(profile.sequences) for profile in profiles)
+    )
+    for name in found:
+        assert len(f"mcp__edged__{name}") <= 64
+        assert len(name) <= CURSOR
+    again = registry_of(pool, is_strict=mode == "strict", uses_aliases=mode == "alias")
+    assert [tool.name for tool in again.tools()] == found
+
+
+@promise("names.fit")
+def test_a_unit_that_is_alone_keeps_its_whole_names() -> None:
+    for profile in shipped_library().profiles.values():
+        registry = registry_of(FakePool(FakeInstrument(id=FIRST, profile=profile)))
+        assert all(tool.name == tool.plain_name for tool in registry.tools())
+
+
+@promise("names.fit")
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_name_that_is_shortened_is_called_by_its_whole_name_too(*, is_strict: bool) -> None:
+    profile = shipped_library().profiles["keysight_34461a"]
+    first, second = (
+        FakeInstrument(id=address, profile=profile)
+        for address in ("TCPIP::10.0.0.11::SOCKET", "TCPIP::10.0.0.12::SOCKET")
+    )
+    pool = FakePool(first, second)
+    registry = registry_of(pool, is_strict=is_strict)
+    whole = "keysight_34461a__11SOCKET__configure_four_wire_resistance"
+    tool = registry.find(whole)
+    assert tool.name != whole
+    assert tool.instrument_id == first.id
+    assert registry.find(tool.name) is tool
+    assert tool.plain_name == "keysight_34461a__configure_four_wire_resistance"
+    pool.change(second)
+    with pytest.raises(NotFound, match="not connected"):
+        registry.find(whole)

@@ -65,6 +65,22 @@ def found(query: str, **arguments: Any) -> dict[str, Any]:
         ("ramp a parameter slowly", "start_sweep"),
         ("raw scpi", "send_scpi"),
         ("outputs off", "rigol_dp832__all_outputs_off"),
+        ("how warm is it", "lakeshore_335__measure_temperature"),
+        ("how hot is the sample", "lakeshore_335__measure_temperature"),
+        ("How cold is it in there?", "lakeshore_335__measure_temperature"),
+        ("temp of the oven", "lakeshore_335__measure_temperature"),
+        ("turn it on", "rigol_dp832__output_on"),
+        ("switch the supply off", "rigol_dp832__output_off"),
+        ("how many ohms", "keysight_34461a__measure_resistance"),
+        ("measuring resistance", "keysight_34461a__measure_resistance"),
+        ("how much current does it draw", "keysight_34461a__measure_dc_current"),
+        ("take a photo of the screen", "rigol_ds1054z__screenshot"),
+        ("show me a chart", "bench__plot"),
+        ("who changed the voltage", "bench__history"),
+        ("emergency stop", "bench__stop_all"),
+        ("panic", "bench__stop_all"),
+        ("set 5 volts", "rigol_dp832__set_voltage"),
+        ("what is connected", "list_instruments"),
     ],
 )
 def test_what_is_meant_is_among_the_first(query: str, name: str) -> None:
@@ -89,5 +105,36 @@ def test_one_instruments_tools_are_searched_alone() -> None:
         found("voltage", instrument_id="nobody")
 
 
-def test_words_that_mean_nothing_here_find_nothing() -> None:
-    assert found("zzyzx") == {"tools": [], "more": 0}
+@promise("bench.find-everyday")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "zzyzx", "make coffee", "order pizza", "bench press workout", "play music", "hello",
+        "book a flight to Paris", "what is the weather", "send an email", "tell me a joke",
+        "translate this text to French", "set alarm", "sing a song", "the", "how is it", "open it",
+        "a scandal", "an offer",
+    ],
+)  # fmt: skip
+def test_what_no_tool_is_about_finds_nothing(query: str) -> None:
+    assert found(query) == {"tools": [], "more": 0}
+
+
+@promise("bench.find-everyday")
+def test_what_a_unit_is_called_finds_its_tools_first() -> None:
+    units = [
+        FakeInstrument(id=f"TCPIP::10.0.0.{n}::5025::SOCKET", profile=LIBRARY[key], alias=alias)
+        for n, (key, alias) in enumerate(
+            [("rigol_dp832", "heater"), ("rigol_dl3021", "laser"), ("keysight_34461a", "meter")]
+        )
+    ]
+    pool = FakePool(*units)
+    registry = ToolRegistry(
+        static=static_tools(),
+        bench=bench_tools(),
+        pool=pool,  # type: ignore[arg-type]
+        catalog=Catalog(),
+    )
+    words = ToolSearch(pool=pool, tools=registry.tools)._words_of_units()  # type: ignore[arg-type]
+    first, *_ = ranked("measure laser power", registry.tools(), words)
+    assert first.name == "rigol_dl3021__measure_power"
+    assert ranked("how warm is it", registry.tools(), words) == []

@@ -322,6 +322,31 @@ async def test_a_poll_that_never_holds_fails_with_the_last_answer(lab: Lab) -> N
         await task
 
 
+UNFIT = (
+    (PollStep(poll="STAT?", until="value > 1", is_command=False), {}),
+    (RowStep(columns={"twice": "2 * v"}), {}),
+    (WaitStep(wait_ms="v"), {}),
+    (ForStep(name="n", kind="lin", values=("v", 2, 2), steps=(OFF,)), {}),
+    (OFF, {"twice": "{2 * v}"}),
+)
+
+
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize(("step", "result"), UNFIT, ids=["until", "row", "wait", "for", "result"])
+async def test_an_expression_that_does_not_fit_an_answer_is_a_failed_run_that_tells_what_was_sent(
+    lab: Lab, step: Any, result: dict[str, str]
+) -> None:
+    lab.answers["STAT?"] = "ST33"
+    lab.answers["measure"] = "overload"
+    asked = CommandStep(command="measure", save_as="v")
+    unfit = Sequence(name="s", steps=(asked, step), finally_steps=(OFF,), result=result)
+    with pytest.raises(Failed, match="did not complete") as failed:
+        await lab.run(unfit, channel=1)
+    assert failed.value.code is ErrorCode.STEP_FAILED
+    assert failed.value.sent[0] == "measure"
+    assert failed.value.sent[-1] == "output_off"
+
+
 async def test_a_raw_query_is_saved_with_its_type(lab: Lab) -> None:
     lab.answers["MEAS? CH2"] = "1.25"
     sequence = Sequence(

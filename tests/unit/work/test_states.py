@@ -64,7 +64,7 @@ def test_a_running_stream_can_take_every_event() -> None:
 SWEEP_CELLS = {
     "running": "completed holding stopped failed stopped failed",
     "holding": "- holding stopped failed stopped failed",
-    "completed": "- completed completed - completed completed",
+    "completed": "- completed stopped - completed completed",
     "stopped": "- stopped stopped - stopped stopped",
     "failed": "- failed failed - failed failed",
 }

@@ -1,6 +1,7 @@
 import asyncio
 import itertools
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,10 +14,11 @@ from edged.actions.caller import Caller, Route
 from edged.actions.cause import ENGINE_STOPPED
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, NotFound
-from edged.profiles.model import Command, ScalarAnswer
+from edged.profiles.model import Command, ListAnswer, ScalarAnswer
 from edged.runs.run_head import RunHead
 from edged.runs.states import StreamEvent, StreamState
 from edged.runs.streams.registry import MOST, MOST_ON_ONE, StreamNews, StreamRegistry
+from edged.runs.streams.statistics import columns_of, point_of
 from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import all_stopped_by, locked_out
@@ -405,3 +407,12 @@ async def test_points_that_the_reader_was_too_slow_for_are_counted_and_recorded(
     assert (result["count"], result["dropped"]) == (5, 2)
     assert [p.progress for p in lab.points] == [1, 4, 5]
     assert len(lab.sinks[0].rows) == 5
+
+
+def test_a_point_of_a_list_is_the_list_and_json_in_the_recording() -> None:
+    command = Command(name="m", scpi=("R?",), is_query=True, returns=ListAnswer(unit="V"))
+    data = {"data": [1.5, math.nan, None], "unit": "V", "flag": {"2": "no_value"}}
+    point = point_of(command, data, 7)
+    assert [column.name for column in columns_of(command)] == ["timestamp_ms", "value", "flag"]
+    assert point.row == (7, "[1.5,null,null]", '{"2":"no_value"}')
+    assert (point.shown["value"], point.primary) == ([1.5, None, None], None)

@@ -256,17 +256,75 @@ async def test_stop_runs_the_sweeps_own_abort_and_writes_nothing_after_it(
     assert house.supply.aborts == [":OUTP CH2,OFF"]
 
 
-@promise("sweep.stop-tells-what-is-on")
-async def test_a_stop_of_a_sweep_that_is_over_says_that_nothing_was_aborted_and_what_is_on(
+BOB = replace(DIRECT, client="bob")
+
+
+def written_since(house: SweepHouse, *who: Caller) -> None:
+    """These have written to the unit since its sweep was over, and nobody else."""
+    house.supply.written_by[:] = [one.who for one in who]
+
+
+@promise("sweep.abort-completed")
+async def test_a_stop_of_a_completed_sweep_runs_its_abort(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.2, 1.0, parameters={"channel": 2})
+    await driven_clock.advance(1)
+    assert "was" not in await house.stop(sweep_id, hold=True)
+    assert (await house.status(sweep_id))["status"] == "completed"
+    written_since(house, DIRECT)
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["was"], told["aborted"]) == ("stopped", "completed", True)
+    assert "who" not in told
+    assert house.supply.aborts == [":OUTP CH2,OFF"]
+    assert (await house.status(sweep_id))["abort"]["state"] == "done"
+    # Once is enough.
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["aborted"], told["still_on"]) == ("stopped", False, [])
+    assert house.supply.aborts == [":OUTP CH2,OFF"]
+
+
+@promise("sweep.abort-completed")
+async def test_a_completed_sweep_whose_abort_fails_is_failed_and_tried_again(
     house: SweepHouse, driven_clock: DrivenClock
 ) -> None:
     sweep_id = await house.start(0.2, 1.0)
     await driven_clock.advance(1)
+    written_since(house)
+    house.supply.abort_troubles = [GONE]
+    told = await house.stop(sweep_id)
+    assert (told["status"], told["was"], told["aborted"]) == ("failed", "completed", False)
+    await driven_clock.advance(5)
+    assert (await house.status(sweep_id))["abort"]["state"] == "done"
+
+
+@promise("sweep.abort-completed")
+async def test_a_completed_sweep_is_not_aborted_while_another_one_runs_on_its_unit(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    first = await house.start(0.2, 1.0)
+    await driven_clock.advance(1)
+    written_since(house)
+    await house.start(5, 1.0, parameters={"channel": 2})
+    told = await house.stop(first)
+    assert (told["status"], told["aborted"], told["who"]) == ("completed", False, DIRECT.who)
+    assert house.supply.aborts == []
+
+
+@promise("sweep.stop-tells-what-is-on")
+async def test_a_stop_of_a_sweep_whose_unit_another_has_written_to_says_who_and_what_is_on(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    sweep_id = await house.start(0.2, 1.0)
+    await driven_clock.advance(1)
+    written_since(house, DIRECT, BOB)
     told = await house.stop(sweep_id)
     assert (told["status"], told["aborted"]) == ("completed", False)
+    assert told["who"] == BOB.who
     assert told["still_on"] == [{"name": "OUTP CH1", "query": ":OUTP? CH1", "answer": "ON"}]
     assert house.supply.aborts == []
     await house.command("output_off", channel=1)
+    written_since(house, BOB)
     assert (await house.stop(sweep_id))["still_on"] == []
     house.supply.troubles = [GONE]
     assert (await house.stop(sweep_id))["still_on"] == []
@@ -292,6 +350,7 @@ async def test_what_is_on_is_asked_of_the_swept_channel_and_of_its_switch(
     house.supply.profile = toy_profile(text)
     sweep_id = await house.start(0.2, 1.0)
     await driven_clock.advance(1)
+    written_since(house, BOB)
     for answer, names in (("1", [name]), ("0", [])):
         house.supply.outputs[""] = answer
         mark = len(house.supply.log)
@@ -305,7 +364,7 @@ async def test_a_stop_says_whether_it_aborted(house: SweepHouse) -> None:
     sweep_id = await house.start(20, 1.0)
     assert "aborted" not in await house.stop(sweep_id, hold=True)
     told = await house.stop(sweep_id)
-    assert (told["status"], told["aborted"]) == ("stopped", True)
+    assert (told["status"], told["was"], told["aborted"]) == ("stopped", "holding", True)
     assert "still_on" not in told
     # It is over by now, and this call aborted nothing.
     told = await house.stop(sweep_id)
@@ -317,6 +376,7 @@ async def test_asking_what_is_still_on_keeps_no_stop_waiting_for_long(
 ) -> None:
     sweep_id = await house.start(0.2, 1.0)
     await driven_clock.advance(1)
+    written_since(house, BOB)
     house.supply.latency_s = 1e6
     assert (await house.stop(sweep_id))["still_on"] == []
 

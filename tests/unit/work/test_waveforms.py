@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.answers import decode_waveform
+from edged.profiles.frames import Frame
 from edged.profiles.model import AnswerField, WaveformAnswer
 from edged.runs.points import PIECE_BYTES, Waveform, as_base64, make_waveform
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -19,11 +20,6 @@ from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 
 DIRECT = Caller(route=Route.DIRECT)
-
-
-def block(data: bytes) -> bytes:
-    length = str(len(data))
-    return f"#{len(length)}{length}".encode() + data
 
 
 def trace(samples: int, value: float = 1.0) -> Waveform:
@@ -49,7 +45,7 @@ def test_the_fast_way_for_bytes_gives_what_the_plain_way_gives(
         data="D?", dtype=dtype, byte_order="little", scale="value * slope + offset"
     )
     values = {"slope": slope, "offset": offset}
-    made = make_waveform(answer, [block(data)], None, values)
+    made = make_waveform(answer, [data], None, values)
     assert array("f", made.samples) == array("f", decode_waveform(answer, data, values))
 
 
@@ -57,7 +53,7 @@ def test_the_fast_way_for_bytes_gives_what_the_plain_way_gives(
 def test_blocks_of_awkward_sizes_become_as_many_samples(size: int) -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * 0.5 - 1")
     data = bytes(i % 251 for i in range(size))
-    made = make_waveform(answer, [block(data)], None, {})
+    made = make_waveform(answer, [data], None, {})
     assert made.told() == {
         "y_dtype": "float32",
         "y_length": size,
@@ -90,10 +86,10 @@ def test_a_trace_of_another_length_than_announced_is_a_bad_answer(
         preamble_fields=(AnswerField(name=name, type=AnswerType.INT, index=0),),
     )
     if told is None:
-        assert make_waveform(answer, [block(b"abcd")], str(announced), dict(asked)).length == 4
+        assert make_waveform(answer, [b"abcd"], str(announced), dict(asked)).length == 4
         return
     with pytest.raises(Failed, match=told) as caught:
-        make_waveform(answer, [block(b"abcd")], str(announced), dict(asked))
+        make_waveform(answer, [b"abcd"], str(announced), dict(asked))
     assert caught.value.code is ErrorCode.BAD_ANSWER
 
 
@@ -111,7 +107,7 @@ def test_the_preamble_scales_both_axes() -> None:
         x_increment="x_step * 2",
         scale="(value - y_zero) * y_step",
     )
-    made = make_waveform(answer, [block(struct.pack(">2h", 10, -10))], "5e-7,0.1,4", {})
+    made = make_waveform(answer, [struct.pack(">2h", 10, -10)], "5e-7,0.1,4", {})
     assert made.x_increment == 1e-6
     assert list(struct.unpack("<2f", made.samples)) == pytest.approx([0.6, -1.4])
     assert made.preamble == {"x_step": 5e-7, "y_step": 0.1, "y_zero": 4.0}
@@ -129,18 +125,18 @@ def test_of_points_that_are_pairs_the_first_value_is_kept(dtype: str, code: str)
         scale="value * 2",
     )
     pairs = struct.pack(f"<6{code}", 1, 9, 2, 9, 3, 9)
-    made = make_waveform(answer, [block(pairs)], "3", {})
+    made = make_waveform(answer, [pairs], "3", {})
     assert made.length == 3
     assert array(made.type_code, bytes(made.samples)).tolist() == [2, 4, 6]
     with pytest.raises(Failed, match="announced 3 samples and sent 2"):
-        make_waveform(answer, [block(pairs[: len(pairs) // 3 * 2])], "3", {})
+        make_waveform(answer, [pairs[: len(pairs) // 3 * 2]], "3", {})
     with pytest.raises(Failed, match="no whole number of points of 2 values"):
-        make_waveform(answer, [block(pairs[: len(pairs) // 6 * 5])], "3", {})
+        make_waveform(answer, [pairs[: len(pairs) // 6 * 5]], "3", {})
 
 
 def test_stretches_of_one_capture_are_joined_in_order() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
-    made = make_waveform(answer, [block(b"\x01\x02"), block(b"\x03")], None, {})
+    made = make_waveform(answer, [b"\x01\x02", b"\x03"], None, {})
     assert struct.unpack("<3f", made.samples) == (1.0, 2.0, 3.0)
 
 
@@ -148,7 +144,7 @@ def test_stretches_of_one_capture_are_joined_in_order() -> None:
 def test_pieces_of_a_long_block_make_what_the_whole_makes(dtype: str) -> None:
     answer = WaveformAnswer(data="D?", dtype=dtype, byte_order="big", scale="value * 0.5 - 1")
     one = bytes(range(1, 65)) * (PIECE_BYTES // 64 + 3)
-    made = make_waveform(answer, [block(one), block(one[:64])], None, {})
+    made = make_waveform(answer, [one, one[:64]], None, {})
     decoded = decode_waveform(answer, one + one[:64], {})
     assert made.samples == array(made.type_code, decoded).tobytes()
 
@@ -157,7 +153,7 @@ def test_pieces_of_a_long_block_make_what_the_whole_makes(dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "size"), [("u1", 12), ("i2", 1), ("f4", 2)])
 def test_what_is_worked_out_is_held_once_beside_its_block(dtype: str, size: int) -> None:
     answer = WaveformAnswer(data="D?", dtype=dtype, byte_order="little", scale="value * 2")
-    whole = bytearray(block(bytes(size * 2**20)))
+    whole = bytearray(bytes(size * 2**20))
     tracemalloc.start()
     made = make_waveform(answer, [whole], None, {})
     peak = tracemalloc.get_traced_memory()[1]
@@ -170,7 +166,7 @@ def test_what_is_worked_out_is_held_once_beside_its_block(dtype: str, size: int)
 async def test_the_loop_goes_on_while_a_block_is_worked_out() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * 2")
     book = WaveformRegistry(512)
-    whole = bytearray(block(bytes(32 * 2**20)))
+    whole = bytearray(bytes(32 * 2**20))
     turns = 0
     interval_s = sys.getswitchinterval()
     # What holds the interpreter is not interrupted, however often the loop asks for its turn.
@@ -196,20 +192,20 @@ def test_base64_by_pieces_is_base64(size: int) -> None:
 
 def test_doubles_stay_doubles() -> None:
     answer = WaveformAnswer(data="D?", dtype="f8", byte_order="little")
-    made = make_waveform(answer, [block(struct.pack("<d", 0.1))], None, {})
+    made = make_waveform(answer, [struct.pack("<d", 0.1)], None, {})
     assert (made.told()["y_dtype"], struct.unpack("<d", made.samples)) == ("float64", (0.1,))
 
 
 def test_a_scale_that_is_no_line_is_worked_out_all_the_same() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little", scale="value * value")
-    made = make_waveform(answer, [block(b"\x03\x04")], None, {})
+    made = make_waveform(answer, [b"\x03\x04"], None, {})
     assert struct.unpack("<2f", made.samples) == (9.0, 16.0)
 
 
 def test_a_block_that_is_cut_short_is_no_waveform() -> None:
     answer = WaveformAnswer(data="D?", dtype="u1", byte_order="little")
     with pytest.raises(Failed) as caught:
-        make_waveform(answer, [b"#15abc"], None, {})
+        Frame(answer).samples(b"#15abc")
     assert caught.value.code is ErrorCode.BAD_ANSWER
 
 

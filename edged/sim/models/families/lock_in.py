@@ -18,6 +18,7 @@ from edged.sim.signals import Shape
 
 __all__ = [
     "AUTO_S",
+    "GPIB",
     "LockIn",
     "Query",
     "auto_phase",

@@ -85,9 +85,10 @@ export class Stop {
   }
 }
 
-// What nobody has confirmed, what somebody has, and what nobody can.
+// What may be on, what has not answered, what is confirmed, and what cannot be.
 function rank(unit) {
-  return isDoubtful(unit) ? 0 : unit.state === "confirmed" ? 1 : 2;
+  if (unit.unconfirmed.length > 0) return 0;
+  return isDoubtful(unit) ? 1 : unit.state === "confirmed" ? 2 : 3;
 }
 
 function isDoubtful(unit) {

@@ -45,6 +45,15 @@ def test_every_error_is_answered_in_every_revision(revision: Revision) -> None:
             assert made.rpc_code in set(RpcCode)
 
 
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize("code", [ErrorCode.BAD_ARGUMENTS, ErrorCode.BAD_SCPI, ErrorCode.DANGEROUS])
+@pytest.mark.parametrize("revision", [OLD, NEW])
+def test_a_failure_after_a_line_was_sent_is_a_result(code: ErrorCode, revision: Revision) -> None:
+    made = answer(Failed("It is so.", code=code, sent=("GO",)), revision)
+    assert made["isError"] is True
+    assert '"sent":["GO"]' in made["content"][0]["text"].replace(" ", "")
+
+
 @pytest.mark.parametrize(
     ("code", "rpc_code"),
     [

@@ -103,4 +103,7 @@ async def test_the_size_of_the_list_is_what_a_client_gets_and_many_tools_are_a_w
     warning = warning_of(made.size(ALL), "http://a/mcp")
     assert "cut a list at 100" in warning
     assert "http://a/mcp?tools=essential" in warning
+    closed = warning_of(made.size(ALL), "")
+    assert "?tools=essential" in closed
+    assert "://" not in closed
     assert made.size(Choice(ToolListing.ESSENTIAL)).tools == small.tools

@@ -1,0 +1,198 @@
+"""What callers of a real engine are told where an instrument answers otherwise than described."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pyvisa
+
+from tests.bench.engine import Engine, running_engine
+from tests.bench.hislip_program import HislipProgram
+from tests.bench.hosted import hosted
+from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.promises import promise
+
+IDN = "Acme,SMU9,S1,1.0"
+PROFILE = """
+format: 1
+profile_key: acme_smu9
+manufacturer: Acme
+model: SMU9
+instrument_class: multimeter
+source: a unit of this test
+match: {idn: '^Acme,SMU9', examples: ["Acme,SMU9,S1,1.0"]}
+connection:
+  timeout_ms: 1000
+  heartbeat: false
+  errors: {query: "SYST:ERR?", kind: queue}
+commands:
+  get_level: {description: Level, scpi: "LEV?", returns: {type: float, unit: V}}
+  get_trace: {description: Trace, scpi: "FORM?", returns: {type: string}}
+  home:
+    description: Go home
+    scpi: "GO"
+    complete: {poll: "ST?", until: "value > 33", every_ms: 20, timeout_ms: 2000}
+"""
+T_S = 1.0
+
+
+@contextlib.contextmanager
+def bench(directory: Path) -> Iterator[tuple[Engine, LoopbackInstrument]]:
+    profiles = directory / "profiles"
+    profiles.mkdir()
+    (profiles / "acme_smu9.yaml").write_text(PROFILE)
+    with hosted(lambda: LoopbackInstrument(IDN)) as unit:
+        config = {
+            "PROFILE_DIRS": [str(profiles)],
+            "INSTRUMENTS": [{"address": unit.address, "name": "smu"}],
+            "VISA_SERVER": ["hislip"],
+            "HISLIP_PORT": 0,
+        }
+        with running_engine(directory, sim=False, config=config) as engine:
+            unit.special["LEV?"] = lambda: b"1.5\n"
+            yield engine, unit
+
+
+@pytest.fixture(scope="module")
+def smu(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Engine, LoopbackInstrument]]:
+    with bench(tmp_path_factory.mktemp("odd")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def manager(engine: Engine) -> Iterator[Any]:
+    opened = pyvisa.ResourceManager(f"{engine.mcp_url}@edged")
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def run(engine: Engine, command: str, **parameters: Any) -> dict[str, Any]:
+    return engine.tool(
+        "execute_command", instrument_id="smu", command_name=command, parameters=parameters
+    )
+
+
+def raw(engine: Engine, line: str, **more: Any) -> dict[str, Any]:
+    told: dict[str, Any] = engine.tool("send_scpi", instrument_id="smu", scpi_command=line, **more)[
+        "result"
+    ]
+    return told
+
+
+@promise("call.sent-is-failed")
+def test_a_poll_that_cannot_be_judged_is_a_failed_call_with_what_was_sent(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    unit.special["ST?"] = lambda: b"1TS000033\n"
+    told = run(engine, "home")
+    assert told["is_error"]
+    error = told["result"]["error"]
+    assert error["sent"] == ["GO", "ST?"]
+    assert "1TS000033" in error["message"]
+    row = engine.rpc("audit.list", tool="execute_command", limit=1)["rows"][0]
+    assert row["outcome"] == "failed"
+    assert run(engine, "get_level")["result"]["data"] == 1.5
+
+
+@promise("answer.unasked")
+def test_an_answer_that_nobody_expected_is_in_the_warning_and_can_be_asked_for(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    unit.special["R1"] = lambda: b"R+1.25\n"
+    told = raw(engine, "R1")
+    assert told["response"] is None
+    assert told["error"] is None
+    assert 'R1" was answered by "R+1.25"' in told["warning"]
+    assert raw(engine, "R1", expect_answer=True)["response"] == "R+1.25"
+    quiet = raw(engine, "ARM")
+    assert "warning" not in quiet
+    (listed,) = engine.tool("list_instruments")["result"]
+    assert listed["warning"] == ""
+
+
+@promise("answer.unasked")
+def test_programs_read_what_a_line_without_a_question_mark_is_answered_by(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    unit.special["print(x)"] = unit.special["1TS"] = lambda: b"1.00000e+00\n2\n"
+    with (
+        manager(engine) as rm,
+        rm.open_resource("smu", read_termination="\n", timeout=2000) as program,
+    ):
+        for line in ("print(x)", "1TS") * 2:
+            program.write(line)
+            assert [program.read(), program.read()] == ["1.00000e+00", "2"]
+        assert program.query("LEV?") == "1.5"
+    with HislipProgram.open(int(engine.ports["hislip_port"]), "smu") as program:
+        for line in ("print(x)", "1TS") * 2:
+            program.write(line)
+            assert program.read() == b"1.00000e+00\n2\n"
+    unit.special["print(y)"] = lambda: b"7\n"
+    assert raw(engine, "print(y)")["response"] == "7"
+
+
+@promise("answer.whole")
+def test_a_program_reads_the_bytes_that_came(smu: tuple[Engine, LoopbackInstrument]) -> None:
+    engine, unit = smu
+    unit.special["B?"] = lambda: b"\x00\x00\x01\x02\x00\n"
+    assert raw(engine, "B?")["response"] == "\x00\x00\x01\x02\x00"
+    with manager(engine) as rm, rm.open_resource("smu", timeout=2000) as program:
+        program.write("B?")
+        assert program.read_raw() == b"\x00\x00\x01\x02\x00\n"
+
+
+@promise("answer.whole")
+def test_an_answer_of_several_lines_is_an_error_that_shows_them(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    unit.special["FORM?"] = lambda: b"0.5,0\n1.5,0\n2.5,0\n"
+    told = run(engine, "get_trace")
+    assert told["is_error"]
+    assert "has 3 lines" in told["result"]["error"]["message"]
+    assert "has 3 lines" in str(raw(engine, "FORM?")["error"])
+    assert run(engine, "get_level")["result"]["data"] == 1.5
+
+
+@promise("answer.bytes-came")
+def test_an_answer_without_its_line_end_is_shown(smu: tuple[Engine, LoopbackInstrument]) -> None:
+    engine, unit = smu
+    unit.special["V?"] = lambda: b"1.5\r"
+    error = raw(engine, "V?")["error"]["message"]
+    assert "it ended in CR" in error
+    assert "1.5\\x0d" in error
+    trace = engine.rpc("trace", instrument_id="smu")
+    assert any("1.5\r" in str(entry.get("text")) for entry in trace["exchanges"])
+
+
+@promise("line.recovery-bounded")
+def test_each_call_to_a_unit_that_hangs_ends_in_time_and_says_why(tmp_path: Path) -> None:
+    with bench(tmp_path) as (engine, unit):
+        assert raw(engine, "ARM")["error"] is None
+        unit.is_silent = True
+        said = []
+        for _ in range(4):
+            began = time.monotonic()
+            told = run(engine, "get_level")
+            took_s = time.monotonic() - began
+            assert told["is_error"]
+            said.append(told["result"]["error"]["message"])
+            # What the machine's other work takes comes besides.
+            assert took_s < T_S + 1.0 + 1.5
+        assert any("is being recovered" in one for one in said[1:])
+        # What makes safe is sent all the same.
+        stopped = engine.tool("bench__stop_all")
+        assert stopped["result"]["instruments"]
+        unit.is_silent = False
