@@ -50,6 +50,7 @@ from edged.profiles.raw import (
     LineClass,
     RawMatch,
     RawPart,
+    addresses_another,
     identify,
     in_its_unit,
     judged_parts,
@@ -164,6 +165,7 @@ class Policy:
                 _check_message(_Raw(rules, part, checks, is_known=RawScpi.KNOWN in modes), part)
                 if isinstance(action, SendProgram) and not part.is_harmless:
                     _check_held(part, checks)
+        _check_addressed(instrument, action.scpi)
         if rules.dead_man_s is not None or instrument.timer is not None:
             # The whole line: a header may continue the one before it.
             _check_dead_man(instrument, action.scpi, action.scpi)
@@ -701,6 +703,23 @@ def _check_dead_man(instrument: Instrument, line: str, called: str) -> None:
         remedy="Once it has switched off, a person clears it at the instrument. Without "
         "dead_man_s in the bench file everybody may do that.",
     )
+
+
+def _check_addressed(instrument: Instrument, line: str) -> None:
+    """Refuse a line for another unit of the same port: that has rules and a lease of its own.
+
+    Raises:
+        Refused: RAW_SCPI_RESTRICTED.
+    """
+    other = "" if instrument.profile is None else addresses_another(instrument.profile, line)
+    if other:
+        raise Refused(
+            f"{other[:80]!r} was not sent: it may be for another unit of the port that "
+            f"{instrument.called} shares.",
+            code=ErrorCode.RAW_SCPI_RESTRICTED,
+            data={"rule": ["shared"]},
+            remedy="Name the other unit as the instrument; edged addresses it by itself.",
+        )
 
 
 def _denied(message: str, name: str) -> Refused:

@@ -12,7 +12,7 @@ import codecs
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,6 +34,8 @@ class ErrorsEntry:
     kind: str = "none"
     query: str = ""
     detail: str = ""
+    pattern: str = ""
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +55,18 @@ def _encoding(value: Value, _base: Path) -> str:
 def _errors(value: Value, _base: Path) -> ErrorsEntry:
     if value.data == "none":
         return ErrorsEntry()
-    fields = _fields(value, ("kind", "query"), ("detail",), 'none or {query: "SYST:ERR?", kind: …}')
-    kind = fields["kind"]
-    if kind.text not in ERROR_KINDS:
+    is_described = isinstance(value.data, dict) and "pattern" in value.data
+    needed, more = (("query",), ("kind",)) if is_described else (("kind", "query"), ())
+    more = (*more, "detail", "pattern", "none")
+    fields = _fields(value, needed, more, 'none or {query: "SYST:ERR?", kind: …}')
+    kind = fields.get("kind")
+    if kind is not None and kind.text not in ERROR_KINDS:
         raise BadValue(f"has the kind {kind.text}; it must be {', '.join(ERROR_KINDS)}", kind)
-    detail = fields.get("detail")
-    return ErrorsEntry(
-        kind=kind.text,
-        query=_query(fields["query"]),
-        detail="" if detail is None else _query(detail),
-    )
+    readers = {"query": _query, "detail": _query, "pattern": _pattern, "none": _pattern}
+    said = {name: read(fields[name]) for name, read in readers.items() if name in fields}
+    if is_described and "code" not in re.compile(said["pattern"]).groupindex:
+        raise BadValue("has a pattern without the group (?P<code>…)", fields["pattern"])
+    return ErrorsEntry(kind="code" if kind is None else kind.text, **said)
 
 
 def _acknowledge(value: Value, _base: Path) -> str:
@@ -178,6 +182,7 @@ TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
     "heartbeat": BOOL.parse,
     "never_ask_idn": BOOL.parse,
     "probe": _probe,
+    "before": _lines(_why_not_on_connect),
     "on_connect": _lines(_why_not_on_connect),
     "on_release": _lines(_why_not_on_release),
 }
@@ -191,6 +196,8 @@ class InstrumentEntry:
         address: VISA resource string.
         profile: profile key that is taken without asking ``*IDN?`` for a match.
         name: what the owner calls it.
+        bus_address: of one of several units behind one port, its address there, which is then
+            part of ``address``; needs ``profile``.
         never_ask_idn: ``*IDN?`` is never sent; needs ``profile``.
         read_termination, write_termination: the characters themselves; empty for none.
     """
@@ -198,6 +205,7 @@ class InstrumentEntry:
     address: str
     profile: str | None = None
     name: str | None = None
+    bus_address: str | None = None
     read_termination: str | None = None
     write_termination: str | None = None
     timeout_ms: int | None = None
@@ -216,6 +224,7 @@ class InstrumentEntry:
     heartbeat: bool | None = None
     never_ask_idn: bool | None = None
     probe: ProbeEntry | None = None
+    before: tuple[str, ...] | None = None
     on_connect: tuple[str, ...] | None = None
     on_release: tuple[str, ...] | None = None
 
@@ -258,6 +267,12 @@ def _termination(value: Value, _base: Path) -> str:
     return text
 
 
+def _bus_address(value: Value, _base: Path) -> str:
+    if not BUS_ADDRESS.fullmatch(value.text):
+        raise BadValue("must be up to 16 letters, digits, dots and dashes", value)
+    return value.text
+
+
 def _word_of(*words: str) -> Callable[[Value, Path], str]:
     def parse(value: Value, _base: Path) -> str:
         if value.text not in words:
@@ -273,6 +288,8 @@ def _stop_bits(value: Value, _base: Path) -> float:
     return float(value.data)
 
 
+BEHIND_PORT: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.IGNORECASE)
+BUS_ADDRESS: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 STOP_BITS: Final = (1, 1.5, 2)
 
 FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
@@ -280,6 +297,7 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
         "address": _address,
         "profile": matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key").parse,
         "name": TEXT.parse,
+        "bus_address": _bus_address,
         "read_termination": _termination,
         "write_termination": _termination,
         "timeout_ms": integer(1, 3_600_000).parse,
@@ -316,9 +334,29 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
     if "address" not in fields:
         raise BadValue(ENTRY_LIKE, value)
     found = InstrumentEntry(**fields)
+    behind = BEHIND_PORT.fullmatch(found.address)
+    if behind is not None:
+        # As edged itself writes the address of such a unit.
+        bus = found.bus_address or behind[2]
+        found = replace(found, address=behind[1], bus_address=bus)
+    if found.bus_address is not None:
+        found = _behind_port(found, value)
     if found.never_ask_idn and found.profile is None:
         raise BadValue("has an entry with never_ask_idn and no profile to know it by", value)
     return found
+
+
+def _behind_port(entry: InstrumentEntry, value: Value) -> InstrumentEntry:
+    """One of several units behind a port: its bus address becomes part of its address."""
+    if entry.profile is None:
+        raise BadValue("has an entry with bus_address and no profile to address it by", value)
+    head, _, tail = entry.address.upper().rpartition("::")
+    is_socket = head.startswith("TCPIP") and tail == "SOCKET"
+    if not is_socket and not (head.startswith("ASRL") and tail == "INSTR"):
+        raise BadValue(
+            "has an entry with bus_address that is not at a serial port or a raw socket", value
+        )
+    return replace(entry, address=f"{entry.address}@{entry.bus_address}")
 
 
 def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
@@ -328,6 +366,11 @@ def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
     for entry in entries:
         if entry is not first.setdefault(entry.address.upper(), entry):
             raise BadValue(f"has two different entries for {entry.address}", value)
+    for entry in entries:
+        port = entry.address.upper().rpartition("@")[0] if entry.bus_address is not None else ""
+        if port in first:
+            told = f"has entries for {first[port].address} with and without bus_address"
+            raise BadValue(told, value)
     return entries
 
 

@@ -366,7 +366,8 @@ _TABLE: Final = (
         sentence="Instruments with a fixed address: address, and optionally profile, name, "
         "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
         "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
-        "acknowledge, probe, heartbeat, never_ask_idn, on_connect, on_release. Each entry is an "
+        "acknowledge, probe, heartbeat, never_ask_idn, bus_address, before, on_connect, "
+        "on_release. Each entry is an "
         "instrument of its own; entries with the same name are addresses of one "
         "(docs/instruments.md).",
     ),

@@ -33,7 +33,7 @@ from edged.discovery.hotplug import Picked, start_monitor
 from edged.discovery.hotplug_windows import ListThings
 from edged.discovery.registering import Knowledge, examine, judge_again
 from edged.discovery.schedule import SCANS_ASIDE, ScanSchedule
-from edged.errors import EdgedError, ErrorCode, Failed
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import Conversation, greet, raw_conversation
 from edged.instruments.hosts import Hosts, LookUp, look_up
@@ -495,7 +495,10 @@ class Discovery:
         """What a bus lists now, against what it listed before."""
         if listing.usb_ids and self._note_usb is not None:
             self._note_usb(listing.usb_ids)
+        ports = {parse_address(e.address).port for e in self._entries if e.bus_address is not None}
+        # A port that units share is theirs: nobody else is asked there.
         seen = {place_key(c.entry.address): c for c in listing.candidates}
+        seen = {key: candidate for key, candidate in seen.items() if key not in ports}
         if listing.is_complete:
             for key, place in tuple(self._places.items()):
                 if source.name in place.sources and key not in seen:
@@ -574,6 +577,9 @@ class Discovery:
                 self._reprofile.at_joined(instrument, self._knowledge)
         except Failed as error:
             self._note_failure(place, error)
+        except Invalid as error:
+            # What the profile or INSTRUMENTS says of it cannot be sent.
+            self._put_aside(place, str(error), error.remedy or NAME_IT)
         except Exception as error:
             log.exception("discovery_ask_failed", address=place.entry.address)
             self._put_aside(place, f"Asking it failed inside edged: {error}", REPORT_IT)

@@ -37,6 +37,7 @@ from edged.instruments.identify import hail, identify, identify_otherwise
 from edged.instruments.instrument import Found, Instrument, connection_for
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
+from edged.profiles.addressed import names_address, with_address
 from edged.profiles.bench_file import BenchFile, UnitRules, tighten
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import (
@@ -50,6 +51,7 @@ from edged.profiles.match import (
 from edged.profiles.model import Connection, ErrorCheck, Profile
 from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError
+from edged.transports.address import parse_address
 
 __all__ = [
     "OWNERS_WORD",
@@ -64,6 +66,7 @@ __all__ = [
     "vouched_identity",
 ]
 
+ADDRESS_IT: Final = "Correct bus_address in INSTRUMENTS, or connection in the profile."
 TRIES: Final = 2
 """An error query that is lost once, by a bad wire or a busy instrument, is asked again."""
 
@@ -140,7 +143,7 @@ async def _greet(actor: Actor, connection: Connection) -> tuple[InstrumentError,
 def _are_none(check: ErrorCheck, errors: tuple[InstrumentError, ...]) -> bool:
     """Whether what came is no error at all: nothing with a number, and without an end."""
     is_endless = check.kind is not ErrorKind.QUEUE or len(errors) >= MAX_QUEUED_ERRORS
-    return bool(errors) and is_endless and all(error.code is None for error in errors)
+    return bool(errors) and is_endless and all(error.is_odd for error in errors)
 
 
 OWNERS_WORD: Final = "identified by INSTRUMENTS alone"
@@ -187,9 +190,11 @@ async def examine(
         Failed: DISCONNECTED, nobody is there; TIMEOUT, somebody is silent; BAD_ANSWER
             (``NoInstrument`` too), what answers is no instrument.
     """
-    named = knowledge.library.chosen(entry.profile or "")
-    if named is None and entry.never_ask_idn:
-        # Whoever may not be asked its name is known by its profile alone.
+    named, why = _addressed(knowledge.library.chosen(entry.profile or ""), entry)
+    if why:
+        raise Failed(why, code=ErrorCode.BAD_PROFILE, remedy=ADDRESS_IT)
+    if named is None and (entry.never_ask_idn or parse_address(entry.address).bus):
+        # Whoever may not be asked its name, or is to be addressed, is known by its profile alone.
         raise Failed(knowledge.library.missing(entry.profile or ""), code=ErrorCode.BAD_PROFILE)
     if named is not None and not connection_for(named.connection, entry).asks_idn:
         return _judged(await _named(actor, entry, named), entry, knowledge.bench)
@@ -433,10 +438,26 @@ def _choose(
         profile = library.chosen(entry.profile)
         if profile is None:
             return None, library.missing(entry.profile), ()
-        return profile, "INSTRUMENTS names this profile.", ()
+        profile, why = _addressed(profile, entry)
+        return profile, why or "INSTRUMENTS names this profile.", ()
     match = find_profile(idn, usb_id, library.heads.values())
-    profile = library.chosen(match.profile.key) if match.profile is not None else None
-    return profile, match.reason, match.tied
+    chosen = library.chosen(match.profile.key) if match.profile is not None else None
+    profile, why = _addressed(chosen, entry)
+    return profile, why or match.reason, () if why else match.tied
+
+
+def _addressed(profile: Profile | None, entry: InstrumentEntry) -> tuple[Profile | None, str]:
+    """The profile as it is for the unit of this entry; or none, and why it cannot be used."""
+    address = parse_address(entry.address)
+    if profile is None:
+        return None, ""
+    if not address.bus:
+        needs_one = names_address(profile)
+        why = f"{profile.key} addresses its unit, and its entry of INSTRUMENTS has no bus_address."
+        return (None, why) if needs_one else (profile, "")
+    if not profile.connection.on_wire(address.wire).shared:
+        return None, f"{profile.key} does not say that its units can share a port (shared: true)."
+    return with_address(profile, address.bus), ""
 
 
 async def _is_confirmed(actor: Actor, connection: Connection) -> bool:

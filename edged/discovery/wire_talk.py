@@ -56,6 +56,8 @@ class WireTalk:
         self._clock = clock
         self._deadline = clock.monotonic() + within_s
         self._link: Link | None = None
+        # How it was spoken to when it was addressed.
+        self._addressed: Connection | None = None
         self.losses = 0
         self._ended = 0.0
         self.is_late = False
@@ -142,6 +144,7 @@ class WireTalk:
         elif say.leads and not self._transport.has_messages:
             link.write(end, WRITE_WITHIN_S)
             link.pause(QUIET_S)
+        self._address_unit(link, say.connection)
         link.pending()
         if say.line:
             self.said += 1
@@ -154,6 +157,17 @@ class WireTalk:
             return Heard(was_said=self._tells_status(link))
         data = self._read(link, say)
         return Heard(data=data, came=True, after_ms=(self._ended - began) * 1000)
+
+    def _address_unit(self, link: Link, connection: Connection) -> None:
+        """Say what the unit wants to hear before it listens, once for each way of speaking."""
+        if not connection.before or connection == self._addressed:
+            return
+        end = connection.write_termination.encode("ascii")
+        for line in connection.before:
+            self.said += 1
+            link.write(line.encode("ascii", "replace") + end, WRITE_WITHIN_S)
+            link.pause(QUIET_S)
+        self._addressed = connection
 
     def _read(self, link: Link, say: Say) -> bytes:
         end = say.connection.read_termination.encode("ascii") or b"\n"
@@ -215,6 +229,7 @@ class WireTalk:
                 return
 
     def _reopen(self, link: Link) -> None:
+        self._addressed = None
         try:
             self._open(link)
         except LinkError as error:

@@ -582,7 +582,8 @@ def drain_errors(check: ErrorCheck) -> Conversation[tuple[InstrumentError, ...]]
     for _ in range(MAX_QUEUED_ERRORS if check.kind is ErrorKind.QUEUE else 1):
         proves = _is_entry if check.kind is ErrorKind.QUEUE else None
         answer = yield Ask(check.query, None, may_be_empty=True, proves=proves)
-        error = parse_error(check.kind, answer if isinstance(answer, str) else "")
+        line = answer if isinstance(answer, str) else ""
+        error = parse_error(check.kind, line, check.pattern, check.none)
         if not error.is_error:
             break
         if check.detail:
@@ -804,7 +805,7 @@ def _check(
     errors = yield from drain_errors(check)
     if not errors:
         return ()
-    odd = next((error.text for error in errors if error.code is None), None)
+    odd = next((error.text for error in errors if error.is_odd), None)
     if odd is not None:
         raise Failed(
             f'"{check.query}" was answered by "{odd}" after "{"; ".join(sent)[:200]}": that is '
@@ -819,10 +820,16 @@ def _check(
     blamed = [e.text for e in errors if has_asked or not _is_query_error(e, check.kind)]
     if blamed:
         told = list(folded(blamed, has_more=has_more))
+        # What a program of its own expects to read, where that is no entry of SCPI's.
+        entries = [error.answer for error in errors if error.answer != error.text]
         raise Failed(
             f'The instrument reports "{"; ".join(told)}" after "{"; ".join(sent)[:200]}".',
             code=ErrorCode.INSTRUMENT_ERROR,
-            data={"errors": told, "query": check.query},
+            data={
+                "errors": told,
+                "query": check.query,
+                **({"entries": entries} if entries else {}),
+            },
             sent=sent,
         )
     return folded([e.text for e in errors], has_more=has_more)

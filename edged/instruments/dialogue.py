@@ -7,7 +7,6 @@ a line that is out of step back (``in_step.py`` says when that is).
 from __future__ import annotations
 
 import contextlib
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
+from edged.scpi.words import asks_idn
 from edged.transports.link import (
     Link,
     LinkError,
@@ -105,7 +105,6 @@ BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
 UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
-_ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
 MOST_UNASKED: Final = 8
 LONGEST_UNASKED: Final = 64 * 1024
 """Bytes of what came as if to answer a line that asks nothing."""
@@ -169,6 +168,7 @@ class Dialogue:
         self._tells_mav = True
         # The line was looked at just now, so that the first step need not look again.
         self._is_looked_at = False
+        self._is_selecting = False
         # Since when the line is being recovered for the question that comes next, if it is.
         self._since: float | None = None
         # The last line that asks nothing, until a question was answered; and whether it was to be
@@ -192,6 +192,7 @@ class Dialogue:
         job: Job | None,
         *,
         is_looked_at: bool = False,
+        is_selecting: bool = False,
         since: float | None = None,
     ) -> T:
         """Drive a conversation to its end.
@@ -200,6 +201,7 @@ class Dialogue:
             deadline: of the whole, on the monotonic scale.
             job: takes note of each line that has gone out, or ``None``.
             is_looked_at: nothing unasked was on the line just now.
+            is_selecting: the unit listens only after this, so that it is not asked its name before.
             since: when it was begun to recover the line for this; ``None``: it need not be.
 
         Raises:
@@ -208,6 +210,7 @@ class Dialogue:
         """
         self.is_suspect = False
         self._is_looked_at = is_looked_at
+        self._is_selecting = is_selecting
         self._since = since
         answer: Answer = None
         try:
@@ -548,7 +551,7 @@ class Dialogue:
             if unasked:
                 self.left_over(unasked, connection)
         allowed_s = self._allowed_s(step, connection)
-        if type(step) is not Send:
+        if type(step) is not Send and not self._is_selecting:
             since = self._since
             in_step = self.in_step
             if in_step.owed or in_step.unproved:
@@ -1051,7 +1054,7 @@ def _refuse_unasked(text: str, connection: Connection) -> None:
     Raises:
         Invalid: BAD_SCPI.
     """
-    if connection.never_ask_idn and _ASKS_IDN.search(text):
+    if connection.never_ask_idn and asks_idn(text):
         raise Invalid(
             "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
             code=ErrorCode.BAD_SCPI,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, TypeVar
 
 from edged.actions.caller import Caller
@@ -35,11 +35,12 @@ from edged.instruments.registration import (
     next_registration_state,
 )
 from edged.patterns import found_in
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER, with_address
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
 from edged.scpi.answer_text import ErrorKind
-from edged.transports.address import Transport
+from edged.transports.address import Transport, parse_address
 
 __all__ = ["Found", "Instrument", "connection_for"]
 
@@ -467,28 +468,27 @@ MOST_WRITERS: Final = 32
 """Callers that are remembered for having written to a unit."""
 OF_THE_OWNER: Final = tuple(
     {field.name for field in fields(Connection)}
-    & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe"}
+    & {field.name for field in fields(InstrumentEntry)} - {"errors", "probe", "bus_address"}
 )
 """What is the same value in both; the two others are read from the owner's words."""
 
 
 def connection_for(connection: Connection, entry: InstrumentEntry) -> Connection:
     """The connection as this entry of the owner's configuration has it."""
+    address = parse_address(entry.address)
+    connection = connection.on_wire(address.wire)
     own: dict[str, Any] = {}
-    if connection.on_connect_serial is not None and entry.address.upper().startswith("ASRL"):
-        own["on_connect"] = connection.on_connect_serial
     for name in OF_THE_OWNER:
         value = getattr(entry, name)
         if value is not None:
             own[name] = value
+    if entry.before is not None:
+        own["before"] = tuple(line.replace(PLACEHOLDER, ADDRESS) for line in entry.before)
     own["never_ask_idn"] = connection.never_ask_idn or bool(entry.never_ask_idn)
     if entry.errors is not None:
-        own["errors"] = ErrorCheck(
-            kind=ErrorKind(entry.errors.kind),
-            query=entry.errors.query,
-            detail=entry.errors.detail,
-        )
+        own["errors"] = ErrorCheck(**{**asdict(entry.errors), "kind": ErrorKind(entry.errors.kind)})
     if entry.probe is not None:
         asked = entry.probe
         own["probe"] = Probe(query=asked.query, expect=asked.expect) if asked.query else None
-    return replace(connection, **own)
+    found = replace(connection, **own, bus_address=address.bus)
+    return with_address(found, address.bus) if address.bus else found

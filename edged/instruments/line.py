@@ -24,6 +24,7 @@ from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
     greet,
+    write_lines,
 )
 from edged.instruments.dialogue import SLACK_S, Dialogue, Known, slack
 from edged.instruments.failures import another_unit, failure, fault
@@ -53,6 +54,7 @@ from edged.transports.link import (
     LinkLost,
     LinkPreempted,
     LinkTimeout,
+    Urgency,
 )
 
 __all__ = [
@@ -186,6 +188,8 @@ class Line:
         self._owes_identity = True
         # Nothing but silence speaks against the unit bound here since it last proved who it is.
         self._is_trusted = False
+        # The lines of ``before`` have been said since, and no other unit of the port spoken to.
+        self._is_selected = False
         # LineDown has been reported and LineUp not yet.
         self._is_down = False
         self._failures = 0
@@ -217,11 +221,27 @@ class Line:
             return
         self._link.begin(ticket)
         is_safe = job.priority is Priority.SAFE
+        try:
+            self._take_turn(job.deadline, Urgency.SAFE if is_safe else Urgency.WORK)
+        except LinkError as error:
+            # Other units have the port: that says nothing about this one.
+            job.fail(self._told(error, job))
+            return
         self._dialogue.gate = None if is_safe else self.gate
+        try:
+            self._serve_in_turn(job, bound, is_safe=is_safe)
+        finally:
+            self._end_turn()
+
+    def _serve_in_turn(self, job: Job, bound: BoundInstrument, *, is_safe: bool) -> None:
         began = self._clock.monotonic()
         try:
             was_ready = self._make_ready(
-                bound, self._recover_by(job, bound), is_safe=is_safe, listens=job.listens
+                bound,
+                self._recover_by(job, bound),
+                is_safe=is_safe,
+                listens=job.listens,
+                job=job,
             )
             self._enter(LineEvent.WORK)
             result = self._dialogue.hold(
@@ -269,13 +289,28 @@ class Line:
         if self._is_foreign():
             return
         self._link.begin(ticket)
-        self._dialogue.gate = self.gate
         connection = bound.connection
         patience_s = (connection.open_timeout_ms + 2 * connection.timeout_ms) / 1000
+        deadline = self._clock.monotonic() + patience_s
+        is_well = self.state is LineState.READY and not self._owes_identity
         try:
-            deadline = self._clock.monotonic() + patience_s
+            # Where others use the port, it is there.
+            self._take_turn(self._clock.monotonic() if is_well else deadline, Urgency.IDLE)
+        except LinkError:
+            return
+        try:
+            self._heal_in_turn(bound, deadline)
+        finally:
+            self._end_turn()
+
+    def _heal_in_turn(self, bound: BoundInstrument, deadline: float) -> None:
+        self._dialogue.gate = self.gate
+        try:
             self._make_ready(bound, deadline, is_safe=False, is_idle=True)
         except LinkError as error:
+            if isinstance(error, LinkPreempted):
+                # It is tried again later where it has been silent before.
+                self._failed_at = self._clock.monotonic()
             self._spoil(error)
         except EdgedError as error:
             self._trace.note(str(error))
@@ -287,7 +322,7 @@ class Line:
         """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
         if self.bound.number == 0 or self._is_foreign():
             return None
-        if self.state is LineState.LOST and self._failures:
+        if self.state in {LineState.LOST, LineState.RECOVERING} and self._failures:
             due = self._failed_at + retry_delay_s(self._failures)
             return max(0.0, due - self._clock.monotonic())
         if self.state is LineState.READY and not self._owes_identity:
@@ -300,9 +335,13 @@ class Line:
             self._link.begin(ticket)
             self._dialogue.gate = self.gate
             try:
+                self._take_turn(deadline, Urgency.WORK)
+                self._select(self.bound, deadline, None)
                 self._dialogue.hold(lines, self.bound.connection, deadline, None)
             except (LinkError, EdgedError) as error:
                 self._trace.note(f"release failed: {error}")
+            finally:
+                self._end_turn()
         self._link.close()
         self.state = next_line_state(self.state, LineEvent.STOP)
 
@@ -319,6 +358,31 @@ class Line:
         if self.state is LineState.LOST and is_hasty and job.priority is not Priority.SAFE:
             return self._told(LinkLost(self.reason, self._why), job)
         return None
+
+    def _take_turn(self, deadline: float, urgency: Urgency) -> None:
+        """Wait for the port, where other units share it.
+
+        Raises:
+            LinkError: they did not leave it in time, or a stop wants the line.
+        """
+        if self._link.take_turn(max(0.0, deadline - self._clock.monotonic()), urgency):
+            self._is_selected = False
+
+    def _end_turn(self) -> None:
+        self._link.end_turn(is_clean=self.state is LineState.READY)
+
+    def _select(self, bound: BoundInstrument, deadline: float, job: Job | None) -> None:
+        """Say what must be said before this unit listens, where it has not been said.
+
+        Raises:
+            LinkError: the wire failed, or nothing acknowledged it.
+            Failed: it was answered by something else.
+        """
+        lines = bound.connection.before
+        if lines and not self._is_selected:
+            select = write_lines(lines, bound.connection)
+            self._dialogue.hold(select, bound.connection, deadline, job, is_selecting=True)
+        self._is_selected = True
 
     def _recover_by(self, job: Job, bound: BoundInstrument) -> float:
         """When a job must have its line: a call ends within its own time limit and a moment.
@@ -340,6 +404,7 @@ class Line:
         *,
         is_safe: bool,
         is_idle: bool = False,
+        job: Job | None = None,
         listens: bool = False,
     ) -> bool:
         """Come back with a connected, empty line on which the unit bound here is known to listen.
@@ -363,6 +428,7 @@ class Line:
             self.state is LineState.READY
             and (listens or self._look())
             and not self._owes_identity
+            and (is_idle or listens or self._has_selected(bound, deadline, job))
             and (
                 not in_step.owed
                 or is_safe
@@ -375,12 +441,14 @@ class Line:
             return True
         self._recovering_since = self._clock.monotonic()
         try:
-            self._recover(bound, deadline, is_safe=is_safe)
+            self._recover(bound, deadline, is_safe=is_safe, job=job)
         finally:
             self._recovering_since = None
         return False
 
-    def _recover(self, bound: BoundInstrument, deadline: float, *, is_safe: bool) -> None:
+    def _recover(
+        self, bound: BoundInstrument, deadline: float, *, is_safe: bool, job: Job | None
+    ) -> None:
         """Clean or open the line, and have its unit prove who it is."""
         if self.state is LineState.RECOVERING:
             self._clean(deadline)
@@ -388,8 +456,15 @@ class Line:
             self._open(bound, deadline)
         if self._owes_identity and bound.greeted_at == self.openings:
             self._accept(bound)
+        if not (self._owes_identity and bound.number) or (is_safe and self._is_trusted):
+            self._select(bound, deadline, job)
         if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
             self._prove(bound, deadline, is_safe=is_safe)
+
+    def _has_selected(self, bound: BoundInstrument, deadline: float, job: Job | None) -> bool:
+        """``_select``, as a condition that always holds."""
+        self._select(bound, deadline, job)
+        return True
 
     def _look(self) -> bool:
         """See, without a byte sent, whether the peer is there and has said nothing unasked."""
@@ -423,6 +498,7 @@ class Line:
             # A clear that was acknowledged proves neither that what was asked is forgotten, nor
             # that the same unit hangs behind the adapter or gateway still.
             self._trace.note("cleared")
+            self._is_selected = False
             self._owes_identity = True
             self.openings += 1
             self._dialogue.in_step.begin(is_fresh=False)
@@ -433,6 +509,7 @@ class Line:
 
     def _open(self, bound: BoundInstrument, deadline: float) -> None:
         self._enter(LineEvent.CONNECT)
+        self._is_selected = False
         self._owes_identity = True
         self.openings += 1
         self._link.close()
@@ -464,6 +541,7 @@ class Line:
         try:
             if waits:
                 self._dialogue.rest(bound.connection, deadline)
+            self._select(bound, deadline, None)
             in_step.begin(is_fresh=True)
             idn = self._dialogue.hold(
                 self._identify(bound, is_fresh=is_fresh, is_safe=is_safe),
@@ -556,6 +634,7 @@ class Line:
     def _spoil(self, error: LinkError) -> None:
         """Note that what is on the line now belongs to nobody."""
         self._trace.note(f"{type(error).__name__}: {error}")
+        self._is_selected = False
         if isinstance(error, LinkLost):
             self._lose(error)
         elif self.state in {LineState.BUSY, LineState.READY}:
@@ -568,12 +647,14 @@ class Line:
 
     def _settle(self) -> None:
         """After a conversation ended itself by an error."""
+        self._is_selected = False
         if self.state is LineState.BUSY:
             self._enter(LineEvent.DONE)
 
     def _lose(self, error: LinkLost) -> None:
         """The connection itself has ended: whoever comes next must prove who it is."""
         self._link.close()
+        self._is_selected = False
         self._is_trusted = False
         self._owes_identity = True
         self.is_silent = False
@@ -584,6 +665,7 @@ class Line:
         """One attempt to reach the unit has failed; count it, tell it, raise it as lost."""
         was_connected = self.state is LineState.READY
         self._link.close()
+        self._is_selected = False
         self._enter(LineEvent.LOST)
         self._failures += 1
         self._failed_at = self._clock.monotonic()

@@ -67,6 +67,11 @@ _PROSE: Final = re.compile(
 )
 """What no name holds: quotation marks, brackets, exclamations, a sentence behind another, other
 scripts, a run of words without a capital."""
+_LOWER_WORDS: Final = re.compile(r"(?<![\w.])[a-z]{3,} [a-z]{2,}(?!\w)")
+"""Two words without a capital, where a maker, a model or a serial number stands."""
+_JOINT: Final = re.compile(r"(?<=[A-Za-z]{2})[_.]+(?=[A-Za-z]{2})")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+FEWEST_HUMPS: Final = 3
 _LETTER_WORD: Final = re.compile(r"(?<![\w.])[A-Za-z]{2,}(?![\w])")
 _REMARKS: Final = (
     "the you your please now must should shall will would can not never always all any every this "
@@ -92,11 +97,16 @@ def holds_more_than_names(identity: Identity) -> bool:
 
 
 def _is_prose(part: str, most: int, most_in_letters: int) -> bool:
-    words = [word.lower() for word in _LETTER_WORD.findall(part)]
+    # Text need not have blanks to be read: ignore_all_rules, IgnoreAllRulesNow.
+    spaced = _JOINT.sub(" ", part)
+    if len(_HUMP.findall(part)) >= FEWEST_HUMPS:
+        spaced = _HUMP.sub(" ", spaced)
+    words = [word.lower() for word in _LETTER_WORD.findall(spaced)]
     return (
         len(part.split()) > most
         or len(words) > most_in_letters
         or _PROSE.search(part) is not None
+        or (most == MOST_WORDS and _LOWER_WORDS.search(spaced) is not None)
         # The Imaging Source is a maker: what stands first may be of its name.
         or (len(words) > 1 and not _WORDS_OF_PROSE.isdisjoint(words[1:]))
         or (len(words) > 1 and words[0] in _WORDS_OF_PROSE - {"the", "set"})
@@ -117,8 +127,20 @@ _REFUSAL: Final = re.compile(
 
 
 def has_name_form(idn: str) -> bool:
-    """Whether an answer looks like what IEEE 488.2 (10.14) has ``*IDN?`` answered by."""
-    return idn.count(",") >= NAME_COMMAS
+    """Whether an answer looks like what IEEE 488.2 (10.14) has ``*IDN?`` answered by.
+
+    Oxford Instruments puts colons where the commas belong.
+    """
+    return idn.count(",") >= NAME_COMMAS or bool(_colon_fields(_HEADER.sub("", idn)))
+
+
+def _colon_fields(text: str) -> list[str]:
+    """The fields of a name with colons between them; none where it is something else."""
+    if "," in text or _LABEL.search(text):
+        return []
+    fields = [field.strip() for field in text.split(":")]
+    is_name = len(fields) > NAME_COMMAS and all(fields[:NAME_COMMAS]) and fields[0][0].isalpha()
+    return [] if not is_name or any(map(is_refusal, fields[:NAME_COMMAS])) else fields
 
 
 def is_service(idn: str) -> bool:
@@ -141,6 +163,8 @@ def says_name(answer: str) -> bool:
     """Whether an answer can name a model, in either form; text that complains does not."""
     if is_service(answer) or not answer.isprintable():
         return False
+    if _colon_fields(_HEADER.sub("", answer)):
+        return True
     if has_name_form(answer):
         # In the header, ``*IDN GE Druck,PACE5000,…``, and in a maker's name much may stand.
         return not is_refusal(answer.split(",")[0].rpartition(" ")[2])
@@ -222,6 +246,8 @@ def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]
 
 
 _HEADER: Final = re.compile(r"^\s*:?\*?IDN\??[\s:]+", re.IGNORECASE)
+_LABEL: Final = re.compile(r"(?<! ): ")
+"""``S/N: 1234``, where no field ends."""
 _VERSION: Final = re.compile(r"[vV]?\d{1,3}(?:\.\d{1,4}){1,3}")
 _COMPANY_ENDING: Final = re.compile(
     r"(?:co|corp|gmbh|inc|limited|llc|ltd|s\.?a|ag|kg)\.?", re.IGNORECASE
@@ -241,7 +267,7 @@ def parse_idn(idn: str) -> Identity:
     text = _HEADER.sub("", clean_idn(idn)).strip().strip("\"'").strip()
     if not text:
         return Identity()
-    fields = [field.strip() for field in text.split(",")]
+    fields = _colon_fields(text) or [field.strip() for field in text.split(",")]
     if len(fields) == 1:
         return _parse_words(text)
     while len(fields) > 2 and _COMPANY_ENDING.fullmatch(fields[1]):

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from edged.patterns import needed_text
 from edged.scpi.answer_text import AnswerType, ErrorKind
@@ -317,11 +317,16 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCheck:
-    """The query that tells what the instrument itself thought of the last write."""
+    """The query that tells what the instrument itself thought of the last write.
+
+    ``pattern`` and ``none`` are those of ``scpi.errors.parse_error``.
+    """
 
     kind: ErrorKind = ErrorKind.NONE
     query: str = ""
     detail: str = ""
+    pattern: str = ""
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -614,6 +619,10 @@ class Connection:
     ``acknowledge`` is the pattern of what answers a line that asks nothing; ``None`` or empty:
     nothing does. ``heartbeat``: an idle line may be asked its probe by itself, and
     ``heartbeat_source`` says where it stands that this is harmless, or why it is off.
+    ``before`` are the lines that address the unit, sent before anything is said to it; where
+    its port is ``shared``, again after another unit of that port was spoken to; ``bus_address``
+    is then the unit's own address there, by INSTRUMENTS.
+    ``serial``, ``gpib``, ``lan`` and ``usb`` hold the settings that differ on such a wire.
     ``identify`` and ``never_ask_idn`` are the profile's own keys; ``unit_name`` is its maker and
     model as they stand for an answer to ``*IDN?``, for a unit that is not asked that.
     """
@@ -635,18 +644,38 @@ class Connection:
     acknowledge: str | None = None
     on_connect: tuple[str, ...] = ()
     on_connect_serial: tuple[str, ...] | None = None
+    serial: Mapping[str, Any] = field(default_factory=dict)
+    gpib: Mapping[str, Any] = field(default_factory=dict)
+    lan: Mapping[str, Any] = field(default_factory=dict)
+    usb: Mapping[str, Any] = field(default_factory=dict)
     on_release: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    shared: bool = False
     probe: Probe | None = None
     heartbeat: bool = True
     heartbeat_source: str = ""
     identify: Identify | None = None
     never_ask_idn: bool = False
     unit_name: str = ""
+    bus_address: str = ""
 
     @property
     def asks_idn(self) -> bool:
         """Whether the unit says who it is by ``*IDN?``."""
         return self.identify is None and not self.never_ask_idn
+
+    @property
+    def by_wire(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings that differ on each kind of wire, by its name."""
+        by_wire = {"serial": self.serial, "gpib": self.gpib, "lan": self.lan, "usb": self.usb}
+        if self.on_connect_serial is not None:
+            by_wire["serial"] = {"on_connect": self.on_connect_serial, **self.serial}
+        return {name: settings for name, settings in by_wire.items() if settings}
+
+    def on_wire(self, name: str) -> Connection:
+        """The connection as it is on one kind of wire."""
+        settings = self.by_wire.get(name)
+        return replace(self, **settings) if settings else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ from edged.profiles.template import (
     wire_text,
 )
 from edged.scpi.answer_text import read_number, unquoted
+from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import Captures, match_argument, match_header
@@ -56,6 +57,7 @@ __all__ = [
     "LineClass",
     "RawMatch",
     "RawPart",
+    "addresses_another",
     "asks",
     "bare_choices",
     "class_of",
@@ -287,7 +289,7 @@ def is_common(message: Message, error_query: str) -> bool:
     if message.text.upper() in COMMON:
         return True
     own = error_query.upper().lstrip(":")
-    if not own or message.text.upper().lstrip(":") == own:
+    if not own or is_same_question(message.text, own):
         return bool(own)
     if message.arguments or not message.is_query or not own.endswith("?"):
         return False
@@ -436,6 +438,48 @@ def _is_same_unit(allowed: str, other: Message) -> bool:
         and match_header(one.nodes, other.nodes) == ({}, 0)
         and all(a.upper() == b.upper() for a, b in zip(one.arguments, other.arguments, strict=True))
     )
+
+
+def addresses_another(profile: Profile, line: str) -> str:
+    """The part of a line that may address another unit of the same port; empty: none does.
+
+    Args:
+        profile: of the unit, with its address in it.
+    """
+    bus = profile.connection.bus_address
+    if not bus:
+        return ""
+    before = tuple(own for own in profile.connection.before if bus in own)
+    for unit in itertools.islice(messages(line), MAX_MESSAGES):
+        if any(_addresses(own, bus, unit) for own in before):
+            return unit.text
+        # Where no line addresses a unit, each line says by itself whom it is for.
+        if not before and not _begins_with(unit.text, bus):
+            parts = identify(profile, unit.text)
+            if class_of(parts) is LineClass.UNKNOWN:
+                return unit.text
+    return ""
+
+
+def _addresses(own: str, bus: str, unit: Message) -> bool:
+    """Whether a unit is like the line that addresses, and not that line."""
+    if is_same_question(unit.text, own):
+        return False
+    stem, text = (_tight(part) for part in (own.rpartition(bus)[0], unit.text))
+    if stem and text.startswith(stem):
+        return True
+    first = next(iter(messages(own)), None)
+    headers = (*unit.headers, unit.nodes)
+    return first is not None and any(match_header(first.nodes, nodes) for nodes in headers)
+
+
+def _begins_with(text: str, bus: str) -> bool:
+    found = re.match(rf"\W{{0,2}}{re.escape(bus)}(.?)", text, re.IGNORECASE)
+    return found is not None and not (bus[-1].isdigit() and found[1].isdigit())
+
+
+def _tight(text: str) -> str:
+    return "".join(text.upper().split()).lstrip(":")
 
 
 def asks(profile: Profile | None, line: str) -> bool:

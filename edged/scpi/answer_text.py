@@ -90,7 +90,9 @@ _OTHER_BASE: Final = re.compile(
     r"#h(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})|#b(?P<bin>[01]{1,64})", re.IGNORECASE
 )
 _HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
-_LEADING_INTEGER: Final = re.compile(r"""\s*["']?\s*([+-]?[0-9]{1,18})(?![0-9])""")
+_LEADING_INTEGER: Final = re.compile(
+    r"""\s*["']?\s*(([+-]?[0-9]{1,18})(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?)(?![0-9])"""
+)
 _BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
 TRUTH_WORDS: Final = {
@@ -114,7 +116,8 @@ def clean_text(text: str, limit: int = MAX_LABEL) -> str:
     if not shown.isprintable():
         shown = shown.translate({ord(mark): " " for mark in set(shown) if not mark.isprintable()})
     shown = shown.strip()
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+    is_whole = len(shown) <= limit and not text[limit * 4 :].strip()
+    return shown if is_whole else shown[: limit - 1].rstrip() + "…"
 
 
 def first_line(text: str) -> str:
@@ -221,9 +224,15 @@ def unquoted(text: str) -> str:
 
 
 def leading_integer(text: str) -> int | None:
-    """The signed integer that an answer begins with (``+0,"No error"``), or ``None``."""
+    """The signed integer that an answer begins with, or ``None``.
+
+    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it.
+    """
     match = _LEADING_INTEGER.match(text.replace("\x00", " "))
-    return int(match.group(1)) if match else None
+    if match is None:
+        return None
+    number = float(match.group(1))
+    return int(number) if number.is_integer() and abs(number) < 1e15 else int(match.group(2))
 
 
 def plain_value(text: str) -> Scalar:

@@ -12,10 +12,11 @@ import enum
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.errors import EdgedError, ErrorCode
+from edged.patterns import found_in
 from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_integer, unquoted
 from edged.scpi.line import Message
 from edged.scpi.words import match_header
@@ -25,6 +26,7 @@ __all__ = [
     "InstrumentError",
     "error_question",
     "folded",
+    "is_same_question",
     "parse_error",
     "says_undefined",
 ]
@@ -55,11 +57,15 @@ class InstrumentError:
         code: the number it begins with; ``None`` when it begins with none.
         text: what to show, cleaned and bounded; empty when there is no error.
         is_undefined: the instrument does not know the command at all.
+        is_odd: it does not have the form of an error.
+        answer: the line as it came.
     """
 
     code: int | None
     text: str
     is_undefined: bool = False
+    is_odd: bool = False
+    answer: str = ""
 
     @property
     def is_error(self) -> bool:
@@ -98,7 +104,7 @@ def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
         own: the question by which this instrument's errors are asked for.
     """
     text = message.text.upper()
-    is_own = bool(own) and text.lstrip(":") == own.upper().lstrip(":")
+    is_own = is_same_question(text, own)
     if is_own or not message.is_query or message.arguments:
         return ErrorQuestion.NEXT if is_own else None
     if "ERR" not in text and "QUE" not in text:
@@ -111,9 +117,44 @@ def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
     return None
 
 
-def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
-    """Read the answer of an error query; never raises, whatever came."""
+def is_same_question(text: str, own: str) -> bool:
+    """Whether a line is an instrument's own question for its errors, however it is spaced."""
+    one, other = ("".join(line.upper().split()).lstrip(":") for line in (text, own))
+    return bool(other) and one == other
+
+
+def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "") -> InstrumentError:
+    """Read the answer of an error query; never raises, whatever came.
+
+    Args:
+        pattern: of an error, with the groups ``code`` and, where it tells one, ``text``; empty: it
+            begins with a number.
+        none: of the answer that says that there is no error; empty: the code is 0, or none.
+    """
     line = first_line(answer)
+    if kind is ErrorKind.NONE or (none and found_in(line, none) is not None):
+        return _NO_ERROR
+    found = _described(line, pattern) if pattern else _usual(kind, line)
+    return replace(found, answer=line)
+
+
+def _described(line: str, pattern: str) -> InstrumentError:
+    """The error as the profile's pattern finds it."""
+    found = found_in(line, pattern)
+    if found is None:
+        return InstrumentError(code=None, text=clean_text(line), is_odd=bool(line))
+    groups = found.groupdict(default="")
+    told = groups["code"].strip()
+    code = leading_integer(told)
+    if not told or code == 0:
+        return _NO_ERROR
+    text = groups.get("text", "").strip()
+    shown = f"{told}, {text}" if text else f"error {told if code is None else code}"
+    return InstrumentError(code=code, text=clean_text(shown))
+
+
+def _usual(kind: ErrorKind, line: str) -> InstrumentError:
+    """The error in one of the forms of SCPI."""
     code = leading_integer(line)
     if code is None and kind is ErrorKind.QUEUE:
         line = _HEADER.sub("", line, count=1)
@@ -124,7 +165,7 @@ def parse_error(kind: ErrorKind, answer: str) -> InstrumentError:
     if code is None:
         if not line or "no error" in line.lower():
             return _NO_ERROR
-        return InstrumentError(code=None, text=clean_text(line))
+        return InstrumentError(code=None, text=clean_text(line), is_odd=True)
     match kind:
         case ErrorKind.NONE:
             return _NO_ERROR
@@ -160,7 +201,6 @@ def folded(texts: Sequence[str], *, has_more: bool) -> tuple[str, ...]:
 # SCPI-99 volume 2, 21.8.9: command errors that speak of the header, and the bare "command error"
 # and "syntax error" that some makers send instead. Not -114: it speaks of the suffix (a channel).
 UNDEFINED_CODES: Final = frozenset({-100, -102, -110, -111, -112, -113})
-ERROR_NUMBER: Final = re.compile(r"\s*\"?([+-]?\d{1,6})\b")
 # What ``profiles.instrument_errors`` makes of the bit for command errors in ``*ESR?``.
 ESR_COMMAND_ERROR: Final = re.compile(r"command error\b.*\(ESR \d+\)")
 
@@ -173,6 +213,6 @@ def says_undefined(error: EdgedError | None) -> bool:
 
 
 def _is_undefined(text: str) -> bool:
-    if (found := ERROR_NUMBER.match(text)) is not None:
-        return int(found.group(1)) in UNDEFINED_CODES
+    if (code := leading_integer(text)) is not None:
+        return code in UNDEFINED_CODES
     return ESR_COMMAND_ERROR.search(text) is not None

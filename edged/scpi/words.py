@@ -25,6 +25,7 @@ from edged.scpi.numbers import number_with_suffix
 __all__ = [
     "FIRST_HOLE",
     "Captures",
+    "asks_idn",
     "first_letter",
     "is_on",
     "is_recalling",
@@ -384,6 +385,14 @@ def may_put_out(template: str, *, is_query: bool, sources: bool) -> bool:
         doing = (_DOING_QUERY, _SOURCING_QUERY) if sources else (_DOING_QUERY,)
         return any(pattern.search(part) for part in parts for pattern in doing)
     return not all(_ONLY_INSIDE.match(part) for part in parts)
+
+
+_ASKS_IDN: Final = re.compile(r"\*\s*IDN\s*\?", re.IGNORECASE)
+
+
+def asks_idn(line: str) -> bool:
+    """Whether a line asks ``*IDN?``, also among others."""
+    return _ASKS_IDN.search(line) is not None
 
 
 def why_not_on_connect(line: str) -> str:

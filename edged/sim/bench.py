@@ -84,6 +84,11 @@ class Station:
         return self.instrument.dialect.message_end
 
     @property
+    def serial_end(self) -> bytes:
+        """See ``Host``."""
+        return self.instrument.dialect.serial_end
+
+    @property
     def address(self) -> str:
         """The VISA address at which it answers."""
         return self._wire.address

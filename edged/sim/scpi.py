@@ -413,7 +413,8 @@ class Dialect:
 
     ``error_format`` gets ``code`` and ``text``; empty means that there is no ``SYST:ERR?``.
     ``latency_s`` passes before each answer, ``deaf_s`` is how long after a write the instrument
-    loses what comes (0: it never does). ``message_end`` ends what it is told. ``banner`` is said
+    loses what comes (0: it never does). ``message_end`` ends what it is told, ``serial_end`` its
+    answers on a serial line where that differs from ``line_end``. ``banner`` is said
     to whoever opens a line that carries bytes.
     """
 
@@ -421,6 +422,7 @@ class Dialect:
     error_texts: Mapping[int, str] = field(default_factory=dict)
     line_end: bytes = b"\n"
     message_end: bytes = b"\n"
+    serial_end: bytes = b""
     latency_s: float = 0.0
     deaf_s: float = 0.0
     banner: bytes = b""

@@ -10,15 +10,24 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
 
-__all__ = ["TRANSPORTS", "Address", "Cleaning", "Transport", "TransportRow", "parse_address"]
+__all__ = [
+    "TRANSPORTS",
+    "Address",
+    "Cleaning",
+    "Transport",
+    "TransportRow",
+    "parse_address",
+]
 
 _INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
+_BUS: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.I)
+"""``ASRL/dev/ttyUSB0::INSTR@6``: one of several units behind one port; the form is ours."""
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -155,11 +164,39 @@ class Address:
     Attributes:
         text: as its owner wrote it, without control characters; this is what VISA gets.
         key: canonical form, for comparing only.
+        bus: of one of several units behind a port, its address there; empty where it is alone.
     """
 
     text: str
     key: str
     transport: Transport
+    bus: str = ""
+
+    @property
+    def port(self) -> str:
+        """The canonical address of the port that leads to it."""
+        return self.key.removesuffix(f"@{self.bus}") if self.bus else self.key
+
+    @property
+    def wire(self) -> str:
+        """The wire at the instrument's own connector; empty where that is not known."""
+        if self.transport is Transport.VXI11 and _GPIB_GATEWAY.search(self.key):
+            return "gpib"
+        return _WIRES.get(self.transport, "")
+
+
+_GPIB_GATEWAY: Final = re.compile(r"::gpib\d*,", re.I)
+_WIRES: Final = MappingProxyType(
+    {
+        Transport.SOCKET: "lan",
+        Transport.VXI11: "lan",
+        Transport.HISLIP: "lan",
+        Transport.USBTMC: "usb",
+        Transport.SERIAL: "serial",
+        Transport.GPIB: "gpib",
+        Transport.PROLOGIX: "gpib",
+    }
+)
 
 
 def parse_address(text: str) -> Address:
@@ -169,6 +206,10 @@ def parse_address(text: str) -> Address:
         Invalid: BAD_CONFIG, when this is no VISA resource string.
     """
     cleaned = _UNPRINTABLE.sub("", text)
+    behind = _BUS.fullmatch(cleaned)
+    if behind is not None:
+        port = parse_address(behind[1])
+        return replace(port, text=cleaned, key=f"{port.key}@{behind[2]}", bus=behind[2])
     head, *rest = cleaned.split("::")
     match = _INTERFACE.fullmatch(head)
     if match is None or not rest or not all(rest):

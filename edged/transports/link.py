@@ -17,6 +17,7 @@ from __future__ import annotations
 import abc
 import asyncio
 import contextlib
+import enum
 import errno
 import math
 import queue
@@ -48,6 +49,7 @@ __all__ = [
     "Teller",
     "ThreadWake",
     "Tokens",
+    "Urgency",
     "Wake",
     "Worker",
     "translated",
@@ -159,6 +161,16 @@ def _in_words(error: BaseException) -> str:
     return ""
 
 
+class Urgency(enum.IntEnum):
+    """Who is let first to a wire that several units share."""
+
+    IDLE = 0
+    """Looking after a line for which nobody waits; any other work ends it."""
+    WORK = 1
+    SAFE = 2
+    """Making safe; it ends the work of other units."""
+
+
 class Link(Protocol):
     """One connection to one line.
 
@@ -189,6 +201,21 @@ class Link(Protocol):
 
     def begin(self, ticket: int) -> None:
         """From here on the link works for ``ticket``; tickets only grow. Keeps nothing waiting."""
+        ...
+
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
+        """Wait until nobody else uses the wire; every piece of work does so once, after ``begin``.
+
+        Returns:
+            Whether another unit of the same port was spoken to since the last turn.
+
+        Raises:
+            LinkError: it was not to be had in that time; nothing was sent.
+        """
+        ...
+
+    def end_turn(self, *, is_clean: bool) -> None:
+        """Let others use the wire; ``is_clean``: nothing more can come of this turn."""
         ...
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -521,6 +548,14 @@ class LinkBase(abc.ABC):
     def begin(self, ticket: int) -> None:
         """See ``Link``."""
         self._wake.begin(ticket)
+
+    def take_turn(self, _timeout_s: float, _urgency: Urgency) -> bool:
+        """See ``Link``: it is nobody else's."""
+        return False
+
+    def end_turn(self, *, is_clean: bool) -> None:  # noqa: ARG002 - the seam's
+        """See ``Link``: nobody waits for it."""
+        return
 
     def is_quiet(self) -> bool:
         """See ``Link``: only the line's own work can tell."""

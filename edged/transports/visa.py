@@ -19,11 +19,12 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.lean_imports import without
-from edged.transports.address import TRANSPORTS, Transport, parse_address
+from edged.transports.address import TRANSPORTS, Address, Transport, parse_address
 from edged.transports.link import Link, LinkError, translated
 from edged.transports.loop_wake import LoopWake
 from edged.transports.message import MessageLink
 from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_place
+from edged.transports.shared import SharedLink, SharedPort
 
 __all__ = ["VisaLibrary"]
 
@@ -51,6 +52,8 @@ class VisaLibrary:
         self._manager: Any = None
         # By the address of their socket; made and kept on the loop.
         self._adapters: dict[str, PrologixAdapter] = {}
+        # By canonical address; the same.
+        self._ports: dict[str, SharedPort] = {}
 
     def open_link(self, address: str) -> Link:
         """A link for this address, not yet opened; called on the loop, touches nothing.
@@ -58,7 +61,10 @@ class VisaLibrary:
         Raises:
             Invalid: BAD_CONFIG, for what is no address or a transport without a link.
         """
-        transport = parse_address(address).transport
+        parsed = parse_address(address)
+        transport = parsed.transport
+        if parsed.bus:
+            return self._on_port(parsed)
         if transport is Transport.PROLOGIX:
             return self._behind_adapter(address)
         if transport is Transport.OTHER:
@@ -68,12 +74,15 @@ class VisaLibrary:
                 data={"address": address, "transport": transport.value},
                 remedy="docs/instruments.md lists the kinds of addresses.",
             )
+        return self._alone(address, transport, is_on_loop=self._is_on_loop)
+
+    def _alone(self, address: str, transport: Transport, *, is_on_loop: bool) -> Link:
         # Of a vendor's library the sessions are its own: there is no socket in them to be read.
         is_ours = self._library == PURE_PYTHON
         if not is_ours:
             return MessageLink(address, self.open_resource, self._clock)
         link_class = _link_class(transport)
-        if TRANSPORTS[transport].is_on_loop and self._is_on_loop:
+        if TRANSPORTS[transport].is_on_loop and is_on_loop:
             wake = LoopWake(asyncio.get_running_loop())
             return link_class(address, self.open_resource, self._clock, wake)
         return link_class(address, self.open_resource, self._clock)
@@ -108,6 +117,15 @@ class VisaLibrary:
         if manager is not None:
             with contextlib.suppress(LinkError), translated("closing VISA"):
                 manager.close()
+
+    def _on_port(self, address: Address) -> Link:
+        """A unit of several behind one port: each has a thread, and they take turns."""
+        port = self._ports.get(address.port)
+        if port is None or port.is_over:
+            text = address.text.removesuffix(f"@{address.bus}")
+            link = self._alone(text, address.transport, is_on_loop=False)
+            port = self._ports[address.port] = SharedPort(link, self._clock)
+        return SharedLink(port, self._clock)
 
     def _behind_adapter(self, address: str) -> Link:
         place = adapter_place(address)

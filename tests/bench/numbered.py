@@ -270,6 +270,7 @@ class Station:
     """
 
     message_end = b"\n"
+    serial_end = b""
 
     def __init__(
         self, instrument: Numbered, wire: WireKind, adapter: SimulatedAdapter | None

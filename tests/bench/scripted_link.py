@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edged.profiles.model import Connection
-from edged.transports.link import LinkError, LinkLost, LinkPreempted, LinkTimeout, ThreadWake, Wake
+from edged.transports.link import (
+    LinkError,
+    LinkLost,
+    LinkPreempted,
+    LinkTimeout,
+    ThreadWake,
+    Urgency,
+    Wake,
+)
 
 Part = bytes | LinkError | Callable[[], bytes]
 
@@ -49,6 +57,12 @@ class ScriptedLink:
 
     def tune(self, connection: Connection) -> None:
         self.tuned_to = connection
+
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
+        return False
+
+    def end_turn(self, *, is_clean: bool) -> None:
+        pass
 
     def begin(self, ticket: int) -> None:
         assert ticket > self.ticket

@@ -17,6 +17,7 @@ import pytest
 from edged.cli.main import main
 from edged.discovery import wire_talk
 from edged.transports import reach
+from tests.bench.addressed_units import pair
 from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
 from tests.bench.sim_bench import SimBench, running_bench
@@ -277,6 +278,22 @@ def test_an_instrument_without_a_name_gets_a_draft_by_the_question_that_its_owne
     assert 'write_termination: "\\r"' in draft
     assert main(["profile", "lint", "julabo_f25_version_5_0"]) == 0
     assert set("\n".join(unit.heard).split()) == {"VERSION"}
+
+
+@pytest.mark.parametrize(("suffix", "before"), [("", '["ADR 6"]'), ("@6", '["ADR {address}"]')])
+def test_one_that_must_be_addressed_first_is_met_and_its_draft_says_so(
+    place: Path, capsys: pytest.CaptureFixture[str], suffix: str, before: str
+) -> None:
+    unit, bus = pair()
+    known = f"{{baud_rate: 9600, data_bits: 8, parity: none, before: {before}}}"
+    with on_a_pty(unit):
+        words = ["--from", f"{unit.address}{suffix}", "--ask", "IDN?", "--connection", known]
+        assert main(["profile", "new", *words, "--key", "gen"]) == 0, capsys.readouterr()
+    draft = (place / "gen.yaml").read_text()
+    assert 'before: ["ADR 6"]' in draft
+    assert "identify: {ask: 'IDN?'" in draft
+    assert {told.split()[0] for told in bus.addressings} == {"6"}
+    assert bus.supplies["7"].heard == []
 
 
 @pytest.mark.parametrize("takes", [b"\n", b"\r"])

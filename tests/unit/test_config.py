@@ -92,7 +92,12 @@ ALLOWED = {
         "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512, encoding: latin-1, "
         "errors: {query: 'ALL?', kind: code, detail: 'WHY?'}, probe: {query: 'ID?', expect: ^PSU}, "
         "on_connect: [HEAD OFF], on_release: ['OUTP OFF']}, "
-        "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}]",
+        "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}, "
+        "{address: 'ASRL1::INSTR', profile: gen, bus_address: 6, before: [ADR 6]}, "
+        "{address: 'ASRL1::INSTR', profile: gen, bus_address: B}, "
+        "{address: 'ASRL1::INSTR@C', profile: gen}, "
+        "{address: 'GPIB0::6::INSTR', "
+        "errors: {query: {ask: 1TE}, pattern: '1TE(?P<code>.)', none: 1TE@}}]",
         (
             InstrumentEntry(address="TCPIP::10.0.0.5::5025::SOCKET"),
             InstrumentEntry(
@@ -118,6 +123,15 @@ ALLOWED = {
             ),
             InstrumentEntry(
                 address="GPIB0::5::INSTR", errors=ErrorsEntry(), probe=ProbeEntry(), on_connect=()
+            ),
+            InstrumentEntry(
+                address="ASRL1::INSTR@6", profile="gen", bus_address="6", before=("ADR 6",)
+            ),
+            InstrumentEntry(address="ASRL1::INSTR@B", profile="gen", bus_address="B"),
+            InstrumentEntry(address="ASRL1::INSTR@C", profile="gen", bus_address="C"),
+            InstrumentEntry(
+                address="GPIB0::6::INSTR",
+                errors=ErrorsEntry(kind="code", query="1TE", pattern="1TE(?P<code>.)", none="1TE@"),
             ),
         ),
     ),
@@ -239,12 +253,32 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
         ),
         ("INSTRUMENTS: [{address: 'TCPIP::1', read_termination: xxxxx}]", "up to four"),
         *(
+            (f"INSTRUMENTS: [{entries}]", said)
+            for entries, said in (
+                ("{address: 'ASRL1::INSTR', bus_address: 6}", "no profile to address it by"),
+                ("{address: 'GPIB0::5::INSTR', bus_address: 6, profile: a}", "not at a serial"),
+                ("{address: 'ASRL1::INSTR', bus_address: 'a b', profile: a}", "up to 16"),
+                (
+                    "'ASRL1::INSTR', {address: 'ASRL1::INSTR', bus_address: 6, profile: a}",
+                    "with and without bus_address",
+                ),
+                (
+                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: a}, "
+                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: b}",
+                    "two different entries",
+                ),
+            )
+        ),
+        *(
             (f"INSTRUMENTS: [{{address: 'TCPIP::1', {field}}}]", said)
             for field, said in (
                 ("encoding: ebcdic", "one of ascii"),
                 ("errors: often", "must be none or"),
                 ("errors: {query: 'ERR?', kind: often}", "queue, esr, code"),
                 ("errors: {query: ERR, kind: queue}", "is not a query"),
+                ("errors: {query: 'ERR?'}", "must be none or"),
+                ("errors: {query: 'ERR?', pattern: 'E([0-9]+)'}", "without the group"),
+                ("errors: {query: 'ERR?', pattern: '('}", "not a regular expression"),
                 ("errors: {query: 'ERR?', kind: queue, why: 1}", "unknown field why"),
                 ("probe: {query: 'ID?'}", "must be none or"),
                 ("probe: {query: 'ID?', expect: '('}", "not a regular expression"),

@@ -26,6 +26,7 @@ from edged.config.load import Config, LoadedConfig
 from edged.discovery.wire_talk import WireTalk
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER, names_address, with_address
 from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of
 from edged.profiles.authoring.meeting import HEADERS, meet
 from edged.profiles.authoring.probing import (
@@ -41,6 +42,7 @@ from edged.profiles.format.connection import CONNECTION
 from edged.profiles.format.profile import check_key
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
+from edged.transports.address import parse_address
 from edged.yaml.source import Bounds, parse_document
 from edged.yaml.tree import Mark
 
@@ -220,7 +222,16 @@ def connection_of(text: str, address: str, config: Config) -> Connection:
         if node is None:
             raise Invalid(f"--connection has {bare[:40]!r}, which is not KEY: VALUE.")
         written |= CONNECTION.values(CONNECTION.fields(node, "connection"))
-    return Connection(**written)
+    bus = parse_address(address).bus
+    lines = written.get("before", ())
+    written["before"] = tuple(line.replace(PLACEHOLDER, ADDRESS) for line in lines)
+    found = Connection(**written)
+    if not bus and names_address(found):
+        raise Invalid(
+            "{address} in before needs the unit's own address.",
+            remedy=f"Write it there, or give the address as {address}@6.",
+        )
+    return with_address(found, bus)
 
 
 def _write(path: Path, text: str) -> None:

@@ -81,10 +81,14 @@ def _facts(profile: Profile) -> Iterator[tuple[str, str]]:
     if connection.probe is not None:
         yield "proved by", f"`{connection.probe.query}`, answered by `{connection.probe.expect}`"
     yield "talked to", _talked_to(connection)
+    for wire in connection.by_wire:
+        yield f"talked to by {wire}", _talked_to(connection.on_wire(wire))
     if connection.acknowledge:
         yield "acknowledges with", f"`{connection.acknowledge}`"
     errors = connection.errors
     detail = f", then `{errors.detail}`" if errors.detail else ""
+    detail += f", an error like `{errors.pattern}`" if errors.pattern else ""
+    detail += f", none like `{errors.none}`" if errors.none else ""
     yield (
         "errors",
         f"`{errors.query}` ({errors.kind.value}){detail}" if errors.query else "not asked",
@@ -148,7 +152,6 @@ def _talked_to(connection: Connection) -> str:
         said.append(connection.encoding)
     for what, lines in (
         ("told at first", connection.on_connect),
-        ("told at first by a serial line", connection.on_connect_serial),
         ("told at last", connection.on_release),
     ):
         if lines:

@@ -270,6 +270,8 @@ def as_yaml(value: object) -> str:
     """A value of ``connection`` as YAML has it; a line end needs double quotes."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, tuple):
+        return json.dumps(value)
     return json.dumps(value) if isinstance(value, str) and not value.isalpha() else str(value)
 
 

@@ -36,6 +36,7 @@ from edged.profiles.abort import (
     undecided,
     unproved_outputs,
 )
+from edged.profiles.addressed import ADDRESS, names_address
 from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
@@ -71,6 +72,7 @@ from edged.profiles.template import (
 )
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
+    asks_idn,
     is_on,
     is_recalling,
     sets_auxiliary_level,
@@ -422,6 +424,14 @@ def _lint_naming(profile: Profile, place: LintPlace) -> Iterator[Finding]:
     if connection.identify is None and connection.probe is None:
         message = "It is never asked who it is: another instrument in its place is not noticed."
         yield place.warning("never_ask_idn", message, "Give identify, or connection.probe.")
+    if not connection.never_ask_idn:
+        return
+    asked = [(one.path, one.template) for one in (*questions(profile), *step_questions(profile))]
+    for command in profile.commands.values():
+        asked += [(f"commands.{command.name}", line) for line in templates_of(command)]
+    for path in dict.fromkeys(path for path, line in asked if asks_idn(line)):
+        message = f"{path} asks *IDN?, which is never sent to an instrument with never_ask_idn."
+        yield place.error(path, message, "Leave never_ask_idn out, or ask something else there.")
 
 
 def _lint_safety(profile: Profile, _library: ProfileLibrary, place: LintPlace) -> Iterator[Finding]:
@@ -555,26 +565,54 @@ def _sent_lines(command: Command) -> tuple[str, ...]:
     )
 
 
+_AROUND_A_CONNECTION: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
+    ("before", why_not_on_connect),
+    ("on_connect", why_not_on_connect),
+    ("on_release", why_not_on_release),
+)
+
+
 def _lint_connection(
     profile: Profile, _library: ProfileLibrary, place: LintPlace
 ) -> Iterator[Finding]:
     """Connecting and letting go change no output, but that the last words may switch it off."""
     connection = profile.connection
-    places: tuple[tuple[str, tuple[str, ...], Callable[[str], str]], ...] = (
-        ("on_connect", connection.on_connect, why_not_on_connect),
-        ("on_connect_serial", connection.on_connect_serial or (), why_not_on_connect),
-        ("on_release", connection.on_release, why_not_on_release),
-    )
-    for name, lines, why_not in places:
-        for index, line in enumerate(lines):
-            why = why_not(line)
-            if why:
-                message = f'{name} sends "{line}", which {why}.'
-                suggestion = "Only headers and the answer interface belong here."
-                yield place.error(f"connection.{name}.{index}", message, suggestion)
+    own = {name: getattr(connection, name) for name, _ in _AROUND_A_CONNECTION}
+    for wire, settings in {"": own, **connection.by_wire}.items():
+        within = f"connection.{wire}" if wire else "connection"
+        for name, why_not in _AROUND_A_CONNECTION:
+            for index, line in enumerate(settings.get(name, ())):
+                why = why_not(line)
+                if why:
+                    message = f'{name} sends "{line}", which {why}.'
+                    suggestion = "Only headers and the answer interface belong here."
+                    yield place.error(f"{within}.{name}.{index}", message, suggestion)
     for index, line in enumerate(profile.abort_lines):
         if is_energising(line, {}):
             yield place.error(f"abort.{index}", f'The abort sends "{line}", which switches on.')
+
+
+def _lint_sharing(
+    profile: Profile, _library: ProfileLibrary, place: LintPlace
+) -> Iterator[Finding]:
+    """Of units that share a port each line reaches the one that is meant."""
+    connection = profile.connection
+    talks = {
+        f"connection.{wire}" if wire else "connection": connection.on_wire(wire)
+        for wire in ("", *connection.by_wire)
+    }
+    shared = {path: talk for path, talk in talks.items() if talk.shared}
+    for path, talk in shared.items():
+        if not names_address(profile):
+            message = "Its units share a port, and no line has {address}: all of them would answer."
+            yield place.error(path, message, 'Write before: ["ADR {address}"], or as it has it.')
+        stems = [line.partition(ADDRESS)[0].strip() for line in talk.before if ADDRESS in line]
+        for command in profile.commands.values():
+            for line in _sent_lines(command):
+                if any(stem and line.upper().startswith(stem.upper()) for stem in stems):
+                    message = f'{command.name} sends "{line}", which may address another unit.'
+                    suggestion = "Leave it out: edged addresses each unit by itself."
+                    yield place.error(f"commands.{command.name}", message, suggestion)
 
 
 def _lint_heartbeat(
@@ -769,6 +807,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _lint_changes,
     _lint_asked,
     _lint_connection,
+    _lint_sharing,
     _lint_heartbeat,
     _lint_questions,
     lint_abort,

@@ -75,6 +75,7 @@ WIRE_KEYS: Final = (
     "flow",
     "min_gap_ms",
     "timeout_ms",
+    "before",
 )
 
 

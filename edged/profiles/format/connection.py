@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
+from edged.patterns import compiled
 from edged.profiles.format.fields import (
     Fields,
     complaint,
@@ -63,6 +64,7 @@ __all__ = [
     "PRECONDITION",
     "PROBE",
     "TIMEOUT",
+    "WIRE",
 ]
 
 MAX_TIMEOUT_MS: Final = 3_600_000
@@ -114,9 +116,15 @@ def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Er
         return ErrorCheck()
     owner = f"{fields.owner}.{key}"
     found = ERRORS.read_values(node, owner)
-    if found["kind"] is ErrorKind.NONE:
+    inner = Fields(map_of(node, owner), owner)
+    if "pattern" not in found:
+        inner.need("kind")
+    elif "code" not in compiled(found["pattern"]).groupindex:
+        message = f"{inner.name_of('pattern')} has no group with the name code."
+        raise complaint(inner.mark_of("pattern"), message, "Write it like 'E(?P<code>[0-9]+)'.")
+    if found.setdefault("kind", ErrorKind.CODE) is ErrorKind.NONE:
         return ErrorCheck()
-    Fields(map_of(node, owner), owner).need("query")
+    inner.need("query")
     return ErrorCheck(**found)
 
 
@@ -185,11 +193,18 @@ ERRORS: Final = Table(
     "errors",
     ErrorCheck,
     "The query for an error caused by the last line; or `none`.",
-    Key("kind", choice(ErrorKind), "How its answer is read.", is_required=True),
+    Key("kind", choice(ErrorKind),
+        "How its answer is read; required unless there is a `pattern`, and `code` then. A `queue` "
+        "is read to its end."),
     Key("query", PLAIN_QUERY,
         "The query, such as `SYST:ERR?`; required unless the kind is `none`."),
     Key("detail", PLAIN_QUERY, "A query for the text of an error, sent after an error."),
+    Key("pattern", PATTERN,
+        "Searched in an answer of another form, with the groups `code` and optionally `text`: "
+        "`'^E(?P<code>[0-9]+)'`. The code 0, or an empty one, is no error."),
+    Key("none", PATTERN, "Searched in the answer: if it matches, there is no error."),
     other={"const": "none"},
+    needs_one=("kind", "pattern"),
 )  # fmt: skip
 COMPLETION: Final = Table(
     "complete",
@@ -206,10 +221,7 @@ ERRORS_KIND: Final = Kind("[errors](#errors) or `none`", reference("errors"), _e
 COMPLETION_KIND: Final = Kind(
     "[complete](#complete), `opc` or `none`", reference("complete"), _completion
 )
-CONNECTION: Final = Table(
-    "connection",
-    Connection,
-    "The settings of the connection; omitted serial settings have the transport's defaults.",
+_SETTINGS: Final = (
     Key("read_termination", _TERMINATION, "The terminator of an answer."),
     Key("write_termination", _TERMINATION, "The terminator of a line that is sent."),
     Key("encoding", choice(("ascii", "latin-1", "utf-8")), "The encoding of lines and answers."),
@@ -228,9 +240,14 @@ CONNECTION: Final = Table(
         "The flow control of a serial port."),
     Key("errors", ERRORS_KIND, "The error query that is sent after a line that sets something."),
     ACKNOWLEDGE,
+    Key("before", array(TEMPLATE, 20),
+        "The lines that address the unit, such as `ADR {address}`: sent before it is identified, "
+        "and again after another unit of the same port was spoken to. `{address}` is the "
+        "`bus_address` in INSTRUMENTS."),
+    Key("shared", TRUTH,
+        "`true`: several units may share one port; each has its own `bus_address`, which "
+        "`{address}` stands for in every line and pattern of the profile."),
     Key("on_connect", array(TEMPLATE, 100), "Sent when connecting; must not change an output."),
-    Key("on_connect_serial", array(TEMPLATE, 100),
-        "Sent instead of `on_connect` on a serial port."),
     Key("on_release", array(TEMPLATE, 100), "Sent before the connection is closed."),
     Key("probe", PROBE.inside, "A query whose answer must match before the profile is used."),
     Key("heartbeat", TRUTH,
@@ -239,4 +256,23 @@ CONNECTION: Final = Table(
     Key("heartbeat_source", text(),
         "The source that says that the query changes nothing; with `heartbeat: false`, the "
         "reason."),
+)  # fmt: skip
+WIRE: Final[Table[dict[str, Any]]] = Table(
+    "wire",
+    dict,
+    "The settings of `connection` that differ on one kind of wire. What is omitted is as in "
+    "`connection`.",
+    *_SETTINGS,
+)
+CONNECTION: Final = Table(
+    "connection",
+    Connection,
+    "The settings of the connection; omitted serial settings have the transport's defaults.",
+    *_SETTINGS,
+    Key("on_connect_serial", array(TEMPLATE, 100),
+        "Sent instead of `on_connect` on a serial port; the same as `on_connect` in `serial`."),
+    Key("serial", WIRE.inside, "What differs on a serial port."),
+    Key("gpib", WIRE.inside, "What differs on GPIB, also behind an adapter or a gateway."),
+    Key("lan", WIRE.inside, "What differs on the network."),
+    Key("usb", WIRE.inside, "What differs on USB (USBTMC)."),
 )  # fmt: skip

@@ -19,7 +19,8 @@ _WHOLE: Final = ("timeout_ms", "open_timeout_ms", "after_write_ms", "min_gap_ms"
 _WHOLE_OR_NONE: Final = ("chunk_bytes", "baud_rate", "data_bits")
 _TEXT: Final = ("read_termination", "write_termination", "encoding")
 _TEXT_OR_NONE: Final = ("parity", "flow", "acknowledge")
-_LINES: Final = ("on_connect", "on_release")
+_LINES: Final = ("on_connect", "on_release", "before")
+_ERRORS: Final = ("query", "detail", "pattern", "none")
 
 
 def connection_facts(connection: Connection) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def connection_facts(connection: Connection) -> dict[str, Any]:
     return {
         **{name: getattr(connection, name) for name in names},
         **{name: list(getattr(connection, name)) for name in _LINES},
-        "errors": [errors.kind.value, errors.query, errors.detail],
+        "errors": [errors.kind.value, *(getattr(errors, name) for name in _ERRORS)],
         **_naming_facts(connection),
     }
 
@@ -74,9 +75,12 @@ def connection_of(facts: object) -> Connection | None:
         (("stop_bits",), _number_or_none),
     )
     try:
-        kind, query, detail = map(_text, facts["errors"])
+        kind, *said = _lines(facts["errors"])
+        facts = {"before": [], **facts}  # A row of an earlier version has none.
         values = {name: read(facts[name]) for names, read in readers for name in names}
-        errors = ErrorCheck(kind=ErrorKind(kind), query=query, detail=detail)
+        # A row of an earlier version has no patterns.
+        names = _ERRORS[:2] if len(said) == 2 else _ERRORS
+        errors = ErrorCheck(kind=ErrorKind(kind), **dict(zip(names, said, strict=True)))
         return replace(Connection(errors=errors), **values, **_naming_of(facts))
     except (KeyError, TypeError, ValueError):
         return None

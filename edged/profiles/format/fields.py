@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Invalid
 from edged.patterns import MAX_PATTERN, compiled, why_slow
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Mark, Scalar
 from edged.profiles.template import placeholders
@@ -440,6 +441,8 @@ def template_of(node: Node, owner: str, names: Collection[str]) -> str:
     text = text_of(node, owner)
     if not text.strip():
         raise complaint(node.mark, f"{owner} is empty.")
+    if "address" not in names:
+        text = text.replace(PLACEHOLDER, ADDRESS)
     try:
         found = placeholders(text)
     except Invalid as error:
@@ -490,7 +493,7 @@ def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
     Raises:
         Invalid: not a regular expression, or one that can take very long.
     """
-    text = text_of(node, owner, most=MAX_PATTERN)
+    text = text_of(node, owner, most=MAX_PATTERN).replace(PLACEHOLDER, ADDRESS)
     if not text:
         raise complaint(node.mark, f"{owner} is empty.")
     try:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from edged.profiles.addressed import PLACEHOLDER, names_address
 from edged.profiles.format.commands import ABORT_KIND, read_command
 from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
 from edged.profiles.format.fields import (
@@ -259,13 +260,33 @@ def read_profile(root: Node, path: str) -> Profile:
         every = (*names, *_names(fields, "sequences"))
         found["unverified"] = _read_unverified(fields, every)
     gathering.end()
-    return Profile(
+    profile = Profile(
         **found,
         commands=commands,
         sequences=sequences,
         source_path=path,
         marks=marks_of(fields.node),
     )
+    _check_address(fields, profile)
+    return profile
+
+
+def _check_address(fields: Fields, profile: Profile) -> None:
+    """``{address}`` stands for something only where units share a port."""
+    connection = profile.connection
+    is_shared = any(connection.on_wire(wire).shared for wire in ("", *connection.by_wire))
+    named = None if is_shared else _place_of(fields.node, PLACEHOLDER)
+    if named is not None and names_address(profile):
+        message = "{address} is not a parameter, and connection does not say shared: true."
+        raise complaint(named, message, "Write connection: {shared: true}, or name a parameter.")
+
+
+def _place_of(node: Node, text: str) -> Mark | None:
+    """Where a text first stands in a tree."""
+    if isinstance(node, ScalarNode):
+        return node.mark if text in node.text else None
+    inside = node.items if isinstance(node, ListNode) else tuple(node.entries.values())
+    return next(filter(None, (_place_of(entry, text) for entry in inside)), None)
 
 
 def _read_limited(

@@ -22,6 +22,7 @@ from edged.profiles.format.connection import (
     MATCH,
     PRECONDITION,
     PROBE,
+    WIRE,
 )
 from edged.profiles.format.parameters import BOUND, PARAMETER
 from edged.profiles.format.profile import ACQUISITION, LIMITED, PROFILE, SETTING
@@ -42,9 +43,9 @@ from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 __all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
 
 TABLES: Final[tuple[Table[Any], ...]] = (
-    PROFILE, MATCH, IDENTIFY, CONNECTION, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED, COMMAND,
-    PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, PACKETS, BITS, BIT, IMAGE, PRECONDITION,
-    VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
+    PROFILE, MATCH, IDENTIFY, CONNECTION, WIRE, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED,
+    COMMAND, PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, PACKETS, BITS, BIT, IMAGE,
+    PRECONDITION, VERIFY, COMPLETION, SWEEP, ABORT, WATCHDOG, TRIPPED, SETTING, SEQUENCE,
 )  # fmt: skip
 UNIONS: Final = {"returns": RETURNS, "step": STEPS}
 """Mappings that are one of several, told by a key."""
@@ -77,6 +78,8 @@ def _mapping(table: Table[Any]) -> Schema:
     required = [key.name for key in _required(table) if key.is_own or not is_inherited]
     if required and not table.is_merged:
         schema["required"] = required
+    if table.needs_one:
+        schema["anyOf"] = [{"required": [name]} for name in table.needs_one]
     return schema if table.other is None else {"anyOf": [table.other, schema]}
 
 

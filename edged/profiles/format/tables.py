@@ -115,6 +115,7 @@ class Table(Generic[M]):
         is_merged: a member of a family merges its entries into the inherited ones, so that it
             may leave out any key, and ``null`` takes the whole away.
         other: the JSON Schema of what may stand in place of the mapping.
+        needs_one: keys of which one at least must be given; the chapter checks it.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Table(Generic[M]):
         *keys: Key,
         is_merged: bool = False,
         other: Schema | None = None,
+        needs_one: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.model = model
@@ -132,6 +134,7 @@ class Table(Generic[M]):
         self.keys: Mapping[str, Key] = {key.name: key for key in keys}
         self.is_merged = is_merged
         self.other = other
+        self.needs_one = needs_one
 
     def fields(self, node: Node, owner: str) -> Fields:
         """The mapping; raises Invalid for an unknown key, or for what is no mapping."""

@@ -7,6 +7,7 @@ model's number, and matches nothing where the class is called by a family's name
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,6 +60,10 @@ _CLASSES: Final[tuple[tuple[str, str], ...]] = (
 _LINE_ENDS: Final = frozenset({"\n", "\r", "\r\n", "\n\r"})
 _ENDS_OF: Final = ("read_termination", "write_termination")
 MAX_DOCS: Final = 1_000
+_NAME: Final = re.compile(
+    r"(?P<maker>[A-Za-z][A-Za-z&-]*(?: [A-Za-z&-]+){0,3}) (?P<model>[A-Za-z-]*\d[\w-]*).{0,80}"
+)
+"""``Kikusui PLZ1205W Electronic Load``: the model is the first word with a digit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +81,16 @@ class About:
 def about(members: Members, reader: DriverReader) -> About:
     """What an instrument class is."""
     of = members.of
-    folder = clean_name(PurePosixPath(of.path).parent.name or "unknown")
-    maker, begins = _MAKERS.get(folder, (folder.replace("_", " ").title(), folder))
-    model = _model(of.name.rpartition(".")[2], folder)
+    parent = PurePosixPath(of.path).parent.name
+    folder = clean_name(parent) if parent else ""
+    told = "" if folder else _name(members, reader)
+    named = _NAME.fullmatch(told)
+    if named is not None:
+        folder = clean_name(named["maker"].split()[0])
+    folder = folder or "unknown"
+    usual = folder.replace("_", " ").title() if named is None else named["maker"]
+    maker, begins = _MAKERS.get(folder, (usual, folder))
+    model = _model(of.name.rpartition(".")[2] if named is None else named["model"], folder)
     words = (
         f"{of.name} {PurePosixPath(of.path).stem} {(ast.get_docstring(of.node) or '')[:MAX_DOCS]}"
     )
@@ -122,6 +134,31 @@ def _connection(members: Members, reader: DriverReader) -> dict[str, Any]:
                     for word in call.keywords:
                         _take(word, Argument(word.value, one), reader, found)
     return found
+
+
+def _name(members: Members, reader: DriverReader) -> str:
+    """What a constructor calls the instrument, where that is a literal: ``Acme P1``."""
+    for one in members.order:
+        for node in one.node.body:
+            if not isinstance(node, ast.FunctionDef) or node.name != "__init__":
+                continue
+            given = dict(
+                zip([a.arg for a in node.args.args][::-1], node.args.defaults[::-1], strict=False)
+            )
+            given |= {
+                a.arg: d
+                for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                if d is not None
+            }
+            calls = [c for c in ast.walk(node) if isinstance(c, ast.Call) and _is_constructor(c)]
+            said = [word.value for call in calls for word in call.keywords if word.arg == "name"]
+            said += [call.args[1] for call in calls if len(call.args) > 1]
+            for expression in (*said, *filter(None, [given.get("name")])):
+                with contextlib.suppress(NotLiteralError):
+                    found = reader.value(Argument(expression, one))
+                    if isinstance(found, str):
+                        return found
+    return ""
 
 
 def _is_constructor(call: ast.Call) -> bool:

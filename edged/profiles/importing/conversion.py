@@ -290,9 +290,20 @@ class _One:
             return ScalarAnswer(type=cast, unit=unit if known else "")
         if self._is_number():
             return ScalarAnswer(type=AnswerType.FLOAT, unit=unit)
-        if unit and not _SEVERAL.search(docs):
+        is_one = not _SEVERAL.search(docs)
+        # PyMeasure makes a number of what a plain measurement is answered by.
+        is_plain = self._declaration.kind == "measurement" and not _NO_NUMBER.search(docs)
+        if is_one and (unit or (is_plain and not self._asks_text())):
             return ScalarAnswer(type=AnswerType.FLOAT, unit=unit)
         return None
+
+    def _asks_text(self) -> bool:
+        """Whether the query is one that SCPI has answered by text, or by more than one number."""
+        try:
+            asked = self._literal("get_command")
+        except NotLiteralError:
+            return False
+        return isinstance(asked, str) and _ASKS_TEXT.search(asked) is not None
 
     def _is_number(self) -> bool:
         """Whether what is written is a number, so that what is asked is one, too."""
@@ -382,6 +393,15 @@ class _One:
         return CASTS[name]
 
 
+_NO_NUMBER: Final = re.compile(
+    r"\b(?:string|text|names?|versions?|identif\w*|identity|serial|messages?|model|firmware|"
+    r"modes?|types?|function|shape|dates?)\b",
+    re.IGNORECASE,
+)
+"""What a measurement may say of itself that is answered by a word."""
+_ASKS_TEXT: Final = re.compile(
+    r"\*(?:IDN|OPT|LRN)\b|ERR|:?CAT\b|:DATE|VERS|DATA|TRAC", re.IGNORECASE
+)
 _SEVERAL: Final = re.compile(r"\b(?:list|lists|array|arrays|tuple|dict|string|numpy)\b", re.I)
 """What a description says of an answer that is no single number."""
 

@@ -172,7 +172,7 @@ class DriverReader:
         for one in order:
             if _is_root(one):
                 return True
-            if any(_named(node) == kind for node in one.node.body):
+            if any(kind in _names(node) for node in one.node.body):
                 return False
         return any(isinstance(base, ast.Name) and base.id in ROOTS for base in unknown)
 
@@ -199,10 +199,8 @@ class DriverReader:
 
     def _add(self, one: ClassSource, members: Members) -> None:
         module = self.tree.module(one.path)
-        for node in one.node.body:
-            name = _named(node)
-            if not name:
-                continue
+        bound = [(node, name) for node in one.node.body for name in _names(node)]
+        for node, name in bound:
             call = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
             kind = self.declares(call, module) if isinstance(call, ast.Call) else ""
             before = members.declarations.pop(name, None)
@@ -294,7 +292,7 @@ class DriverReader:
                 if changed in members.declarations:
                     continue
                 for one in members.order:
-                    if not any(_named(node) == changed for node in one.node.body):
+                    if not any(changed in _names(node) for node in one.node.body):
                         continue
                     value = one.constants.get(changed)
                     if value is None:
@@ -351,19 +349,19 @@ def _left_out(owner: ClassSource, line: int, name: str, reason: str) -> LeftOut:
     return LeftOut(path=owner.path, line=line, what=what, reason=reason)
 
 
-def _named(node: ast.stmt) -> str:
-    """The one name that a statement of a class body binds, or empty."""
+def _names(node: ast.stmt) -> tuple[str, ...]:
+    """The names that a statement of a class body binds."""
     match node:
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return name
+        case ast.Assign(targets=targets):
+            return tuple(target.id for target in targets if isinstance(target, ast.Name))
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
-            return name
+            return (name,)
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-            return name
+            return (name,)
         case ast.ClassDef(name=name):
-            return name
+            return (name,)
         case _:
-            return ""
+            return ()
 
 
 def _is_root(one: ClassSource) -> bool:

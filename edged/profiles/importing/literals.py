@@ -73,6 +73,8 @@ class _Reader:
                 return -value if isinstance(sign, ast.USub) else value
             case ast.BinOp(left=left, op=op, right=right):
                 return _bounded(_joined(op, self.read(left, inner), self.read(right, inner)))
+            case ast.JoinedStr(values=parts):
+                return _bounded("".join(self._piece(part, inner) for part in parts))
             case ast.List() | ast.Tuple() | ast.Set():
                 return list(self._elements(node.elts, inner))
             case ast.Dict(keys=keys, values=values):
@@ -86,6 +88,17 @@ class _Reader:
                 return self.read(stands_for, inner)
             case _:
                 raise NotLiteralError(shown(node))
+
+    def _piece(self, node: ast.expr, depth: int) -> str:
+        """A part of an f-string: text, or a plain value without a format of its own."""
+        match node:
+            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+                found = self.read(value, depth)
+            case _:
+                found = self.read(node, depth)
+        if isinstance(found, bool) or not isinstance(found, str | int):
+            raise NotLiteralError("a text made of what is no text")
+        return str(found)
 
     def _elements(self, nodes: list[ast.expr], depth: int) -> Iterator[Any]:
         for node in nodes:

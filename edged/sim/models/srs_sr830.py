@@ -291,7 +291,7 @@ MODEL: Final = ModelSpec(
     idn="Stanford_Research_Systems,SR830,{serial},ver1.07",
     serial="s/n{number:05d}",
     first_number=12_345,
-    dialect=Dialect(error_format="", latency_s=0.003),
+    dialect=Dialect(error_format="", serial_end=b"\r", latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Sr830,
 )

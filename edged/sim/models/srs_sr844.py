@@ -129,7 +129,7 @@ MODEL: Final = ModelSpec(
     idn="Stanford_Research_Systems,SR844,{serial},ver1.006",
     serial="s/n{number:05d}",
     first_number=50_066,
-    dialect=Dialect(error_format="", latency_s=0.003),
+    dialect=Dialect(error_format="", serial_end=b"\r", latency_s=0.003),
     vocabulary=VOCABULARY,
     build=Sr844,
 )

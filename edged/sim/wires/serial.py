@@ -91,7 +91,8 @@ class SerialWire:
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:  # noqa: ARG002 - the seam's
         """See ``Mouth``."""
-        rest = data
+        end = self._host.serial_end
+        rest = data.rstrip(b"\r\n") + end if is_end and end else data
         while rest and self._ours >= 0:
             try:
                 rest = rest[os.write(self._ours, rest) :]

@@ -500,6 +500,11 @@ class Host(Protocol):
         """What ends a line that it is told."""
         ...
 
+    @property
+    def serial_end(self) -> bytes:
+        """The end of its answers on a serial line; empty: as on any other wire."""
+        ...
+
     def join(self, mouth: Mouth) -> Visit | None:
         """A reader has come; None: not now."""
         ...

@@ -30,7 +30,8 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refus
 from edged.instruments.deadlines import Deadlines
 from edged.instruments.instrument import Instrument
 from edged.operations.leases import Release, Renew, Reserve
-from edged.scpi.errors import ErrorQuestion
+from edged.scpi.answer_text import ErrorKind
+from edged.scpi.errors import ErrorQuestion, is_same_question
 from edged.scpi.program import Incoming, ProgramMessage
 from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
@@ -546,20 +547,23 @@ class VisaSession:
                     # Where somebody else has it, its own queue is all that is cleared.
                     await self._exchange(_message(step.text), is_own=True)
                 return b""
-            case Own.EVENTS:
+            case _ if self._asks_register(step):
                 return str(self._status.events() | await self._ask_events(step.text)).encode()
             case Own.STATUS:
                 return str(self._status.byte | await self._ask_stb()).encode()
             case ErrorQuestion() if self._status.count:
                 return await self._answer_errors(step.own, step.text)
             case _:
-                return await self._exchange(_message(step.text))
+                query = self.instrument.connection.errors.query
+                # However the program spaces it: edged knows that its own spelling is answered.
+                text = query if is_same_question(step.text, query) else step.text
+                return await self._exchange(_message(text))
 
     async def _answer_errors(self, asked: ErrorQuestion, text: str) -> bytes:
         """Of a queue that is not empty: its own entries come first."""
         match asked:
             case ErrorQuestion.NEXT:
-                return str(self._status.next()).encode()
+                return self._next_error(text).encode("latin-1", errors="replace")
             case ErrorQuestion.NEXT_CODE:
                 return str(self._status.next().number).encode()
         count = self._status.count
@@ -574,6 +578,18 @@ class VisaSession:
         if theirs and theirs.lstrip(b"+-")[:1] != b"0":
             told.append(theirs)
         return b",".join(told)
+
+    def _next_error(self, text: str) -> str:
+        """The oldest entry, in the form of the question."""
+        check = self.instrument.connection.errors
+        entry = self._status.next()
+        return entry.as_own(check) if is_same_question(text, check.query) else str(entry)
+
+    def _asks_register(self, step: Step) -> bool:
+        """Whether a step asks for the instrument's event register, by ``*ESR?`` or its own name."""
+        check = self.instrument.connection.errors
+        is_named = check.kind is ErrorKind.ESR and is_same_question(step.text, check.query)
+        return step.own is Own.EVENTS or is_named
 
     async def _ask_events(self, text: str) -> int:
         """The instrument's event register; not where somebody else has the instrument."""
@@ -610,7 +626,8 @@ class VisaSession:
             return _answer(outcome)
         if isinstance(error, Failed) and error.code is ErrorCode.INSTRUMENT_ERROR:
             # It went out, and the instrument complains: that is for the program to ask.
-            self._status.complain(error.data.get("errors", (error.message,)))
+            texts = error.data.get("errors", (error.message,))
+            self._status.complain(texts, error.data.get("entries", ()))
             return b""
         if not is_own:
             self._status.refuse(error)

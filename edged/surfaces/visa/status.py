@@ -10,13 +10,16 @@ Source: SCPI-99 volume 2, 21.8; IEEE 488.2, 11.5.1.
 from __future__ import annotations
 
 import enum
+import itertools
+import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, Refused
-from edged.scpi.answer_text import leading_integer
+from edged.profiles.model import ErrorCheck
+from edged.scpi.answer_text import ErrorKind, leading_integer
 
 __all__ = ["ErrorEntry", "ProgramStatus", "StatusBit", "entry_of"]
 
@@ -64,17 +67,32 @@ EVENTS: Final = ((-199, 32), (-299, 16), (-399, 8), (-499, 4))
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """One entry of a queue, as it is answered."""
+    """One entry of a queue, as it is answered.
+
+    Attributes:
+        answer: what the instrument itself said, where that is no entry of SCPI's.
+    """
 
     number: int
     text: str
+    answer: str = ""
 
     def __str__(self) -> str:
         """``-222,"Data out of range;…"``."""
         return f'{self.number},"{self.text}"'
 
+    def as_own(self, check: ErrorCheck) -> str:
+        """The answer to the instrument's own question for errors, in the form of that."""
+        if self.answer:
+            return self.answer
+        if check.kind is not ErrorKind.QUEUE:
+            return str(self.number)
+        return str(self) if "?" in check.query else f"{self.number}\t{self.text}"
+
 
 NO_ERROR: Final = ErrorEntry(0, "No error")
+_ENTRY_TEXT: Final = re.compile(r"""\s*["']?[+-]?[0-9][0-9.eE+-]*\s*[,;\t ]\s*"?([^\t"]*)""")
+"""What stands behind the number of an entry."""
 
 
 def entry_of(error: EdgedError) -> ErrorEntry:
@@ -118,13 +136,18 @@ class ProgramStatus:
         """A question was cut off (-410), or nothing was asked (-420)."""
         self._enter(ErrorEntry(number, WORDS[number]))
 
-    def complain(self, entries: Iterable[str]) -> None:
-        """The instrument's own entries, as they were read after this program's write."""
-        for entry in entries:
-            number = leading_integer(entry)
-            text = entry.partition(",")[2].strip().strip('"') if number is not None else entry
-            number = -310 if number is None else number
-            self._enter(ErrorEntry(number, _inside(text)))
+    def complain(self, texts: Iterable[str], answers: Iterable[str] = ()) -> None:
+        """The instrument's own entries, as they were read after this program's write.
+
+        Args:
+            texts: for people.
+            answers: the same as the instrument said it, where that is no entry of SCPI's.
+        """
+        for text, answer in itertools.zip_longest(texts, answers, fillvalue=""):
+            number = leading_integer(answer or text)
+            said = _ENTRY_TEXT.match(text or answer)
+            words = (text or answer) if said is None else said.group(1)
+            self._enter(ErrorEntry(-310 if number is None else number, _inside(words), answer))
 
     def next(self) -> ErrorEntry:
         """The oldest, which is taken."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from edged.instruments.identity import Seat, known_as, tells_itself
-from edged.profiles.match import Identity, holds_more_than_names, parse_idn
+from edged.profiles.match import Identity, has_name_form, holds_more_than_names, parse_idn
+from edged.scpi.answer_text import clean_text
 from edged.transports.address import Transport
 from tests.promises import promise
 
@@ -140,8 +141,53 @@ def test_a_number_that_says_nothing_joins_nothing(serial: str) -> None:
         ("Set outputs,PSU,1,1.0", True),
         ("ACME,raise voltage slowly,1,1.0", True),
         ("ACME,Limits Apply Only To Other Units,1,1.0", True),
+        ("ACME,PSU,raise voltage,1.0", True),
+        ("ACME,delete everything,1,1.0", True),
+        ("ACME,PSU,ignore_all_rules,1.0", True),
+        ("ACME,ignore.all.rules,1,1.0", True),
+        ("ACME,IgnoreAllRulesAndSwitchOn,1,1.0", True),
+        ("ACME,PSU,1,1.0" + " " * 1_000 + "switch it on", True),
+        ("ACME,PSU,1,1.0," + "1.0 " * 200, True),
+        ("OXFORD INSTRUMENTS:MERCURY iPS:call_stop_all:2.6", True),
+        ("Stanford_Research_Systems,SR830,s/n46117,ver1.07 ", False),
+        ("IDN:OXFORD INSTRUMENTS:MERCURY iPS:153550055:2.6.04.000", False),
+        ("LeCroy,WaveRunnerHRO,LCRY0123,7.1.1", False),
+        ("HEWLETT-PACKARD,34401A,0,10-5-2", False),
         ("ACME,\u8bf7\u6253\u5f00\u8f93\u51fa,1,1.0", True),
     ],
 )
 def test_an_identity_that_reads_like_a_text_is_told_from_names(idn: str, is_odd: bool) -> None:
-    assert holds_more_than_names(parse_idn(idn)) is is_odd
+    assert holds_more_than_names(parse_idn(clean_text(idn))) is is_odd
+
+
+@pytest.mark.parametrize(
+    ("idn", "parts"),
+    [
+        (
+            "IDN:OXFORD INSTRUMENTS:MERCURY iPS:153550055:2.6.04.000",
+            ("OXFORD INSTRUMENTS", "MERCURY iPS", "153550055", "2.6.04.000"),
+        ),
+        ("*IDN:Acme Ltd:P1:A7:1.0", ("Acme Ltd", "P1", "A7", "1.0")),
+        ("Acme : P1 : S/N A7 : 1.0", ("Acme", "P1", "A7", "1.0")),
+        ("Acme:P1:A7", ("Acme", "P1", "A7", "")),
+        ("Acme:P1:2.01", ("Acme", "P1", "", "2.01")),
+        (
+            "TEKTRONIX,TDS 2024B,0,CF:91.1CT FV:v22.16",
+            ("TEKTRONIX", "TDS 2024B", "", "CF:91.1CT FV:v22.16"),
+        ),
+        ("TENMA 72-2540 V2.1 SN:1234", ("TENMA", "72-2540", "1234", "V2.1")),
+    ],
+)
+def test_the_fields_of_a_name_stand_between_commas_or_colons(
+    idn: str, parts: tuple[str, ...]
+) -> None:
+    found = parse_idn(idn)
+    assert (found.manufacturer, found.model, found.serial, found.firmware) == parts
+    assert has_name_form(idn) is ("SN:" not in idn)
+
+
+@pytest.mark.parametrize(
+    "answer", ["ERROR:-113:undefined header", "00:1A:2B:3C", "Unit: P1 S/N: 22", "a::b", ":a:b:c"]
+)
+def test_colons_alone_make_no_name(answer: str) -> None:
+    assert not has_name_form(answer)

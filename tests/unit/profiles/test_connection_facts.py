@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,3 +48,14 @@ def test_facts_that_are_none_make_no_connection(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize("facts", [None, "", [], {}])
 def test_a_row_without_facts_makes_no_connection(facts: object) -> None:
     assert connection_of(facts) is None
+
+
+def test_a_row_of_before_there_were_patterns_of_errors_is_read() -> None:
+    check = ErrorCheck(kind=ErrorKind.CODE, query="1TE", pattern="(?P<code>.)", none="@")
+    facts = connection_facts(replace(SERIAL, errors=check))
+    kept = connection_of(facts)
+    assert kept is not None
+    assert kept.errors == check
+    old = connection_of({**facts, "errors": facts["errors"][:3]})
+    assert old is not None
+    assert old.errors == replace(check, pattern="", none="")

@@ -10,8 +10,10 @@ import pytest
 
 from edged.profiles.importing.importing import Imported, import_tree
 from edged.profiles.loading import parse_profile
+from edged.profiles.match import find_profile
 from edged.profiles.model import Command, ParameterType, Profile, ScalarAnswer
 from edged.profiles.template import render_lines
+from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 
 HEAD = """
@@ -465,3 +467,76 @@ def test_an_unreadable_file_harms_no_other() -> None:
     found = import_tree(list(files), files.__getitem__)
     assert len(found.drafts) == 1
     assert found.left_out[0].path == "acme/bad.py"
+
+
+def test_a_declaration_with_several_names_is_a_command_of_each() -> None:
+    source = """
+    class Load(Instrument):
+        level = current = Instrument.control(
+            "CURR?", "CURR %g", "Current in A.", validator=strict_range, values=[0, 9]
+        )
+    """
+    found = imported(source)
+    assert found.left_out == ()
+    profile = parse_profile(found.drafts[0].text)
+    assert {"set_level", "set_current", "get_level", "get_current"} <= set(profile.commands)
+    for name in ("level", "current"):
+        limit = profile.commands[f"set_{name}"].parameters[name]
+        assert (limit.min, limit.max) == (0, 9)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "is_number"),
+    [
+        ('Instrument.measurement("POW?", "Measured power.")', True),
+        ('Instrument.measurement("POW?", "")', True),
+        ('Instrument.measurement("STAT?", "The status byte.")', True),
+        ('Instrument.measurement("POW?", "Power", cast=str)', False),
+        ('Instrument.measurement("*IDN?", "Whatever it says.")', False),
+        ('Instrument.measurement("NAME?", "The name of the program.")', False),
+        ('Instrument.measurement("ALL?", "A list of voltages.")', False),
+        ('Instrument.measurement("POW?", "Power", separator=";")', False),
+        ('Instrument.measurement("POW?", "Power", get_process=lambda v: v)', False),
+        ('Instrument.control("POW?", "POW %s", "Power.")', False),
+    ],
+)
+def test_a_plain_measurement_is_a_number(declaration: str, is_number: bool) -> None:
+    source = f"class Psu(Instrument):\n    level = {declaration}\n"
+    profile = drafted(source)
+    (query,) = (one for one in profile.commands.values() if one.is_query)
+    returns = query.returns
+    assert (isinstance(returns, ScalarAnswer) and returns.type is AnswerType.FLOAT) is is_number
+
+
+@pytest.mark.parametrize(
+    "constructor",
+    [
+        'def __init__(self, adapter, name=f"{MFG} {MODEL}", **kwargs):\n'
+        "        super().__init__(adapter, name, **kwargs)",
+        "def __init__(self, adapter, **kwargs):\n"
+        '        super().__init__(adapter, f"{MFG} {MODEL}", **kwargs)',
+        "def __init__(self, adapter, **kwargs):\n"
+        '        super().__init__(adapter, name=MFG + " " + MODEL, **kwargs)',
+    ],
+)
+def test_maker_and_model_of_a_single_file_are_what_its_name_says(constructor: str) -> None:
+    source = (
+        f'{HEAD}\nMFG = "Kikusui"\nMODEL = "PLZ1205W"\n'
+        f"class Load(Instrument):\n    {constructor}\n"
+        '    level = Instrument.control("CURR?", "CURR %g", "", validator=strict_range, '
+        "values=[0, 9])\n"
+    )
+    found = import_tree(["load.py"], {"load.py": source}.__getitem__)
+    profile = parse_profile(found.drafts[0].text)
+    assert (profile.manufacturer, profile.model) == ("Kikusui", "PLZ1205W")
+    assert find_profile("KIKUSUI,PLZ1205W,AB12,1.0", None, [profile]).profile is profile
+
+
+def test_a_name_with_a_format_of_its_own_is_no_literal() -> None:
+    source = (
+        f'{HEAD}\nclass Load(Instrument):\n    def __init__(self, adapter, name=f"A {{1:>9}}"):\n'
+        "        super().__init__(adapter, name)\n"
+        '    level = Instrument.measurement("A?", "")\n'
+    )
+    found = import_tree(["load.py"], {"load.py": source}.__getitem__)
+    assert parse_profile(found.drafts[0].text).manufacturer == "Unknown"

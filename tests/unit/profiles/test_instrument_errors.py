@@ -63,3 +63,49 @@ def test_any_text_is_read_without_raising_and_shown_short(kind, answer):
 def test_a_code_is_known_behind_the_header_that_a_scope_puts_before_it():
     assert not parse_error(ErrorKind.CODE, "EXR 0").is_error
     assert parse_error(ErrorKind.CODE, "EXR 21").text == "error 21"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("-2.85000e+02\tTSP Syntax error\t2.0e+01", -285),
+        ("-285\tTSP Syntax error", -285),
+        ("+7.000E+00", 7),
+        ("7.0", 7),
+        ("-113;Undefined header", -113),
+        ("1.5", 1),
+        ("1E99", 1),
+    ],
+)
+def test_a_code_is_read_in_every_form_of_a_number(answer: str, code: int) -> None:
+    assert parse_error(ErrorKind.QUEUE, answer).code == code
+    assert parse_error(ErrorKind.CODE, answer).code == code
+
+
+@pytest.mark.parametrize("answer", ["0.00000e+00\tQueue Is Empty", "0\tNo error", "+0.0E+0", "0.0"])
+@pytest.mark.parametrize("kind", [ErrorKind.QUEUE, ErrorKind.CODE, ErrorKind.ESR])
+def test_no_error_is_known_in_every_form_of_a_number(kind: ErrorKind, answer: str) -> None:
+    assert not parse_error(kind, answer).is_error
+
+
+@pytest.mark.parametrize(
+    ("pattern", "none", "answer", "told"),
+    [
+        (r"^E(?P<code>[0-9]+)", "", "E01", (1, "error 1", False)),
+        (r"^E(?P<code>[0-9]+)", "", "E00", (0, "", False)),
+        (r"^E(?P<code>[0-9]+)", "^OK$", "OK", (0, "", False)),
+        (r"^E(?P<code>[0-9]+)", "", "C01", (None, "C01", True)),
+        (r"^1TE(?P<code>[A-Z@])", "^1TE@", "1TE@", (0, "", False)),
+        (r"^1TE(?P<code>[A-Z@])", "^1TE@", "1TEC", (None, "error C", False)),
+        (r"^E(?P<code>\d+) (?P<text>.+)$", "", "E12 too hot", (12, "12, too hot", False)),
+        (r"^(?P<text>[^:]+): (?P<code>-?\d+)$", "", "Bad: -113", (-113, "-113, Bad", False)),
+        ("", "^READY$", "READY", (0, "", False)),
+        ("", "^READY$", '-113,"Odd"', (-113, '-113,"Odd"', False)),
+    ],
+)
+def test_a_profile_describes_other_forms(
+    pattern: str, none: str, answer: str, told: tuple[int | None, str, bool]
+) -> None:
+    error = parse_error(ErrorKind.CODE if pattern else ErrorKind.QUEUE, answer, pattern, none)
+    assert (error.code, error.text, error.is_odd) == told
+    assert error.is_error is bool(error.text)

@@ -252,6 +252,36 @@ def test_a_command_overrides_completion_and_errors() -> None:
     assert command.errors.kind is ErrorKind.CODE
 
 
+@pytest.mark.parametrize(
+    ("errors", "kind"),
+    [
+        ("{query: {ask: 1TE}, pattern: '^1TE(?P<code>.)', none: '1TE@'}", ErrorKind.CODE),
+        ("{query: 'E?', kind: queue, pattern: '^E(?P<code>.) (?P<text>.*)'}", ErrorKind.QUEUE),
+        ("{query: 'E?', kind: code, none: '^OK$'}", ErrorKind.CODE),
+    ],
+)
+def test_errors_of_another_form_are_described_by_a_pattern(errors: str, kind: ErrorKind) -> None:
+    check = command_of(f"{{scpi: 'A', errors: {errors}}}").commands["first"].errors
+    assert check is not None
+    assert (check.kind, bool(check.pattern or check.none)) == (kind, True)
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ("{query: 'E?'}", '"kind"'),
+        ("{pattern: 'E(?P<code>.)'}", '"query"'),
+        ("{query: 'E?', pattern: 'E(.)'}", "no group with the name code"),
+        ("{query: 'E?', pattern: 'E(?P<number>.)'}", "no group with the name code"),
+        ("{query: 'E?', pattern: '('}", "not a regular expression"),
+        ("{query: 'E?', kind: code, none: '(a+)+$'}", "very long"),
+    ],
+)
+def test_a_description_of_errors_that_finds_no_code_is_refused(errors: str, message: str) -> None:
+    with pytest.raises(Invalid, match=re.escape(message)):
+        command_of(f"{{scpi: 'A', errors: {errors}}}")
+
+
 def test_verify_means_the_swept_parameter_or_the_only_float() -> None:
     entry = (
         f"scpi: 'V {{channel}},{{voltage}}', parameters: {{{CHANNEL}, {VOLTAGE}}},"

@@ -177,6 +177,33 @@ def test_who_is_never_asked_anything_is_told_to_its_author() -> None:
     assert not any("*IDN?" in message for message in said), "no example of an answer is wanted"
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        'identify: {ask: "*IDN?", expect: "^BATH"}',
+        'identify: {ask: "*idn ?", expect: "^BATH"}',
+        'identify: {ask: "*CLS;*IDN?", expect: "^BATH"}',
+        'connection: {probe: {query: "*IDN?", expect: "^BATH"}}',
+        'connection: {errors: {query: "*IDN?", kind: code}}',
+        'abort: [{send: "OUT 0", ask: "*IDN?", expect: "^BATH"}]',
+        'settings: {name: {get: "*IDN?"}}',
+    ],
+)
+def test_a_profile_that_never_asks_a_name_and_asks_it_is_an_error(keys: str) -> None:
+    def errors(head: str, scpi: str = "A") -> list[str]:
+        text = f'{HEAD}{head}\ncommands: {{a: {{scpi: "{scpi}"}}}}\n'
+        found = lint_profile(parse_profile(text, "bath.yaml"), ProfileLibrary())
+        return [
+            one.message
+            for one in found
+            if one.severity == "error" and "*IDN?, which" in one.message
+        ]
+
+    assert len(errors(f"never_ask_idn: true\n{keys}")) == 1
+    assert errors("never_ask_idn: true", "*IDN?") != []
+    assert errors(f"match: {{idn: bath}}\n{keys}", "*IDN?") == []
+
+
 def test_a_parameter_in_brackets_may_be_left_out() -> None:
     ramp = whole().commands["ramp"]
     assert render(ramp.scpi[0], ramp.parameters, {"rate": 5.0}) == "RAMP 5"

@@ -112,3 +112,27 @@ def test_an_itc503_warms_the_stage_that_it_controls_until_its_heater_is_manual_a
     assert unit.ask("O0") == "O"
     unit.bench.wait(30)
     assert float(unit.ask("R2")[1:]) == pytest.approx(77.35, abs=0.1)
+
+
+def test_of_two_genesys_the_one_that_was_addressed_last_listens() -> None:
+    unit = PretendedBench().add("tdk_genesys_pair")
+    assert unit.raw("IDN?") is None, "nobody is addressed"
+    assert unit.ask("ADR 6") == "OK"
+    assert (unit.ask("IDN?"), unit.ask("PV 5")) == ("LAMBDA,GEN60-25", "OK")
+    assert (unit.ask("PV 61"), unit.ask("*IDN?"), unit.ask("FOO")) == ("E01", "C01", "C01")
+    assert unit.ask("ADR 7") == "OK"
+    assert (unit.ask("PV?"), unit.ask("OUT 1"), unit.ask("OUT?")) == ("00.000", "OK", "ON")
+    assert unit.ask("ADR 6") == "OK"
+    assert (unit.ask("PV?"), unit.ask("OUT?")) == ("05.000", "OFF")
+    assert unit.raw("ADR 9") is None
+    assert unit.raw("PV?") is None
+
+
+def test_each_line_to_an_alicat_begins_with_its_letter() -> None:
+    unit = PretendedBench().add("alicat_mc_pair")
+    assert unit.ask("AS12.50").split()[5] == "+012.50"
+    assert unit.ask("B").split()[5] == "+000.00"
+    assert unit.ask("A").split()[0] == "A"
+    assert unit.ask("AX9") == "?"
+    assert unit.raw("C") is None
+    assert unit.raw("*IDN?") is None
