@@ -46,6 +46,13 @@ NEWS = Announcement(TOOLS_CHANGED)
 DIRECT = Caller(route=Route.DIRECT, remote="127.0.0.1")
 
 
+class HastyClock(SystemClock):
+    """For what waits between two attempts: a walk has hundreds of scans."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(min(seconds, 0.005))
+
+
 class World:
     """Who is at which address, and what each unit heard. Used by every line's thread."""
 
@@ -181,7 +188,7 @@ class AnyOrder(RuleBasedStateMachine):
             ),
             entries=(),
             open_link=lambda address: WorldLink(self.world, address),
-            clock=clock,
+            clock=HastyClock(),
             rescan_interval_s=3600,
             gone_after_s=0.05,
             sources=(self.usb, self.lan),
