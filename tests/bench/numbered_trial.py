@@ -93,8 +93,8 @@ class Fault:
 RAW_LINES: Final = ("READ? {a};READ? {b}", "TRACE? {a}", "LIE? {a}", "ARM {a}", "TWO? {a}")
 FAULTS: Final = {
     "nothing": Fault(writes=True),
-    # What comes at once is an error, and on a busy machine most of it comes at once.
-    "second line": Fault(habits=Habits(second=1.0), is_lenient=True, is_slow=True, may_fail=0.8),
+    # What comes at once is an error, and on a busy machine all of it may come at once.
+    "second line": Fault(habits=Habits(second=1.0), is_lenient=True, is_slow=True, may_fail=1.0),
     "second line, now and then": Fault(
         habits=Habits(second=0.3), is_lenient=True, is_slow=True, may_fail=0.5
     ),
