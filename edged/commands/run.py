@@ -521,7 +521,7 @@ class ProgramJob(LineJob):
 def answer_form(target: Target) -> Frame | int:
     """In which form a raw line is answered, as far as it is one command's; else one line.
 
-    Data whose end follows from what only a preamble tells are read as a line, too.
+    Data whose end only a preamble gives are read as a line, too.
     """
     command = target.parts[0].command if len(target.parts) == 1 else None
     if command is None:

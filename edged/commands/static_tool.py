@@ -157,7 +157,7 @@ class StaticTool:
         """The schema with what such a tool takes besides its own arguments."""
         more: dict[str, Schema] = {}
         if self.takes_dry_run:
-            more[DRY_RUN] = {**BOOLEAN, "description": "Send nothing, only tell."}
+            more[DRY_RUN] = {**BOOLEAN, "description": "Rehearse: send nothing."}
         if not self.annotations.read_only:
             more[LEASE] = STRING
         return {**self.schema, "properties": {**self.schema["properties"], **more}}

@@ -194,7 +194,7 @@ async def examine(
     if why:
         raise Failed(why, code=ErrorCode.BAD_PROFILE, remedy=ADDRESS_IT)
     if named is None and (entry.never_ask_idn or parse_address(entry.address).bus):
-        # Whoever may not be asked its name, or is to be addressed, is known by its profile alone.
+        # A unit that is never asked its name, or has a bus address, is known by its profile alone.
         raise Failed(knowledge.library.missing(entry.profile or ""), code=ErrorCode.BAD_PROFILE)
     if named is not None and not connection_for(named.connection, entry).asks_idn:
         return _judged(await _named(actor, entry, named), entry, knowledge.bench)

@@ -233,8 +233,8 @@ class Reply:
         preamble: what the preamble query of a capture answered.
         sent: the SCPI lines that went out, those of checks included.
         stale_errors: errors that were found in the queue and not blamed on this job.
-        unasked: lines that ask nothing, and what came as if to answer them; ``None``: whoever is
-            told of this does not want to know.
+        unasked: lines that ask nothing, and what came as if to answer them; ``None``: the
+            caller does not want them.
     """
 
     answer: str | None = None

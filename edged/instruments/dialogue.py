@@ -175,7 +175,7 @@ class Dialogue:
         # listened whether it is answered.
         self._written = ""
         self._is_heard = False
-        # What came as if to answer such lines, with them, until somebody is told.
+        # What came as if to answer such lines, with the lines, until a caller gets it.
         self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
         self._unasked_count = 0
         # Headers of such lines after which nothing came soon, or not before it was looked again.
@@ -512,7 +512,7 @@ class Dialogue:
         """What a line is answered by that was written before; ``None``: nothing came in time.
 
         Raises:
-            LinkTimeout: bytes came, and no end of them; or an instrument was told to speak, and
+            LinkTimeout: bytes came, and no end of them; or an instrument was addressed to talk, and
                 did not.
         """
         for line, data in tuple(self._unasked):
@@ -714,7 +714,7 @@ class Dialogue:
                     break
                 more = self._heard_within(QUIET_S)
         except LinkLost as lost:
-            # Whoever hangs up after its answer has said all of it.
+            # An instrument that closes the connection after its answer has sent all of it.
             others += lost.came
         return others
 
@@ -789,7 +789,7 @@ class Dialogue:
         """The same error, with the bytes that came in its words and in the trace.
 
         Args:
-            total: how many are due, as far as these tell.
+            total: how many are due, if these bytes say it.
         """
         if not error.came:
             return error
@@ -988,7 +988,7 @@ class Dialogue:
 def slack(quiet_s: float) -> float:
     """What recovering a line may take besides a time limit, of a unit that has to be quiet twice.
 
-    A unit that was seen to say more than it is asked for takes longer, and its owner is told.
+    A unit that was seen to send more than it is asked for takes longer; its warning says so.
     """
     return max(BRING_BACK_S, 2 * quiet_s + EXCHANGE_S)
 

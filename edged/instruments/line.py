@@ -487,7 +487,7 @@ class Line:
             raise
         except LinkError as error:
             if self._left(deadline) < SLACK_S:
-                # No time is left to open it anew: that is done when nobody waits.
+                # No time is left to open it again; that is done when nobody waits.
                 raise
             self._spoil(error)
             return False

@@ -451,7 +451,7 @@ class CommandOperations:
 
 
 def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
-    """What a caller is told of answers that nobody expected."""
+    """The warning about answers that nobody expected."""
     told = []
     for line, data in came:
         text = data.decode(instrument.connection.encoding, errors="replace").strip()

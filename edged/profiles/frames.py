@@ -131,7 +131,7 @@ BLOCK: Final = Frame()
 
 
 def _prefix_end(prefix: str, data: bytes) -> int | None:
-    """Where a prefix ends; ``None`` while more bytes are needed to tell."""
+    """Where a prefix ends; ``None`` while more bytes are needed."""
     text = data[:MOST_PREFIX].decode("latin-1")
     pattern = compiled(prefix, any_case=False)
     for end in range(len(text) + 1):
@@ -241,8 +241,8 @@ class PacketJoiner:
     ) -> tuple[dict[str, int], memoryview]:
         """Its fields and its samples.
 
-        A first field ``size`` may be the length in the block's own head (Hantek), which is told
-        from a field of that name inside of the block by what it says.
+        A first field ``size`` may be the length in the block's own head (Hantek). Its
+        value shows whether it is that, or a field inside of the block.
         """
         digits = self._packets.fields[0][1]
         width, begun = _width(self._packets), bytes(inside[:MOST_HEAD])

@@ -317,7 +317,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCheck:
-    """The query that tells what the instrument itself thought of the last write.
+    """The query for the instrument's own verdict on the last write.
 
     ``pattern`` and ``none`` are those of ``scpi.errors.parse_error``.
     """

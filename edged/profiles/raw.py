@@ -485,7 +485,7 @@ def _tight(text: str) -> str:
 def asks(profile: Profile | None, line: str) -> bool:
     """Whether an answer to a line will come: some message of it asks, or its profile says so.
 
-    The one judge of what is a question; without a profile SCPI's ``?`` tells, and TSP's ``print``.
+    The one judge of what is a question; without a profile ``?`` marks one, and TSP's ``print``.
     """
     if is_query(line) or _TSP_PRINT.match(line) is not None:
         return True

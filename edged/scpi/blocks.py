@@ -72,7 +72,7 @@ def find_block_head(data: bytes) -> BlockHead | None:
     """Find the head in the first bytes of an answer, so that exactly the rest can be read.
 
     Returns:
-        ``None`` while more bytes are needed to tell.
+        ``None`` while more bytes are needed.
 
     Raises:
         Failed: BAD_ANSWER when there can be no block any more.

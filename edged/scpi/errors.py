@@ -127,7 +127,7 @@ def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "")
     """Read the answer of an error query; never raises, whatever came.
 
     Args:
-        pattern: of an error, with the groups ``code`` and, where it tells one, ``text``; empty: it
+        pattern: of an error, with the groups ``code`` and, where there is one, ``text``; empty: it
             begins with a number.
         none: of the answer that says that there is no error; empty: the code is 0, or none.
     """

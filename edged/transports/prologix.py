@@ -6,7 +6,7 @@ adapter itself (``++ver``): when that is answered, nothing of this read can come
 turn can pass to another instrument without a moment's doubt whose bytes come next. An instrument
 that is slow to answer gives up its turn every ``READ_SLICE_MS``.
 
-EOI ends a message, whatever line ends are in it. The adapter tells it by a byte behind the message
+EOI ends a message, whatever line ends are in it. The adapter marks it by a byte behind the message
 (``++eot_enable``), which no text has. A look-alike that has no such byte tells it by its haste: it
 takes the next order at once after EOI, and else only after ``READ_SLICE_MS`` of silence. An
 instrument that asserts no EOI ends its message by its line end and that silence.

@@ -177,7 +177,7 @@ class SharedLink(LinkBase):
             self._port.link.tune(connection)
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``. The port is opened by whoever needs it first."""
+        """See ``Link``. The first unit that needs the port opens it."""
         port = self._port
         with self._minded():
             if port.opening:

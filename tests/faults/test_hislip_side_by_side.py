@@ -24,8 +24,8 @@ from tests.bench.supervised import supervised
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
-QUESTIONS = 3_400
-"""Of each of the three: ten thousand in all."""
+QUESTIONS = 10_000
+"""Of each of the three."""
 UNIT = 1
 
 

@@ -41,8 +41,8 @@ commands:
     parameters: {number: {type: int}}
     returns: {type: int}
 """
-QUESTIONS = 3_400
-"""Of each of the three: ten thousand in all."""
+QUESTIONS = 10_000
+"""Of each of the three."""
 
 
 @contextlib.asynccontextmanager
@@ -108,7 +108,7 @@ async def ask_as_agent(engine: EngineProcess, count: int, first: int) -> list[An
 
 @promise("visa.not-crossed")
 @pytest.mark.timeout(400)
-async def test_two_programs_and_an_agent_ask_ten_thousand_and_none_is_crossed(
+async def test_two_programs_and_an_agent_ask_ten_thousand_each_and_none_is_crossed(
     tmp_path: Path,
 ) -> None:
     async with bench(tmp_path) as (engine, _unit):

@@ -403,7 +403,7 @@ RETURNS: Final[Mapping[str, Table[Any]]] = {
     "waveform": _alone(WAVEFORM),
     "image": _alone(IMAGE),
 }  # fmt: skip
-"""By the key that tells which kind it is, or by the value of ``type``."""
+"""By the key that names its kind, or by the value of ``type``."""
 _KINDS: Final = ("type", "fields", "bits", "waveform", "image")
 _TYPES: Final = {"list": LIST, "waveform": WAVES}
 _RETURNS_KEYS: Final = frozenset(key for kind in RETURNS.values() for key in kind.keys)

@@ -185,8 +185,8 @@ class SweepRegistry:
         """Park a sweep, or abort it, also one that has come to its target and left that set.
 
         Of any other that is over: its own status, and nothing is set. So it is where somebody else
-        has used the unit since: ``who`` says that. Whoever wanted it aborted is told
-        whether it was (``aborted``), else what is still on (``still_on``).
+        has used the unit since: ``who`` names them. Without ``hold``,
+        ``aborted`` says whether the abort ran, and ``still_on`` what is still on if it did not.
 
         Raises:
             NotFound: UNKNOWN_SWEEP.

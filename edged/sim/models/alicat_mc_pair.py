@@ -1,6 +1,6 @@
 """Two Alicat MC mass flow controllers on one RS-485 line, with the unit ids A and B.
 
-Quirks kept: each line begins with the id of the unit that it is for, and whoever is not meant is
+Quirks kept: each line begins with the id of its unit, and the other units stay
 silent; a line that sets something is answered by the same line of data as a question; an unknown
 order is answered by ``?``; there is no ``*IDN?``. Source: published drivers for Alicat controllers.
 """

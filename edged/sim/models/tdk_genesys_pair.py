@@ -1,6 +1,6 @@
 """Two TDK-Lambda GEN60-25 on one RS-485 line, with the addresses 6 and 7: 60 V and 25 A each.
 
-Quirks kept: after ``ADR n`` all lines go to unit n, and whoever was not addressed since it was
+Quirks kept: after ``ADR n`` all lines go to unit n, and a unit that was not addressed since it was
 switched on is silent; a line that sets something is answered by ``OK``, one that it does not know
 by ``C01``, a value out of range by ``E01`` or ``C05``; ``*IDN?`` is no word of it. Source: public
 drivers and reports that quote the manual of the Genesys series.

@@ -18,7 +18,7 @@ from typing import Any, Final
 from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode, encode_text
+from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode_text
 from edged.protocol.results import Server, Told, told_result, tool_result
 from edged.protocol.revisions import Revision
 
@@ -64,11 +64,8 @@ def call_answer(
     if not has_sent and not is_result(error.code, revision):
         return error_reply(error, request_id)
     data = data if data is not None else {"error": error.for_caller()}
-    if _fits(data, tool):
-        return tool_result(revision, server, data=data, is_error=True)
-    # Without structured content: some clients hold even that of an error against the schema.
-    text = encode(data).decode("ascii")
-    return tool_result(revision, server, data=None, text=text, is_error=True)
+    # Some clients hold even an error against the output schema: each schema names its members.
+    return tool_result(revision, server, data=data, is_error=True)
 
 
 def error_reply(error: EdgedError, request_id: RequestId | None) -> ErrorReply:
@@ -114,14 +111,6 @@ def _link(link: ResourceLink) -> dict[str, Any]:
         "mimeType": link.mime,
         "size": link.size,
     }
-
-
-def _fits(data: Any, tool: Tool | None) -> bool:
-    """Whether a failure's data has every member that the tool promises."""
-    if tool is None or tool.output_schema is None or not isinstance(data, Mapping):
-        return True
-    ways = tool.output_schema.get("anyOf", (tool.output_schema,))
-    return any(all(name in data for name in way.get("required", ())) for way in ways)
 
 
 PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(

@@ -501,7 +501,7 @@ def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> Progress
 
 
 class _Reports:
-    """The progress notifications of one call, whose numbers increase whoever counts them."""
+    """The progress notifications of one call, whose numbers always increase."""
 
     __slots__ = ("_call", "_number", "_since", "_token")
 

@@ -284,7 +284,7 @@ class Post:
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0
-        # When the client was last told more than a sign of life.
+        # When the client last got progress of the call itself.
         self._told_s = 0.0
         self._make_wire = make_wire
         self._wire: Wire | None = None

@@ -457,7 +457,7 @@ class SessionRegistry:
     def attach(self, session: Session, reply: StreamReply, caller: Caller) -> NewsStream:
         """Make this the session's GET stream for news; those that are there already stay open.
 
-        Clients open one anew as soon as one ends, so two of one session must not end each other.
+        Clients open another as soon as one ends, so two of one session must not end each other.
         The session watches no more what the caller, by its present token, may not read.
         """
         for key in tuple(session.watched):

@@ -33,7 +33,7 @@ __all__ = [
 MANY_TOOLS: Final = 100
 """Beyond this clients cut lists off, or models choose badly among them."""
 LONG_LIST: Final = 60
-"""Beyond this a client is told of a shorter list: some take 40 tools, and OpenAI's models 128."""
+"""Beyond this the instructions name a shorter list: some clients take 40 tools, OpenAI 128."""
 MAX_KEPT_LISTS: Final = 32
 """Lists kept encoded; each may have a megabyte or more."""
 
@@ -122,7 +122,7 @@ class ToolList:
         return self._size[2]
 
     def advice(self, choice: Choice, url: str) -> str:
-        """What a client is told whose list is long; empty where it is not.
+        """What the instructions say of a long list; empty where it is short.
 
         Args:
             url: the endpoint's, without a query.

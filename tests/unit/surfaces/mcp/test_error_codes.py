@@ -9,14 +9,13 @@ from jsonschema import Draft202012Validator
 from edged.actions.action import SendScpi
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.commands.operation import failure_data
-from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.operations.commands import OPERATIONS
 from edged.operations.table import static_tools
 from edged.protocol.jsonrpc import ErrorReply, RpcCode
 from edged.protocol.results import Server
 from edged.protocol.revisions import REVISIONS, Revision
 from edged.surfaces.mcp.error_codes import PLACES, call_answer, error_reply, is_result
-from tests.bench.fake_tools import FakeTools
 from tests.promises import promise
 
 SERVER = Server(name="edged", version="1", capabilities={})
@@ -111,20 +110,6 @@ def test_a_failure_says_what_had_been_sent() -> None:
     failed = Failed("No answer.", code=ErrorCode.TIMEOUT, sent=("VOLT 5", "*OPC?"))
     told = json.loads(answer(failed)["content"][0]["text"])
     assert told["error"]["sent"] == ["VOLT 5", "*OPC?"]
-
-
-async def test_a_failure_without_the_promised_members_has_no_structured_content() -> None:
-    tools = FakeTools()
-    tools.add("strict", tools.call, output_schema={"type": "object", "required": ["instruments"]})
-    outcome = Outcome(
-        status=OutcomeStatus.FAILED, error=NotFound("None.", code=ErrorCode.UNKNOWN_INSTRUMENT)
-    )
-    made = call_answer(outcome, 1, tool=tools.find("strict"), revision=NEW, server=SERVER)
-    assert isinstance(made, bytes)
-    result = json.loads(made)
-    assert result["isError"] is True
-    assert "structuredContent" not in result
-    assert json.loads(result["content"][0]["text"])["error"]["message"] == "None."
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.version)
