@@ -424,21 +424,13 @@ class Line:
         in_step = self._dialogue.in_step
         if in_step.habits is not bound.habits:
             self._dialogue.know(bound.habits)
-        if (
-            self.state is LineState.READY
-            and (listens or self._look())
-            and not self._owes_identity
-            and (is_idle or listens or self._has_selected(bound, deadline, job))
-            and (
-                not in_step.owed
-                or is_safe
-                or listens
-                or is_idle
-                or not in_step.owed & Owed.NAME
-                or self._comes_in_step(bound, deadline)
-            )
-        ):
-            return True
+        is_there = self.state is LineState.READY and (listens or self._look())
+        if is_there and not self._owes_identity:
+            if is_idle or listens:
+                return True
+            self._select(bound, deadline, job)
+            if is_safe or not in_step.owed & Owed.NAME or self._comes_in_step(bound, deadline):
+                return True
         self._recovering_since = self._clock.monotonic()
         try:
             self._recover(bound, deadline, is_safe=is_safe, job=job)
@@ -460,11 +452,6 @@ class Line:
             self._select(bound, deadline, job)
         if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
             self._prove(bound, deadline, is_safe=is_safe)
-
-    def _has_selected(self, bound: BoundInstrument, deadline: float, job: Job | None) -> bool:
-        """``_select``, as a condition that always holds."""
-        self._select(bound, deadline, job)
-        return True
 
     def _look(self) -> bool:
         """See, without a byte sent, whether the peer is there and has said nothing unasked."""
