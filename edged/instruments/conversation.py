@@ -69,8 +69,12 @@ __all__ = [
     "write_lines",
 ]
 
-ENTRY: Final = re.compile(r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]""")
-"""``<number>,"<text>"``; what acknowledges a write may be a number alone."""
+ENTRY: Final = re.compile(
+    r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]"""
+    r"""|\s*[+-]?[0-9][0-9.eE+-]{0,15}\s{1,4}[A-Za-z]{2,32}\s[A-Za-z]"""
+)
+"""``<number>,"<text>"``, or a number and words (``0  No Error``); what acknowledges a write may be
+a number alone, or one with its unit."""
 MAX_QUEUED_ERRORS: Final = 20
 """A queue longer than this is not read to its end (docs/profiles.md, ``errors``)."""
 QUERY_ERRORS: Final = range(-499, -399)
@@ -794,7 +798,7 @@ def _complete(
 
 
 def _is_entry(answer: str) -> bool:
-    """Whether an answer is an entry of an error queue and nothing else (SCPI-99, 21.8)."""
+    """Whether an answer is an entry of an error queue and nothing else (SCPI-99 volume 2, 21.8)."""
     return ENTRY.match(answer) is not None
 
 

@@ -196,3 +196,17 @@ def test_each_call_to_a_unit_that_hangs_ends_in_time_and_says_why(tmp_path: Path
         stopped = engine.tool("bench__stop_all")
         assert stopped["result"]["instruments"]
         unit.is_silent = False
+
+
+@promise("line.recovery-bounded")
+def test_no_raw_line_has_an_entry_of_words_taken_for_an_answer_of_its_own(tmp_path: Path) -> None:
+    # "0  No Error", without a comma.
+    with running_engine(tmp_path, "--instruments", "psu1=siglent_spd3303x") as engine:
+        done = engine.tool("send_scpi", instrument_id="psu1", scpi_command="*RST")
+        assert done["result"] | {"execution_time_ms": 0} == {
+            "response": None,
+            "error": None,
+            "execution_time_ms": 0,
+        }
+        heard = engine.rpc("trace", instrument_id="psu1")["exchanges"]
+        assert [one for one in heard if one["direction"] == "discarded"] == []
