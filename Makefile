@@ -35,7 +35,7 @@ PATHS := conftest.py edged pyvisa_edged tests benchmarks docs packaging $(wildca
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \
 	types-win32 contracts format smoke clients \
-	docs deb wheels deb-test lock shape soak clean
+	docs deb wheels deb-test lock shape cost soak clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +67,7 @@ conformance: environments ## everybody's clients, programs and instruments, and 
 bench: $(VENV)/.ok $(WARMED) $(PEERS:%=.venv-clients/bench-%/.ok) ## speed beside everybody else's servers; ARGS=--quick for a short look
 	$(PY) -m benchmarks.compare $(ARGS)
 
-check: lint test ## lint, then test: what CI runs
+check: lint cost test ## lint, cost, then test: what CI runs first
 
 lint: ruff types contracts ## ruff, mypy for linux and win32, import contracts; changes nothing; with -j2 in parallel
 
@@ -100,7 +100,9 @@ soak: $(VENV)/.ok $(WARMED) clients ## the tests that wait and talk, TURNS times
 
 shape: $(VENV)/.ok ## measure the house: modules, folders, chains, names; ARGS="--commit REF" beside another
 	@$(PY) docs/shape.py $(ARGS)
-	@$(PY) -m benchmarks.entered
+
+cost: $(VENV)/.ok $(WARMED) ## what one warm call costs, in counts that are equal everywhere; fails over its bounds
+	@$(PY) -m benchmarks.cost $(ARGS)
 
 docs: $(VENV)/.ok ## write anew what is generated in docs/, and render it as a site in site/
 	$(VENV)/bin/edged config --markdown > docs/configuration.md

@@ -1,42 +1,56 @@
-"""``edged`` under a profiler that notes which files of ``edged`` are entered, all threads.
+"""``edged`` under a profiler that counts the Python functions that are called, by thread.
 
-SIGUSR1 begins a note, SIGUSR2 writes it to the file that ENTERED_FILE names. Run before the words
-that run the program: ``python -m benchmarks.peers.profiled_engine python -m edged.cli.main …``.
+SIGUSR1 begins a count, SIGUSR2 writes it to the file that COUNT_FILE names, as JSON: ``loop`` and
+``others`` (calls on the main thread, where the loop runs, and on all others), ``files`` (of the
+code that was entered). Run before the words that run the program:
+``python -m benchmarks.peers.profiled_engine python -m edged.cli.main …``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import signal
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-entered: set[str] = set()
+calls: Counter[str] = Counter()
+files: set[str] = set()
 
 
-def note(frame: Any, event: str, _argument: Any) -> None:
-    if event == "call":
-        entered.add(frame.f_code.co_filename)
+def counted_on(thread: str) -> Any:
+    def count(frame: Any, event: str, _argument: Any) -> None:
+        if event == "call" and (code := frame.f_code).co_filename != __file__:
+            calls[thread] += 1
+            files.add(code.co_filename)
+
+    return count
 
 
 def begin(*_: Any) -> None:
-    entered.clear()
+    calls.clear()
+    files.clear()
 
 
 def write(*_: Any) -> None:
-    target = Path(os.environ["ENTERED_FILE"])
+    sys.setprofile(None)
+    target = Path(os.environ["COUNT_FILE"])
     whole = target.with_suffix(".new")
-    whole.write_text("\n".join(sorted(entered)))
+    whole.write_text(json.dumps({**calls, "files": sorted(files)}))
     whole.replace(target)
+    sys.setprofile(ON_LOOP)
 
+
+ON_LOOP = counted_on("loop")
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, write)
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.setprofile(counted_on("others"))
+    sys.setprofile(ON_LOOP)
     sys.argv = ["edged", *sys.argv[4:]]
     runpy.run_module("edged.cli.main", run_name="__main__", alter_sys=True)

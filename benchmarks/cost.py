@@ -1,0 +1,187 @@
+"""What one warm call makes the engine do, in counts that are the same on every machine.
+
+``python -m benchmarks.cost [--files]`` (`make cost`) starts engines with three simulated
+instruments and prints, beside the bound of each: Python functions called on the loop's thread
+(asyncio's and aiohttp's included) and on other threads, files of ``edged`` entered, and system
+calls of all threads (by strace; named as not counted where it is missing). What is done up to
+0.1 s later belongs to a call. Functions and files are the smallest of several counts, since what
+the engine does by itself meanwhile is not the call's; system calls are the mean of many calls,
+without those of an idle engine. Exits 1 where a bound is exceeded. The bounds are a ratchet: a
+change that needs more says why in its commit and raises the bound there. They hold for Python
+3.11; newer ones call fewer functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, call
+from benchmarks.compare.price import QUERY, WRITE
+from benchmarks.compare.servers import Server, Simulator, engine, simulator
+from benchmarks.figures import Figure, tell
+
+BENCH: Final = "psu1=rigol_dp832,dmm1=keysight_34461a,load1=rigol_dl3021"
+COUNTS: Final = 15
+WITHIN_S: Final = 0.1
+"""The end row of a write follows its answer by 50 ms."""
+WARM_CALLS: Final = 30
+TRACED_CALLS: Final = 60
+TRACED_EVERY_S: Final = 0.02
+WORKS: Final = {
+    "list_instruments": call("list_instruments", {}),
+    "get_status": call("get_status", {}),
+    "query": QUERY,
+    "write": WRITE,
+}
+"""A write has its intent on disk, its error query and its verify query."""
+NAMES: Final = {
+    "loop": "functions on the loop",
+    "others": "functions on other threads",
+    "files": "files of edged entered",
+    "system calls": "system calls",
+}
+BOUNDS: Final = {
+    "list_instruments": {"loop": 357, "others": 3, "files": 46, "system calls": 12},
+    "get_status": {"loop": 470, "others": 3, "files": 72, "system calls": 12},
+    "query": {"loop": 494, "others": 3, "files": 68, "system calls": 25},
+    "write": {"loop": 1060, "others": 309, "files": 94, "system calls": 120},
+}
+"""System calls and a write have some reserve: a busy machine divides what belongs together."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
+    parser.add_argument("--files", action="store_true", help="name the files entered")
+    options = parser.parse_args()
+    with simulator("--instruments", BENCH) as bench:
+        functions = counted_functions(bench)
+        calls = counted_system_calls(bench)
+    figures = []
+    for work, counts in functions.items():
+        measured = {**counts, "files": len(counts["files"])}
+        if work in calls:
+            measured["system calls"] = calls[work]
+        figures += [
+            Figure(name=f"{work}: {NAMES[what]}", value=value, unit="", bound=BOUNDS[work][what])
+            for what, value in measured.items()
+        ]
+        for file in counts["files"] if options.files else ():
+            sys.stdout.write(f"    {work}: {file}\n")
+    status = tell("What one warm call costs, three instruments", figures, as_json=False)
+    if not calls:
+        sys.stdout.write("System calls were not counted: strace is not installed.\n")
+    return status
+
+
+def counted_functions(bench: Simulator) -> dict[str, dict[str, Any]]:
+    """Of each work: ``loop`` and ``others`` (calls), ``files`` (paths below edged/)."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory) / "count"
+        words = ("env", f"COUNT_FILE={target}", sys.executable, "-m")
+        with engine(bench, run_by=(*words, "benchmarks.peers.profiled_engine")) as (ours, _):
+            line = Line(ours)
+            found = {
+                work: _smallest(ours, target, lambda message=message: line.post(message))
+                for work, message in WORKS.items()
+            }
+            line.close()
+    return found
+
+
+def _smallest(server: Server, target: Path, do: Callable[[], object]) -> dict[str, Any]:
+    for _ in range(WARM_CALLS):
+        do()
+    counts = []
+    for _ in range(COUNTS):
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - another process's threads
+        os.kill(server.pid, signal.SIGUSR1)
+        time.sleep(0.02)  # noqa: TID251 - as above
+        do()
+        time.sleep(WITHIN_S)  # noqa: TID251 - as above
+        os.kill(server.pid, signal.SIGUSR2)
+        counts.append(_written(target))
+    files = min((count["files"] for count in counts), key=len)
+    least = {where: min(count.get(where, 0) for count in counts) for where in ("loop", "others")}
+    return {**least, "files": [file for file in map(_in_edged, files) if file]}
+
+
+def _written(target: Path) -> dict[str, Any]:
+    until = time.monotonic() + 5
+    while not target.exists() and time.monotonic() < until:
+        time.sleep(0.01)  # noqa: TID251 - as above
+    count: dict[str, Any] = json.loads(target.read_text())
+    target.unlink()
+    return count
+
+
+def _in_edged(file: str) -> str:
+    _, found, rest = file.rpartition("/edged/")
+    return rest if found and "site-packages" not in file else ""
+
+
+def counted_system_calls(bench: Simulator) -> dict[str, float]:
+    """Of each work, the mean of many calls without those of an idle engine; {} without strace."""
+    if shutil.which("strace") is None:
+        return {}
+    with engine(bench) as (ours, _):
+        line = Line(ours)
+        found = {}
+        for work, message in WORKS.items():
+            for _ in range(WARM_CALLS):
+                line.post(message)
+            found[work] = _traced(ours, lambda message=message: line.post(message))
+        line.close()
+        idle, idle_s = _traced(ours, lambda: None)
+    return {
+        work: (count - idle * seconds / idle_s) / TRACED_CALLS
+        for work, (count, seconds) in found.items()
+    }
+
+
+def _traced(server: Server, do: Callable[[], object]) -> tuple[int, float]:
+    """System calls of all threads in TRACED_CALLS times, and how long those took (s)."""
+    began = time.monotonic()
+    with _strace(server.pid) as lines:
+        for _ in range(TRACED_CALLS):
+            do()
+            time.sleep(TRACED_EVERY_S)  # noqa: TID251 - another process's threads
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - as above
+        took_s = time.monotonic() - began
+    return int(lines[-1]), took_s
+
+
+@contextlib.contextmanager
+def _strace(pid: int) -> Iterator[list[str]]:
+    """Attached to all threads of the process; afterwards the list ends with the number of calls."""
+    summary: list[str] = []
+    with tempfile.NamedTemporaryFile("r") as told:
+        process = subprocess.Popen(
+            ["strace", "-f", "-c", "-U", "calls", "-o", told.name, "-p", str(pid)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stderr is not None
+        process.stderr.readline()
+        try:
+            yield summary
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
+            summary.append(re.findall(r"^\s*(\d+)", told.read(), re.M)[-1])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
