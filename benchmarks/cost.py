@@ -1,6 +1,6 @@
 """What one warm call makes the engine do, in counts that are the same on every machine.
 
-``python -m benchmarks.cost [--files]`` (`make cost`) starts engines with three simulated
+``python -m benchmarks.cost [--names]`` (`make cost`) starts engines with three simulated
 instruments and prints, beside the bound of each: Python functions called on the loop's thread
 (asyncio's and aiohttp's included) and on other threads, files of ``edged`` entered, and system
 calls of all threads (by strace; named as not counted where it is missing). What is done up to
@@ -25,8 +25,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, call
 from benchmarks.compare.price import QUERY, WRITE
@@ -39,6 +40,7 @@ WITHIN_S: Final = 0.1
 """The end row of a write follows its answer by 50 ms."""
 WARM_CALLS: Final = 30
 TRACED_CALLS: Final = 60
+TRACES: Final = 2
 TRACED_EVERY_S: Final = 0.02
 WORKS: Final = {
     "list_instruments": call("list_instruments", {}),
@@ -47,6 +49,8 @@ WORKS: Final = {
     "write": WRITE,
 }
 """A write has its intent on disk, its error query and its verify query."""
+Count = dict[str, dict[str, int]]
+"""By thread (``loop``, ``others``) and function."""
 NAMES: Final = {
     "loop": "functions on the loop",
     "others": "functions on other threads",
@@ -54,54 +58,58 @@ NAMES: Final = {
     "system calls": "system calls",
 }
 BOUNDS: Final = {
-    "list_instruments": {"loop": 357, "others": 3, "files": 46, "system calls": 12},
-    "get_status": {"loop": 470, "others": 3, "files": 72, "system calls": 12},
-    "query": {"loop": 494, "others": 3, "files": 68, "system calls": 25},
-    "write": {"loop": 1060, "others": 309, "files": 94, "system calls": 120},
+    "list_instruments": {"loop": 153, "others": 3, "files": 39, "system calls": 12},
+    "get_status": {"loop": 400, "others": 3, "files": 73, "system calls": 12},
+    "query": {"loop": 480, "others": 3, "files": 69, "system calls": 25},
+    "write": {"loop": 1030, "others": 309, "files": 95, "system calls": 120},
 }
 """System calls and a write have some reserve: a busy machine divides what belongs together."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
-    parser.add_argument("--files", action="store_true", help="name the files entered")
+    parser.add_argument("--names", action="store_true", help="name the functions on the loop")
     options = parser.parse_args()
     with simulator("--instruments", BENCH) as bench:
         functions = counted_functions(bench)
         calls = counted_system_calls(bench)
     figures = []
     for work, counts in functions.items():
-        measured = {**counts, "files": len(counts["files"])}
+        measured: dict[str, float] = {
+            "loop": sum(counts["loop"].values()),
+            "others": sum(counts["others"].values()),
+            "files": len(_files(counts)),
+        }
         if work in calls:
             measured["system calls"] = calls[work]
         figures += [
             Figure(name=f"{work}: {NAMES[what]}", value=value, unit="", bound=BOUNDS[work][what])
             for what, value in measured.items()
         ]
-        for file in counts["files"] if options.files else ():
-            sys.stdout.write(f"    {work}: {file}\n")
+        for name, count in sorted(counts["loop"].items()) if options.names else ():
+            sys.stdout.write(f"{work:<18}{count:>5} {_in_edged(name) or name}\n")
     status = tell("What one warm call costs, three instruments", figures, as_json=False)
     if not calls:
         sys.stdout.write("System calls were not counted: strace is not installed.\n")
     return status
 
 
-def counted_functions(bench: Simulator) -> dict[str, dict[str, Any]]:
-    """Of each work: ``loop`` and ``others`` (calls), ``files`` (paths below edged/)."""
+def counted_functions(bench: Simulator) -> dict[str, Count]:
+    """Of each work, how often each function (``FILE:FUNCTION``) is called, by thread."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "count"
         words = ("env", f"COUNT_FILE={target}", sys.executable, "-m")
         with engine(bench, run_by=(*words, "benchmarks.peers.profiled_engine")) as (ours, _):
             line = Line(ours)
             found = {
-                work: _smallest(ours, target, lambda message=message: line.post(message))
+                work: _smallest(ours, target, partial(line.post, message))
                 for work, message in WORKS.items()
             }
             line.close()
     return found
 
 
-def _smallest(server: Server, target: Path, do: Callable[[], object]) -> dict[str, Any]:
+def _smallest(server: Server, target: Path, do: Callable[[], object]) -> Count:
     for _ in range(WARM_CALLS):
         do()
     counts = []
@@ -113,23 +121,30 @@ def _smallest(server: Server, target: Path, do: Callable[[], object]) -> dict[st
         time.sleep(WITHIN_S)  # noqa: TID251 - as above
         os.kill(server.pid, signal.SIGUSR2)
         counts.append(_written(target))
-    files = min((count["files"] for count in counts), key=len)
-    least = {where: min(count.get(where, 0) for count in counts) for where in ("loop", "others")}
-    return {**least, "files": [file for file in map(_in_edged, files) if file]}
+    return {
+        thread: min((count[thread] for count in counts), key=lambda calls: sum(calls.values()))
+        for thread in ("loop", "others")
+    }
 
 
-def _written(target: Path) -> dict[str, Any]:
+def _written(target: Path) -> Count:
     until = time.monotonic() + 5
     while not target.exists() and time.monotonic() < until:
         time.sleep(0.01)  # noqa: TID251 - as above
-    count: dict[str, Any] = json.loads(target.read_text())
+    count: Count = json.loads(target.read_text())
     target.unlink()
     return count
 
 
-def _in_edged(file: str) -> str:
-    _, found, rest = file.rpartition("/edged/")
-    return rest if found and "site-packages" not in file else ""
+def _files(count: Count) -> set[str]:
+    """The files of ``edged`` among those of all functions that were called."""
+    names = {name for calls in count.values() for name in calls}
+    return {_in_edged(name).partition(":")[0] for name in names} - {""}
+
+
+def _in_edged(name: str) -> str:
+    _, found, rest = name.rpartition("/edged/")
+    return rest if found and "site-packages" not in name else ""
 
 
 def counted_system_calls(bench: Simulator) -> dict[str, float]:
@@ -142,9 +157,9 @@ def counted_system_calls(bench: Simulator) -> dict[str, float]:
         for work, message in WORKS.items():
             for _ in range(WARM_CALLS):
                 line.post(message)
-            found[work] = _traced(ours, lambda message=message: line.post(message))
+            found[work] = min(_traced(ours, partial(line.post, message)) for _ in range(TRACES))
         line.close()
-        idle, idle_s = _traced(ours, lambda: None)
+        idle, idle_s = min(_traced(ours, lambda: None) for _ in range(TRACES))
     return {
         work: (count - idle * seconds / idle_s) / TRACED_CALLS
         for work, (count, seconds) in found.items()

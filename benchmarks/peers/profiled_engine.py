@@ -1,8 +1,8 @@
 """``edged`` under a profiler that counts the Python functions that are called, by thread.
 
 SIGUSR1 begins a count, SIGUSR2 writes it to the file that COUNT_FILE names, as JSON: ``loop`` and
-``others`` (calls on the main thread, where the loop runs, and on all others), ``files`` (of the
-code that was entered). Run before the words that run the program:
+``others`` (calls on the main thread, where the loop runs, and on all others), each an object of
+``FILE:FUNCTION`` with the number of its calls. Run before the words that run the program:
 ``python -m benchmarks.peers.profiled_engine python -m edged.cli.main …``.
 """
 
@@ -18,31 +18,38 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-calls: Counter[str] = Counter()
-files: set[str] = set()
+calls: dict[str, Counter[Any]] = {"loop": Counter(), "others": Counter()}
 
 
 def counted_on(thread: str) -> Any:
+    counter = calls[thread]
+
     def count(frame: Any, event: str, _argument: Any) -> None:
         if event == "call" and (code := frame.f_code).co_filename != __file__:
-            calls[thread] += 1
-            files.add(code.co_filename)
+            counter[code] += 1
 
     return count
 
 
 def begin(*_: Any) -> None:
-    calls.clear()
-    files.clear()
+    for counter in calls.values():
+        counter.clear()
 
 
 def write(*_: Any) -> None:
     sys.setprofile(None)
     target = Path(os.environ["COUNT_FILE"])
     whole = target.with_suffix(".new")
-    whole.write_text(json.dumps({**calls, "files": sorted(files)}))
+    whole.write_text(json.dumps({name: named(counter) for name, counter in calls.items()}))
     whole.replace(target)
     sys.setprofile(ON_LOOP)
+
+
+def named(counter: Counter[Any]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for code, count in counter.copy().items():
+        found[f"{code.co_filename}:{code.co_qualname}"] += count
+    return found
 
 
 ON_LOOP = counted_on("loop")

@@ -17,6 +17,7 @@ from typing import Any, Final
 import structlog
 
 from edged.actions.caller import Caller
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.commands.preconditions import holder_of, moment
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
@@ -347,6 +348,7 @@ class LeaseControl:
     def _note(self) -> None:
         """Something has changed: have it written down, and look when the next one ends."""
         self.changes += 1
+        TOLD.note()
         self._on_change()
         lasting = self._leases.all(moment(self._clock))
         self._noted_ms = {lease.lease_id: lease.until.wall_ms for lease in lasting}

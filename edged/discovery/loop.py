@@ -26,6 +26,7 @@ from typing import Any, Final
 
 import structlog
 
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import BusSource, Candidate, Listing
@@ -103,6 +104,7 @@ class KnownAddress:
     def forgive(self) -> None:
         """What is there was plugged in anew: it is asked as if nothing had been."""
         self.due_at, self.refusals, self.is_aside = 0.0, 0, False
+        TOLD.note()
 
 
 def place_key(address: str) -> str:
@@ -585,6 +587,7 @@ class Discovery:
             self._put_aside(place, f"Asking it failed inside edged: {error}", REPORT_IT)
         else:
             place.reason, place.is_aside, place.refusals = "", False, 0
+            TOLD.note()
             place.due_at = self._clock.monotonic()
         finally:
             place.asking = None
@@ -637,6 +640,7 @@ class Discovery:
             place.since_ms = self._clock.wall_ms()
             log.warning("address_unknown", address=place.entry.address, reason=reason)
         place.reason, place.is_aside, place.remedy, place.why = reason, is_aside, remedy, ""
+        TOLD.note()
 
     async def _wait_for(self, tasks: Sequence[asyncio.Task[None]], deadline: float) -> None:
         left_s = deadline - self._clock.monotonic()

@@ -72,6 +72,7 @@ from edged.operations.bench import BenchOperations
 from edged.operations.bench_check import BenchCheck
 from edged.operations.commands import CommandOperations
 from edged.operations.history import History
+from edged.operations.instrument_list import InstrumentList
 from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
@@ -683,12 +684,15 @@ class Engine:
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
             experience=self._stores.experience_of,
-            lockout=self._stores.lockout_of,
-            lease=self._leases.of,
-            state_of=self._state_of,
+            listing=InstrumentList(
+                pool=self._pool,
+                lockout=self._stores.lockout_of,
+                lease=self._leases.of,
+                state_of=self._state_of,
+                clock=self._clock,
+            ),
             make_safe=self._work.bench_stop.stop_all,
             wrappers=self._sdk.capabilities,
-            clock=self._clock,
         )
         return CommandPath(
             permissions=permissions,

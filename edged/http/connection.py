@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from aiohttp.http import HttpRequestParser, RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD
 
 from edged.clock import Clock
 from edged.http.accepting import limit_reads
+from edged.http.read_heads import HEAD_END, ReadHeads
 from edged.protocol.http_rules import Rejected, rejection
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ __all__ = [
     "whole_refusal",
 ]
 
-HEAD_END: Final = b"\r\n\r\n"
 LINE_END: Final = b"\r\n"
 GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """Says that a body is wanted, or only that somebody is here: clients pass over what they did not
@@ -127,6 +128,7 @@ class ConnectionOwner(Protocol):
         clock: for bounds.
         loop: on which the connection lives.
         flow: what the parser's streams ask to pause.
+        heads: those that were read before.
         max_field_bytes: the longest header.
         answers_half_closed: otherwise the end of what a client sends is the end of the connection.
         takes_upgrade: whether an offer of a WebSocket is the handler's to take, by the beginning of
@@ -138,6 +140,7 @@ class ConnectionOwner(Protocol):
     clock: Clock
     loop: asyncio.AbstractEventLoop
     flow: BaseProtocol
+    heads: ReadHeads
     max_field_bytes: int
     answers_half_closed: bool
     takes_upgrade: Callable[[bytes], bool]
@@ -176,6 +179,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_alone",
         "_begun",
         "_content",
         "_is_advancing",
@@ -231,6 +235,8 @@ class HttpConnection(asyncio.Protocol):
         self._seam = b""
         # The beginning of a head whose end has not come.
         self._begun = b""
+        # What came between two requests and may be one by itself.
+        self._alone = b""
         self._parsed: list[tuple[RawRequestMessage, StreamReader]] = []
         # The body of the present request, and who takes it.
         self._content: StreamReader | None = None
@@ -300,6 +306,12 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._unparsed:
             data = self._unparsed[self._offset :] + data
+        is_between = self._is_between_requests and not self._unparsed
+        if is_between and (known := self._server.heads.find(data)) is not None:
+            message, body = known
+            self._serve(message, EMPTY_PAYLOAD, body)
+            return
+        self._alone = data if is_between else b""
         self._unparsed, self._offset = data, 0
         self._advance()
 
@@ -421,6 +433,19 @@ class HttpConnection(asyncio.Protocol):
             and not self._parsed
             and self._refusal is None
             and not self._unparsed
+        )
+
+    @property
+    def _is_between_requests(self) -> bool:
+        """Whether the parser has nothing of a request, and the next may be served at once."""
+        return (
+            self.message is None
+            and not self._parsed
+            and not self._begun
+            and self.awaited_since_s is None
+            and not (self._is_unread or self._is_broken or self._is_lingering)
+            and self.transport is not None
+            and not self.transport.is_closing()
         )
 
     def force_close(self) -> None:
@@ -587,11 +612,27 @@ class HttpConnection(asyncio.Protocol):
             # Nobody waits for an answer to half a request.
             self.force_close()
             return
+        body = content.read_nowait() if content.is_eof() else None
+        if (
+            self._alone
+            and body is not None
+            and self._server.heads.learn(self._alone, message, body)
+        ):
+            self._begun = b""
+        self._alone = b""
+        self._serve(message, content, body)
+
+    def _serve(self, message: RawRequestMessage, content: StreamReader, body: bytes | None) -> None:
+        """Have the next request served.
+
+        Args:
+            content: its body as the parser gives it.
+            body: all of it, where it has been read to its end.
+        """
         self.message = message
         self._content = content
         self.ends_with_input = self.has_begun_answer = False
         self.keeps_alive = not (message.should_close or self._server.is_stopping)
-        body = content.read_nowait() if content.is_eof() else None
         answer = self._server.handler.serve(self, message, body)
         if answer is not None:
             if self.transport is not None:

@@ -18,6 +18,7 @@ from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.http.accepting import accept_all, connection_limit, listening_socket, raise_limit
 from edged.http.connection import HttpConnection, RequestHandler
+from edged.http.read_heads import ReadHeads
 from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
 
 __all__ = ["HttpServer", "Listener", "no_upgrade"]
@@ -59,7 +60,7 @@ class HttpServer:
         connections: those that are open.
         loop: on which they live.
         is_stopping: no connection takes another request.
-        flow: see there.
+        flow, heads: see there.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class HttpServer:
         self.connections: set[HttpConnection] = set()
         self.loop = asyncio.get_running_loop()
         self.flow: BaseProtocol = _NoFlow(self.loop)
+        self.heads = ReadHeads()
         self.is_stopping = False
         self._is_empty = asyncio.Event()
 

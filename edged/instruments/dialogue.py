@@ -14,6 +14,7 @@ from typing import Final, TypeVar, assert_never
 
 import structlog
 
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.conversation import (
@@ -744,6 +745,7 @@ class Dialogue:
         data, end = self._read_unit(step, terminator, limit)
         inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
+        TOLD.note()
         self._trace.add(Direction.RECEIVED, data)
         if step is not None and step.data is not None:
             data += end
@@ -873,6 +875,7 @@ class Dialogue:
                 raise self._unended(late, terminator, head.total if head else None) from late
             raise
         self._quiet_since = self.heard_at = self._clock.monotonic()
+        TOLD.note()
         self._trace.add(Direction.RECEIVED, data)
         if step.data is None:
             self._end_block(data, connection)

@@ -22,6 +22,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Final
 
+from edged.changes import TOLD
+
 __all__ = ["Habits", "InStep", "Owed", "header_of"]
 
 QUIET_S: Final = 0.05
@@ -104,6 +106,7 @@ class Habits:
         _keep(self.followed, header_of(question))
         self._wait_for(max(late_s, CAUGHT_QUIET_S / LATENESS_TIMES))
         self.warning = SAYS_MORE.format(answer=answer, line=question, quiet_ms=1_000 * self.quiet_s)
+        TOLD.note()
 
     def _wait_for(self, late_s: float) -> None:
         wanted_s = max(self.quiet_s, LATENESS_TIMES * late_s)
@@ -114,6 +117,7 @@ class Habits:
         self.may_be_answered(line)
         self._wait_for(late_s)
         self.warning = self.warning or ANSWERS_WRITES.format(answer=answer, line=line)
+        TOLD.note()
 
 
 class InStep:

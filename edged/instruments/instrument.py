@@ -9,12 +9,13 @@ What INSTRUMENTS says about a connection, laid over what the profile says.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
@@ -103,7 +104,7 @@ class Instrument:
         self.actor: Actor | None = actor
         self.address = actor.address.text
         # By address: where the same unit has answered besides.
-        self.others: dict[str, OtherLine] = {}
+        self.others: Mapping[str, OtherLine] = {}
         # By canonical address: wherever it was met in this life of the daemon, what tells it from
         # others that say the same of themselves.
         self.seats: dict[str, Seat] = {}
@@ -132,7 +133,7 @@ class Instrument:
 
     def _learn(self, found: Found) -> None:
         self.idn = found.idn
-        self.identity = found.identity
+        self._be(found.identity)
         self.profile: Profile | None = found.profile
         self.safe_by = found.profile or self.safe_by
         self.rules = found.rules
@@ -144,13 +145,33 @@ class Instrument:
         self.warning = found.warning
         self.tied = found.tied
 
+    if not TYPE_CHECKING:  # to a type checker it would be one that may have any attribute
+
+        def __setattr__(self, name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+            # Most of what it has is told; what is not costs a list that is made once more.
+            TOLD.note()
+
+    def note_other(self, address: str, other: OtherLine) -> None:
+        """It has answered at that address, too."""
+        self.others = {**self.others, address: other}
+
+    def forget_other(self, address: str) -> None:
+        """It does not answer there any more, or by its own line."""
+        self.others = {key: other for key, other in self.others.items() if key != address}
+
+    def _be(self, identity: Identity) -> None:
+        self.identity = identity
+        # What reads like text for somebody is not looked for at each listing.
+        self._identity_warning = PROSE if holds_more_than_names(identity) else ""
+
     def learn_again(self, found: Found) -> None:
         """It answered anew: what may change between two meetings is its firmware and its place.
 
         And how it is spoken to: each transport has settings of its own.
         """
         self.idn = found.idn
-        self.identity = found.identity
+        self._be(found.identity)
         self.is_plugged = found.is_plugged
         if self.profile is None or (found.alias and not self.alias):
             self._learn(found)
@@ -457,7 +478,7 @@ class Instrument:
                         self.habits.warning,
                         self.twin_warning,
                         self.naming_warning,
-                        PROSE if holds_more_than_names(self.identity) else "",
+                        self._identity_warning,
                     ),
                 )
             ),

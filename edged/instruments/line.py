@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 
 import structlog
 
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
@@ -150,9 +151,7 @@ class Line:
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
         self._why = ""
-        # The connection stands, and what was asked on it last was not answered in time; until the
-        # unit has said who it is. Any thread may read it.
-        self.is_silent = False
+        self._is_silent = False
         # The last that was not answered in time, until the unit answers again.
         self.unanswered = ""
         # Asked before whatever is sent that does not make safe; set by the loop.
@@ -196,6 +195,19 @@ class Line:
         self._failed_at = float("-inf")
         # The unit bound here in whose place another unit was found.
         self._foreign_to: BoundInstrument | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """What was asked last on the connection that stands was not answered in time.
+
+        Until the unit has said who it is. Any thread may read it.
+        """
+        return self._is_silent
+
+    @is_silent.setter
+    def is_silent(self, is_silent: bool) -> None:
+        self._is_silent = is_silent
+        TOLD.note()
 
     @property
     def heard_at(self) -> float:
@@ -343,7 +355,7 @@ class Line:
             finally:
                 self._end_turn()
         self._link.close()
-        self.state = next_line_state(self.state, LineEvent.STOP)
+        self._enter(LineEvent.STOP)
 
     # How a line becomes ready
 
@@ -679,6 +691,7 @@ class Line:
 
     def _enter(self, event: LineEvent) -> None:
         self.state = next_line_state(self.state, event)
+        TOLD.note()
 
     def _left(self, deadline: float) -> float:
         return max(0.001, deadline - self._clock.monotonic())

@@ -392,7 +392,8 @@ class InstrumentPool:
             is_kept: its address is configured, so it stays listed.
         """
         for instrument in self._instruments.values():
-            if instrument.others.pop(actor.address.text, None) is not None:
+            if actor.address.text in instrument.others:
+                instrument.forget_other(actor.address.text)
                 self._publish(Changed(instrument=instrument))
             if instrument.actor is actor:
                 instrument.heard_before = instrument.heard_at
@@ -482,7 +483,7 @@ class InstrumentPool:
         for address in tuple(instrument.others):
             if address_key(address) in doubtful:
                 log.warning("instrument_alternative_parted", id=instrument.id, address=address)
-                del instrument.others[address]
+                instrument.forget_other(address)
         return bool(doubtful)
 
     def _register(self, actor: Actor, found: Found, seat: Seat) -> Instrument:
@@ -513,8 +514,8 @@ class InstrumentPool:
         if old is not None and old is not actor:
             old.vacate()
             other = _other_line(old, instrument, instrument.connection)
-            instrument.others[old.address.text] = other
-        instrument.others.pop(actor.address.text, None)
+            instrument.note_other(old.address.text, other)
+        instrument.forget_other(actor.address.text)
         instrument.actor = actor
         instrument.address = actor.address.text
         instrument.transport = actor.address.transport
@@ -534,7 +535,7 @@ class InstrumentPool:
         actor.vacate()
         address = actor.address.text
         is_new = address not in instrument.others
-        instrument.others[address] = _other_line(actor, instrument, found.connection)
+        instrument.note_other(address, _other_line(actor, instrument, found.connection))
         if is_new:
             log.info("instrument_alternative", id=instrument.id, address=address)
             self._publish(Changed(instrument=instrument))

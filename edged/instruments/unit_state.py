@@ -63,25 +63,21 @@ class Facts:
 StateOf = Callable[[Instrument], UnitState]
 GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
 UNREACHED: Final = frozenset({LineState.LOST, LineState.CONNECTING, LineState.CLOSED})
-RULES: Final[tuple[tuple[UnitState, Callable[[Facts], bool]], ...]] = (
-    (UnitState.SET_ASIDE, lambda facts: facts.is_set_aside),
-    (UnitState.LOCKED, lambda facts: facts.is_locked),
-    (UnitState.AWAY, lambda facts: facts.registration in GONE and not facts.is_silent),
-    (UnitState.LOST, lambda facts: _is_unreached(facts) and not facts.is_silent),
-    (UnitState.SILENT, lambda facts: facts.is_silent),
-    (UnitState.BUSY, lambda facts: facts.line is not LineState.READY),
-    (UnitState.READY, lambda _facts: True),
-)
-"""In the order in which they are told: the first that holds."""
 
 
 def unit_state(facts: Facts) -> UnitState:
-    """The state."""
-    return next(state for state, holds in RULES if holds(facts))
-
-
-def _is_unreached(facts: Facts) -> bool:
-    return facts.registration not in CONNECTED or facts.line in UNREACHED
+    """The state: the first that holds."""
+    if facts.is_set_aside:
+        return UnitState.SET_ASIDE
+    if facts.is_locked:
+        return UnitState.LOCKED
+    if facts.is_silent:
+        return UnitState.SILENT
+    if facts.registration in GONE:
+        return UnitState.AWAY
+    if facts.registration not in CONNECTED or facts.line in UNREACHED:
+        return UnitState.LOST
+    return UnitState.READY if facts.line is LineState.READY else UnitState.BUSY
 
 
 def facts_of(instrument: Instrument, *, is_locked: bool, is_aside: Callable[[str], bool]) -> Facts:

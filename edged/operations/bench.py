@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, StopAll
 from edged.actions.outcome import Done
-from edged.clock import Clock, SystemClock
 from edged.commands.capabilities import capabilities_of
 from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
@@ -29,10 +28,9 @@ from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf, heard_ms
+from edged.operations.instrument_list import InstrumentList
 from edged.profiles.model import ProfileHead
 from edged.store.experience import CommandKnowledge
-from edged.store.lockouts import Lockout
 
 __all__ = [
     "OPERATIONS",
@@ -43,10 +41,6 @@ __all__ = [
     "ListProfiles",
     "Scan",
 ]
-
-
-def _nobodys(_instrument: Instrument) -> None:
-    return None
 
 
 def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
@@ -94,9 +88,7 @@ class BenchOperations:
         profiles: gives the heads of the library as it is now.
         status: gives get_status's result; the composition root knows all that it tells of.
         experience: gives what is known of an instrument's commands, by their names.
-        lockout: gives the lockout of an instrument, or none.
-        lease: gives who has reserved an instrument.
-        state_of: gives the state of an instrument.
+        listing: the entries of list_instruments.
         make_safe: everything, at once.
         verified_on: gives the units on which a profile was tried, by its key.
         wrappers: gives what get_capabilities tells of SDK wrappers.
@@ -108,13 +100,10 @@ class BenchOperations:
     profiles: Callable[[], Mapping[str, ProfileHead]]
     status: Callable[[], dict[str, Any]]
     experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
-    lockout: Callable[[Instrument], Lockout | None]
-    state_of: StateOf
+    listing: InstrumentList
     make_safe: Callable[[StopAll], Awaitable[dict[str, Any]]]
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
     wrappers: Callable[[], list[dict[str, Any]]] = list
-    clock: Clock = field(default_factory=SystemClock)
-    lease: Callable[[Instrument], Mapping[str, Any] | None] = _nobodys
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -122,9 +111,8 @@ class BenchOperations:
 
     def list_instruments(self, action: ListInstruments, _target: Target, _began: float) -> Done:
         """Entries in which some field holds the text, whatever its case."""
-        entries = [self._summary(instrument) for instrument in self.pool.all()]
-        text = str(action.arguments.get("filter", "")).casefold()
-        return Done(data=[e for e in entries if not text or _holds(e, text)])
+        entries, text = self.listing.all(), str(action.arguments.get("filter", "")).casefold()
+        return Done(data=[e for e in entries if _holds(e, text)] if text else entries)
 
     def get_capabilities(self, action: GetCapabilities, _target: Target, _began: float) -> Done:
         """What each instrument and SDK wrapper can do."""
@@ -149,7 +137,7 @@ class BenchOperations:
 
     async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
         """Look at the buses now."""
-        return Done(data=[self._summary(found) for found in await self.discovery.scan()])
+        return Done(data=[self.listing.entry(found) for found in await self.discovery.scan()])
 
     def list_profiles(self, _action: ListProfiles, _target: Target, _began: float) -> Done:
         """The library, with how many instruments each profile has here."""
@@ -178,16 +166,6 @@ class BenchOperations:
     async def stop_all(self, action: StopAll, _target: Target, _began: float) -> Done:
         """Make everything safe."""
         return Done(data=await self.make_safe(action))
-
-    def _summary(self, instrument: Instrument) -> dict[str, Any]:
-        lockout = self.lockout(instrument)
-        return {
-            **instrument.summary(),
-            "state": self.state_of(instrument).value,
-            "heard_ms": heard_ms(instrument, self.clock),
-            "lockout": lockout.to_json() if lockout else None,
-            "lease": self.lease(instrument),
-        }
 
 
 def _holds(value: Any, text: str) -> bool:

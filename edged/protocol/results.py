@@ -36,6 +36,7 @@ __all__ = [
     "MAX_PAGE_BYTES",
     "Server",
     "Told",
+    "ToldList",
     "ToolEntry",
     "discover_result",
     "initialize_result",
@@ -112,6 +113,16 @@ class Told(dict[str, Any]):
 
     def __init__(self, members: Mapping[str, Any]) -> None:
         super().__init__(members)
+        self.answers: dict[Revision, bytes] = {}
+
+
+class ToldList(list[Any]):
+    """The same of a list."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__(items)
         self.answers: dict[Revision, bytes] = {}
 
 
@@ -335,11 +346,14 @@ def tool_result(
     ).encode("ascii")
 
 
-def told_result(revision: Revision, server: Server, data: Told) -> bytes:
+def told_result(
+    revision: Revision, server: Server, data: Told | ToldList, wrap_key: str = ""
+) -> bytes:
     """``tool_result`` of a result that may have been asked for before."""
     answer = data.answers.get(revision)
     if answer is None:
-        answer = data.answers[revision] = tool_result(revision, server, data=data)
+        answer = tool_result(revision, server, data=data, wrap_key=wrap_key)
+        data.answers[revision] = answer
     return answer
 
 

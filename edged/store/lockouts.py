@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.store.database import Database
@@ -152,6 +153,7 @@ class Lockouts:
     def _replace(self, locked: dict[str, Lockout]) -> None:
         self._locked = locked
         self.changes += 1
+        TOLD.note()
         for watcher in tuple(self._watchers):
             watcher()
 
@@ -171,6 +173,7 @@ class Lockouts:
         copied = _by_id(opening.copied.lockouts if opening.copied else ())
         self._must_save = self._must_save or bool(copied.keys() - stored.keys())
         self._locked = copied | stored | self._locked
+        TOLD.note()
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002

@@ -7,7 +7,7 @@ from typing import Any
 
 from edged.actions.action import Action
 from edged.auth.permissions import Permissions
-from edged.clock import Clock
+from edged.clock import Clock, SystemClock
 from edged.commands.operation import Operation
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
@@ -17,6 +17,7 @@ from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
 from edged.instruments.unit_state import UnitState
 from edged.operations.bench import BenchOperations
+from edged.operations.instrument_list import InstrumentList
 
 
 def not_interlocked(_instrument: Any) -> str:
@@ -61,8 +62,13 @@ def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperation
         "profiles": dict,
         "status": dict,
         "experience": lambda _: {},
-        "lockout": lambda _: None,
-        "state_of": lambda _: UnitState.READY,
+        "listing": InstrumentList(
+            pool=pool,
+            lockout=lambda _: None,
+            lease=lambda _: None,
+            state_of=lambda _: UnitState.READY,
+            clock=SystemClock(),
+        ),
         "make_safe": None,
     }
     return BenchOperations(pool=pool, catalog=catalog, **{**usual, **more})

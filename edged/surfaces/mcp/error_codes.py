@@ -19,7 +19,7 @@ from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode_text
-from edged.protocol.results import Server, Told, told_result, tool_result
+from edged.protocol.results import Server, Told, ToldList, told_result, tool_result
 from edged.protocol.revisions import Revision
 
 __all__ = ["PLACES", "Place", "call_answer", "error_reply", "is_result"]
@@ -43,9 +43,9 @@ def call_answer(
 ) -> bytes | ErrorReply:
     """The answer to a tools/call: an encoded result, or the error instead of one."""
     error, data = outcome.error, outcome.data
-    if error is None and isinstance(data, Told):
-        return told_result(revision, server, data)
     wrap_key = tool.wrap_key if tool is not None else ""
+    if error is None and isinstance(data, Told | ToldList):
+        return told_result(revision, server, data, wrap_key)
     if error is None:
         return tool_result(
             revision,
