@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -70,6 +71,8 @@ class Outcome:
         pictures: shown beside ``data``.
         links: told beside ``data``, which names their URIs too.
         is_tool_error: the result is shown to a model as an error (``isError``).
+        again: does the same for the same caller under another action id, and records it; of what is
+            read from memory and was judged by nothing that can change. ``None`` for all else.
     """
 
     status: OutcomeStatus
@@ -81,3 +84,4 @@ class Outcome:
     pictures: tuple[Picture, ...] = ()
     links: tuple[ResourceLink, ...] = ()
     is_tool_error: bool = False
+    again: Callable[[str], Outcome] | None = None

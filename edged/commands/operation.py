@@ -19,7 +19,7 @@ from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed, Fault
 
-__all__ = ["Failure", "Operation", "at_nothing", "bind", "failure_data"]
+__all__ = ["NOTHING", "Failure", "Operation", "at_nothing", "bind", "failure_data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

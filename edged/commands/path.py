@@ -29,7 +29,7 @@ from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
-from edged.commands.operation import Operation, failure_data
+from edged.commands.operation import NOTHING, Operation, failure_data
 from edged.commands.outgoing import Outgoing
 from edged.commands.pending import LineJob, Pending, Running, Work, settled
 from edged.commands.policy import Policy
@@ -252,11 +252,32 @@ class CommandPath:
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
-            outcome = self._outcome(action, target, began, error)
+            outcome = self._concluded(action, target, began, error)
         else:
-            outcome = self._outcome(action, target, began, running)
-        self.record.conclude(action, target, outcome)
+            outcome = self._concluded(action, target, began, running)
+            if target is NOTHING and action.answers_at_once and not action.arguments:
+                outcome.again = partial(self._again, action, target)
         self._note_change(action)
+        return outcome
+
+    def _again(self, action: Action, target: Target, action_id: str) -> Outcome:
+        """What has no arguments and aims at nothing is judged by the caller's permission alone."""
+        began = self._clock.monotonic()
+        action = replace(action, action_id=action_id)
+        try:
+            found = self._operations[type(action)].run(action, target, began)
+        except Exception as error:  # noqa: BLE001 - as in begin
+            return self._concluded(action, target, began, error)
+        if not isinstance(found, Done):
+            raise Fault(f"{action.tool} did not answer at once.")
+        return self._concluded(action, target, began, found)
+
+    def _concluded(
+        self, action: Action, target: Target | None, began: float, found: Done | Exception
+    ) -> Outcome:
+        """What came of it, recorded."""
+        outcome = self._outcome(action, target, began, found)
+        self.record.conclude(action, target, outcome)
         return outcome
 
     def _run(self, action: Action, target: Target, began: float) -> Running:

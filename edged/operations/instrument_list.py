@@ -44,7 +44,7 @@ class InstrumentList:
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
         self._list = ToldList()
         self._mark = -1
-        self._until_ms = 0.0
+        self._until_ms: int | None = None
 
     def entry(self, instrument: Instrument) -> dict[str, Any]:
         """What is told of one; cached values only."""
@@ -59,17 +59,20 @@ class InstrumentList:
 
     def all(self) -> ToldList:
         """What is told of each."""
-        if self._mark != TOLD.mark or self._clock.wall_ms() >= self._until_ms:
+        if self._mark != TOLD.mark or (
+            self._until_ms is not None and self._clock.wall_ms() >= self._until_ms
+        ):
             # Before it is made: what changes meanwhile makes it old.
             self._mark = TOLD.mark
             self._list = ToldList(self.entry(instrument) for instrument in self._pool.all())
-            self._until_ms = min(map(_until_ms, self._list), default=float("inf"))
+            ends = [end for end in map(_until_ms, self._list) if end is not None]
+            self._until_ms = min(ends, default=None)
         return self._list
 
 
-def _until_ms(entry: Mapping[str, Any]) -> float:
+def _until_ms(entry: Mapping[str, Any]) -> int | None:
     """Until when it stays true by itself: a lease is renewed by each call, and a use forgotten."""
     if entry["lease"] is not None:
-        return 0.0
-    used_ms = entry["used_by_ms"]
-    return float("inf") if used_ms is None else float(used_ms + USED_FOR_MS)
+        return 0
+    used_ms: int | None = entry["used_by_ms"]
+    return None if used_ms is None else used_ms + USED_FOR_MS

@@ -100,9 +100,19 @@ class ToolDispatcher:
         begun = begin(over)
         if isinstance(begun, Pending):
             self.in_flight += 1
-        elif call_over is not None:
+            return begun
+        if call_over is not None:
             call_over()
+        if begun.again is not None:
+            begun.again = partial(self._again, caller, begun.again)
         return begun
+
+    def _again(self, caller: Caller, again: Callable[[str], Outcome], action_id: str) -> Outcome:
+        call_over = self._keep(caller)
+        outcome = again(action_id)
+        if call_over is not None:
+            call_over()
+        return outcome
 
     def _rehearse(self, tool: Tool, call: ToolCall, tell: Tell) -> Outcome | Pending:
         """The call without what asks for a rehearsal; that is judged where arguments are."""

@@ -24,6 +24,7 @@ from edged.errors import EdgedError, Invalid
 from edged.http.connection import HttpConnection
 from edged.log import surviving
 from edged.protocol.http_rules import (
+    JSON_HEADERS,
     SSE_HEADERS,
     Accepted,
     AccessPolicy,
@@ -39,11 +40,18 @@ from edged.protocol.http_rules import (
 )
 from edged.protocol.jsonrpc import (
     BadMessage,
+    Batch,
+    ErrorReply,
+    Message,
+    Request,
+    RequestId,
     RpcCode,
     parse,
+    result_bytes_from,
 )
 from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
+from edged.protocol.revisions import Revision
 from edged.protocol.server_card import ServerCard
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
@@ -71,9 +79,7 @@ from edged.surfaces.mcp.seams import (
     ReadHead,
     TrustedPeer,
 )
-from edged.surfaces.mcp.sessions import (
-    SessionRegistry,
-)
+from edged.surfaces.mcp.sessions import Repeat, Session, SessionRegistry
 
 __all__ = ["Endpoint"]
 
@@ -252,7 +258,16 @@ class Endpoint:
 
     def _post(self, connection: HttpConnection, head: PostHead, body: bytes) -> bytes | None:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
-        post = self._recognized(connection, head, body, self._direct(connection, head.accepted))
+        caller = self._direct(connection, head.accepted)
+        message = self._parsed(connection, body)
+        if message is None:
+            return None
+        session = self._board.find(head.accepted.session_id, caller)
+        if session is not None and isinstance(message, Request) and session.repeats:
+            repeat = session.repeated(message, head, session.caller(caller))
+            if repeat is not None:
+                return self._again(connection, session.revision, repeat, message.id)
+        post = self._recognized(connection, head, message, session, caller)
         if post is None:
             return None
         self._serving.serve(post)
@@ -263,19 +278,43 @@ class Endpoint:
         if post.plain is None:
             connection.has_answered()
             return None
+        if post.again is not None and post.session is not None and isinstance(message, Request):
+            post.session.repeats[message.params["name"]] = Repeat(
+                head=head, caller=post.caller, params=message.params, answer=post.again
+            )
         return self._whole(connection, *post.plain)
 
-    def _recognized(
-        self, connection: HttpConnection, head: PostHead, body: bytes, caller: Caller
-    ) -> Post | None:
-        """The POST that came, and whose it is; ``None`` where it was refused."""
-        accepted = head.accepted
+    def _again(
+        self,
+        connection: HttpConnection,
+        revision: Revision,
+        repeat: Repeat,
+        request_id: RequestId,
+    ) -> bytes | None:
+        """Answer what was asked in the same words before."""
+        answer = repeat.answer(request_id)
+        if isinstance(answer, ErrorReply):
+            status = revision.status_of(answer.rpc_code)
+            return self._whole(connection, status, JSON_HEADERS, answer.encode())
+        return self._whole(connection, 200, JSON_HEADERS, result_bytes_from(request_id, answer))
+
+    def _parsed(self, connection: HttpConnection, body: bytes) -> Message | Batch | None:
         try:
-            message = parse(body)
+            return parse(body)
         except BadMessage as bad:
             self._refuse(connection, rejected_message(bad))
             return None
-        session = self._board.find(accepted.session_id, caller)
+
+    def _recognized(
+        self,
+        connection: HttpConnection,
+        head: PostHead,
+        message: Message | Batch,
+        session: Session | None,
+        caller: Caller,
+    ) -> Post | None:
+        """The POST that came, and whose it is; ``None`` where it was refused."""
+        accepted = head.accepted
         found = recognize(message, accepted, session.revision if session else None)
         if isinstance(found, Rejected):
             self._refuse(connection, found)
@@ -363,7 +402,11 @@ class Endpoint:
             self._refuse(connection, body)
             return
         post = PostHead(accepted, choice_of(query, self._default_choice), query)
-        found = self._recognized(connection, post, body, caller)
+        message = self._parsed(connection, body)
+        if message is None:
+            return
+        session = self._board.find(accepted.session_id, caller)
+        found = self._recognized(connection, post, message, session, caller)
         if found is not None:
             await self._answered(found)
 

@@ -429,13 +429,14 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
     post = call.post
     params = messages.call_params(call.request)
     tool = find_tool(parts.registry, params.name)
+    revision = post.revision
 
     def make_answer(outcome: Outcome) -> bytes | ErrorReply:
         if outcome.status is OutcomeStatus.ASKED:
             asked: Mapping[str, str] = outcome.data
             return input_required_result(post.revision, parts.server, **asked)
         return call_answer(
-            outcome, call.request.id, tool=tool, revision=post.revision, server=parts.server
+            outcome, call.request.id, tool=tool, revision=revision, server=parts.server
         )
 
     if post.revision.elicitation is Elicitation.ROUNDS:
@@ -453,11 +454,24 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
         call.outcome_told,
     )
     if not isinstance(begun, Underway):
+        again = begun.again
+        if again is not None and parts.telemetry is None and call.request.params.keys() <= PLAIN:
+            post.again = lambda request_id: call_answer(
+                again(parts.new_action_id()),
+                request_id,
+                tool=tool,
+                revision=revision,
+                server=parts.server,
+            )
         return make_answer(begun)
     # Nothing of it can have come yet: what is under way is told at another turn of the loop.
     call.make_answer = make_answer
     call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
     return begun
+
+
+PLAIN: Final = frozenset({"name", "arguments"})
+"""Params of a call that asks for nothing besides: no progress, no token of a client's own."""
 
 
 def is_cut_by_disconnect(parts: Parts, call: PendingCall) -> bool:

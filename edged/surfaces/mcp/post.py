@@ -26,7 +26,7 @@ from edged.clock import Clock
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
-from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
+from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, RequestId, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
@@ -229,6 +229,8 @@ class Post:
         last_write_s: see ``reply.Quiet``.
         plain: the whole answer to what waited for nothing: status, headers, body. It has not gone
             out; who has served it sends it.
+        again: gives the encoded result of its one call anew, where that was answered at once and
+            may come again, by request id.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -245,6 +247,7 @@ class Post:
         "_told_s",
         "_wire",
         "accepted",
+        "again",
         "caller",
         "calls",
         "choice",
@@ -281,6 +284,7 @@ class Post:
         self.calls: tuple[PendingCall, ...] = ()
         self.served = 0
         self.plain: tuple[int, HeaderList, bytes] | None = None
+        self.again: Callable[[RequestId], bytes | ErrorReply] | None = None
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0

@@ -25,9 +25,9 @@ import enum
 import itertools
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from edged.actions.caller import Caller, Route
 from edged.actions.cause import (
@@ -39,7 +39,7 @@ from edged.actions.cause import (
 )
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.protocol.jsonrpc import RequestId, Response
+from edged.protocol.jsonrpc import ErrorReply, Request, RequestId, Response
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -70,6 +70,7 @@ __all__ = [
     "NewsStream",
     "Over",
     "Owner",
+    "Repeat",
     "Resumable",
     "Session",
     "SessionRegistry",
@@ -111,6 +112,9 @@ class CallRegistry:
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def __contains__(self, request_id: RequestId) -> bool:
+        return request_id in self._calls
 
     def add(self, request_id: RequestId, call: Endable) -> None:
         """It is in flight.
@@ -214,6 +218,23 @@ class NewsStream:
         self.over = Over()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A call that was answered at once: with the same head and equal params it means the same.
+
+    Attributes:
+        head: that it came with, as it was judged.
+        caller: whose it was.
+        params: its params as a whole.
+        answer: gives the encoded result of another with this id, or the error instead of one.
+    """
+
+    head: object
+    caller: Caller
+    params: Mapping[str, Any]
+    answer: Callable[[RequestId], bytes | ErrorReply]
+
+
 class Session:
     """One client's session.
 
@@ -228,6 +249,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
+        repeats: the last call of each tool that answers at once, by its name.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
@@ -252,6 +274,7 @@ class Session:
         "news_log",
         "owner",
         "pending",
+        "repeats",
         "resumable",
         "revision",
         "state",
@@ -282,6 +305,7 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
+        self.repeats: dict[str, Repeat] = {}
         self.visa: dict[int, object] = {}
         self.visa_count = 0
         self._caller: Caller | None = None
@@ -305,6 +329,21 @@ class Session:
             self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
 
+    def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
+        """What a request with that head asks for again; ``None`` where it has to be judged."""
+        name = request.params.get("name")
+        repeat = self.repeats.get(name) if isinstance(name, str) else None
+        if (
+            repeat is None
+            or repeat.head is not head
+            or repeat.caller is not caller
+            or repeat.params != request.params
+            or request.method != "tools/call"
+            or request.id in self.calls
+        ):
+            return None
+        return repeat
+
     def answered(self, response: Response) -> None:
         """Its client has answered a request of ours; one that waits for nothing is ignored."""
         answer = self.asked.get(response.id) if isinstance(response.id, str) else None
@@ -327,6 +366,10 @@ class Owner:
     def of(cls, caller: Caller) -> Owner:
         """The owner that a caller is."""
         return cls(caller.route, caller.subject)
+
+    def is_same(self, caller: Caller) -> bool:
+        """Whether a caller is this owner."""
+        return caller.route is self.route and caller.subject == self.subject
 
 
 MOST_STREAMS: Final = 8
@@ -421,7 +464,7 @@ class SessionRegistry:
     def find(self, session_id: str | None, caller: Caller) -> Session | None:
         """A caller's own live session, which this counts as a use of."""
         session = self._sessions.get(session_id) if session_id else None
-        if session is None or session.owner != Owner.of(caller):
+        if session is None or not session.owner.is_same(caller):
             return None
         now_s = self._clock.monotonic()
         if self._is_expired(session, now_s):
