@@ -687,7 +687,7 @@ class Engine:
             lease=self._leases.of,
             state_of=self._state_of,
             make_safe=self._work.bench_stop.stop_all,
-            wrappers=self._sdk.capabilities,
+            wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
             clock=self._clock,
         )
         return CommandPath(

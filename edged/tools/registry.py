@@ -191,6 +191,14 @@ class ToolRegistry:
                 return tool.name
         return ""
 
+    def names_of(self, instrument_id: str) -> dict[str, str]:
+        """The unsuffixed name of each tool of an instrument → the name that it has now."""
+        return {
+            tool.plain_name: tool.name
+            for tool in self._tools
+            if tool.instrument_id == instrument_id
+        }
+
     def refresh(self) -> None:
         """Compute the set anew; publishes if it changed."""
         if self._rebuild():
