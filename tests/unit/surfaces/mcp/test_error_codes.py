@@ -126,7 +126,7 @@ def test_a_picture_is_an_image_item_behind_the_text(revision: Revision) -> None:
     assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
 
 
-def test_the_picture_of_a_command_is_shown_and_its_base64_is_for_programs_only() -> None:
+def test_the_picture_of_a_command_is_shown_and_its_base64_stands_nowhere_else() -> None:
     told = {"mime": "image/png", "length": 4, "encoding": "base64", "image": "iVBORw=="}
     outcome = Outcome(
         status=OutcomeStatus.OK,
@@ -140,4 +140,4 @@ def test_the_picture_of_a_command_is_shown_and_its_base64_is_for_programs_only()
     assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
     del told["image"], told["encoding"]
     assert json.loads(text["text"])["data"] == told
-    assert result["structuredContent"]["data"]["image"] == "iVBORw=="
+    assert result["structuredContent"]["data"] == told
