@@ -276,7 +276,7 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     is_order = not ORDERS.isdisjoint(words)
     if wants_to_know := not is_order and _asks(words):
         # What it is, before what it was set to.
-        words.append("measure")
+        words += ("measure",)
     for place, (tool, weights) in enumerate(zip(tools, weighed, strict=True)):
         found = {word: _found(word, weights, having, len(tools)) for word in wanted}
         if _is_about(things, found):
@@ -380,7 +380,8 @@ def _stem(word: str) -> str:
 def _weights(tool: Tool, unit: str) -> dict[str, float]:
     """Each word of a tool, by the weightiest place in which it stands."""
     found: dict[str, float] = {}
-    parameters = tool.input_schema.get("properties", {}).keys() - {DRY_RUN, LEASE}
+    known = tool.input_schema.get("properties", {})
+    parameters = [name for name in known if name not in (DRY_RUN, LEASE)]
     # What all tools of one kind begin with says nothing of any.
     name = _whole_name(tool).removeprefix("bench__")
     for words, weight in (
@@ -395,10 +396,11 @@ def _weights(tool: Tool, unit: str) -> dict[str, float]:
     return found
 
 
-def _words(text: str) -> list[str]:
+@functools.lru_cache(maxsize=4_096)
+def _words(text: str) -> tuple[str, ...]:
     """In lower case, each once, without the s of a plural."""
     words = _WORD.findall(_OWNED.sub("", _CAMEL.sub(" ", text).lower()))
-    return list(dict.fromkeys(_singular(word) for word in words))
+    return tuple(dict.fromkeys(_singular(word) for word in words))
 
 
 def _singular(word: str) -> str:

@@ -102,9 +102,7 @@ def _capabilities(
     }
 
 
-def _command(
-    spec: WrapperSpec, known: CommandKnowledge | None, names: Mapping[str, str]
-) -> Entry:
+def _command(spec: WrapperSpec, known: CommandKnowledge | None, names: Mapping[str, str]) -> Entry:
     whole = wrapper_tool_name(spec.wrapper, spec.name)
     entry: Entry = {
         "name": spec.name,
