@@ -54,6 +54,7 @@ ENDING: Final = re.compile(r"(?<=.{4})(ing|ment|ed|er|ly|e)$")
 SMALL_SHARE: Final = 0.5
 """What a word of the query that stands in a name counts besides, whatever it is."""
 SAME: Final[Mapping[str, str]] = {
+    "activate": "output on",
     "amp": "current amplitude",
     "ampere": "current",
     "average": "mean series",
@@ -68,20 +69,25 @@ SAME: Final[Mapping[str, str]] = {
     "chart": "plot",
     "coil": "inductance",
     "cold": "temperature",
+    "command": "capabilities",
     "connected": "instrument",
     "consume": "current power",
     "consumption": "current power",
     "cool": "temperature",
     "curve": "iv",
     "cut": "off",
+    "deactivate": "output off",
     "degree": "temperature",
     "device": "instrument",
+    "disable": "output off",
+    "display": "screenshot",
     "down": "off",
     "draw": "current power plot",
     "earlier": "history",
     "emergency": "all",
-    "energise": "output",
-    "energize": "output",
+    "enable": "output on",
+    "energise": "output on",
+    "energize": "output on",
     "equipment": "instrument",
     "everything": "all",
     "extend": "renew",
@@ -126,8 +132,8 @@ SAME: Final[Mapping[str, str]] = {
     "record": "stream",
     "resistor": "resistance",
     "rms": "vrms",
-    "safe": "stop all",
     "running": "status",
+    "safe": "stop all",
     "scope": "oscilloscope",
     "screen": "screenshot",
     "several": "series",
@@ -135,6 +141,7 @@ SAME: Final[Mapping[str, str]] = {
     "speed": "frequency rate",
     "strength": "power amplitude level",
     "switch": "output",
+    "target": "setpoint",
     "temp": "temperature",
     "thermometer": "temperature",
     "timebase": "scale",
@@ -166,7 +173,8 @@ EVERYDAY: Final = frozenset(
 """What says nothing of what is meant."""
 ERRANDS: Final = frozenset(
     [
-        "again", "all", "call", "change", "check", "device", "do", "down", "draw", "everything",
+        "activate", "again", "all", "call", "change", "check", "deactivate", "device", "disable",
+        "do", "down", "draw", "enable", "everything",
         "find", "get", "give", "go", "help", "hour", "instrument", "keep", "know", "last", "let",
         "list", "look", "make", "measure", "minute", "need", "off", "open", "put", "read", "run",
         "second", "see", "send", "set", "show", "start", "stop", "switch", "take", "tell", "text",
@@ -177,20 +185,24 @@ ERRANDS: Final = frozenset(
 for the thing."""
 ASKS: Final = frozenset(
     [
-        "are", "check", "did", "do", "does", "get", "give", "has", "how", "is", "look", "measure",
-        "read", "see", "show", "tell", "was", "what", "which", "who", "why",
+        "check", "do", "get", "give", "how", "look", "measure", "read", "see", "show", "tell",
+        "what", "which", "who", "why",
     ]
 )  # fmt: skip
 """What somebody begins with who wants to know something."""
 ORDERS: Final = frozenset(
     [
-        "abort", "apply", "change", "configure", "cool", "cut", "decrease", "disable", "enable",
-        "energise", "energize", "heat", "increase", "kill", "limit", "lower", "make", "put",
-        "raise", "ramp", "reduce", "select", "send", "set", "shut", "start", "stop", "sweep",
-        "switch", "turn", "write",
+        "abort", "activate", "apply", "change", "configure", "cool", "cut", "deactivate",
+        "decrease", "disable", "enable", "energise", "energize", "heat", "increase", "kill",
+        "limit", "lower", "make", "put", "raise", "ramp", "reduce", "select", "send", "set", "shut",
+        "start", "stop", "sweep", "switch", "turn", "write",
     ]
 )  # fmt: skip
-"""What makes an order of it, also of a question: how do I set the voltage."""
+"""What somebody begins with who gives an order; many are things, too (the current limit)."""
+BIDS: Final = frozenset(["can", "could", "do", "let", "need", "please", "to", "want"])
+"""What makes an order of one of those that stands elsewhere: how do I set the voltage."""
+STATES: Final = frozenset(["are", "did", "does", "has", "is", "was"])
+"""What somebody begins with who gives no order, whatever follows."""
 OTHER_ACTS: Final = frozenset(
     [
         "capture", "clear", "extend", "free", "log", "monitor", "off", "on", "plot", "record",
@@ -207,6 +219,17 @@ COVERED_SHARE: Final = 0.5
 """What a tool gains whose whole name was said, of its score."""
 OPPOSITES: Final = (("on", "off"), ("off", "on"), ("start", "stop"), ("stop", "start"))
 """Said, and not meant: switch on is no tool to switch off."""
+SWITCHED: Final[Mapping[str, str]] = {
+    "activate": "on",
+    "cut": "off",
+    "deactivate": "off",
+    "disable": "off",
+    "enable": "on",
+    "energise": "on",
+    "energize": "on",
+    "kill": "off",
+}
+"""What says one of them."""
 OPPOSITE_SHARE: Final = 0.5
 
 
@@ -273,7 +296,8 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     things = [word for word in wanted if _stem(word) not in _ERRANDS] or wanted
     scored = []
     words = _words(query)
-    is_order = not ORDERS.isdisjoint(words)
+    words += tuple(SWITCHED[word] for word in words if word in SWITCHED)
+    is_order = _is_order(words)
     if wants_to_know := not is_order and _asks(words):
         # What it is, before what it was set to.
         words += ("measure",)
@@ -289,9 +313,18 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     return [tools[-place] for _, place in sorted(scored, reverse=True)]
 
 
+def _is_order(words: Sequence[str]) -> bool:
+    """Whether something is to be done at the bench."""
+    if not words or words[0] in _STATES:
+        return False
+    first = next((word for word in words if word not in _EVERYDAY), "")
+    is_bid = not BIDS.isdisjoint(words) and not ORDERS.isdisjoint(words)
+    return is_bid or (words[0] not in _ASKS and first in ORDERS)
+
+
 def _asks(words: Sequence[str]) -> bool:
     """Whether nothing is to be done, of what gives no order."""
-    return not words or words[0] in ASKS or OTHER_ACTS.isdisjoint(words)
+    return not words or words[0] in _ASKS or OTHER_ACTS.isdisjoint(words)
 
 
 def _fit(words: Sequence[str], tool: Tool) -> float:
@@ -337,7 +370,7 @@ def _small_words(words: Sequence[str], weights: Mapping[str, float]) -> float:
 def _wanted(query: str, having: Mapping[str, int]) -> list[str]:
     """Its words that say something; two are one where tools write them so (set-point)."""
     words = _words(query)
-    wanted = [w for w in words if w not in EVERYDAY and not _is_amount(w)]
+    wanted = [w for w in words if w not in _EVERYDAY and not _is_amount(w)]
     for first, second in itertools.pairwise(words):
         if first + second in having:
             wanted = [word for word in wanted if word != second] + [first + second]
@@ -409,6 +442,9 @@ def _singular(word: str) -> str:
 
 _SAME: Final = {word: frozenset(_words(said)) for word, said in SAME.items()}
 _ERRANDS: Final = frozenset(map(_stem, ERRANDS))
+_EVERYDAY: Final = frozenset(map(_singular, EVERYDAY))
+_STATES: Final = frozenset(map(_singular, STATES))
+_ASKS: Final = frozenset(map(_singular, ASKS)) | _STATES
 
 
 def _row(tool: Tool) -> dict[str, Any]:
