@@ -79,6 +79,7 @@ SAME: Final[Mapping[str, str]] = {
     "deactivate": "output off",
     "degree": "temperature",
     "device": "instrument",
+    "dissipate": "power",
     "disable": "output off",
     "display": "screenshot",
     "down": "off",
