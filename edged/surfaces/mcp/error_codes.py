@@ -121,7 +121,6 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.UNKNOWN_METHOD: RpcCode.METHOD_NOT_FOUND,
         ErrorCode.UNKNOWN_SESSION: RpcCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOOL: RpcCode.INVALID_PARAMS,
-        ErrorCode.RENAMED_TOOL: RpcCode.INVALID_PARAMS,
         ErrorCode.UNKNOWN_RESOURCE: RpcCode.INVALID_PARAMS,
         ErrorCode.BAD_ARGUMENTS: Place.BY_REVISION,
         ErrorCode.BAD_SCPI: Place.BY_REVISION,
@@ -130,7 +129,8 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.NO_KEYS: RpcCode.INTERNAL_ERROR,
         ErrorCode.NOT_ALLOWED: RpcCode.NOT_ALLOWED,
         ErrorCode.DANGEROUS: RpcCode.DANGEROUS,
-        # what a model can do something about
+        # what a model can do something about; few agents list tools again that have changed
+        ErrorCode.RENAMED_TOOL: Place.RESULT,
         ErrorCode.UNKNOWN_INSTRUMENT: Place.RESULT,
         ErrorCode.UNKNOWN_COMMAND: Place.RESULT,
         ErrorCode.UNKNOWN_SEQUENCE: Place.RESULT,

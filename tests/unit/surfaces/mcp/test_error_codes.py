@@ -69,6 +69,20 @@ def test_errors_of_the_protocol_have_these_codes(code: ErrorCode, rpc_code: int)
     assert error_reply(EdgedError("No.", code=code), 1).rpc_code == rpc_code
 
 
+@promise("results.one-error")
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.version)
+@pytest.mark.parametrize(
+    "code", [ErrorCode.RENAMED_TOOL, ErrorCode.UNKNOWN_INSTRUMENT, ErrorCode.UNKNOWN_COMMAND]
+)
+def test_what_became_of_a_tool_that_was_listed_is_a_result(
+    code: ErrorCode, revision: Revision
+) -> None:
+    # Agents seldom list tools again, and an error of the protocol ends the run of many.
+    made = answer(EdgedError("It is so.", code=code, remedy="Call it so."), revision)
+    assert made["isError"] is True
+    assert "Call it so." in made["content"][0]["text"]
+
+
 def test_an_error_outside_of_a_call_is_an_error_whatever_it_is() -> None:
     assert error_reply(Invalid("Bad."), None).rpc_code == RpcCode.INVALID_PARAMS
 
