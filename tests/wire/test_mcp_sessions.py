@@ -379,6 +379,32 @@ async def test_a_call_of_a_batch_that_waits_for_its_turn_is_not_silent_either() 
             assert answers["c"]["error"]["code"] == -32602
 
 
+@holds("cancel.stops")
+async def test_a_call_that_is_cancelled_before_its_turn_sends_no_progress() -> None:
+    async with running_endpoint(keep_alive_s=0.03) as mcp:
+        client = await mcp.session()
+        batch = [
+            client.tool_call("wait", request_id="a"),
+            client.tool_call("echo", token=0, request_id="b"),
+        ]
+        async with await client.open_post(batch) as call:
+            await call.read_head()
+            cancel = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": "b"},
+            }
+            assert (await client.post(cancel)).status == 202
+            # Where nothing is told of a call, a comment shows that the stream is alive.
+            event = await call.next_event(comments=True)
+            while event is not None and not event.comment:
+                event = await call.next_event(comments=True)
+            assert event is not None
+            mcp.tools.gate.set()
+            while (event := await call.next_event()) is not None:
+                assert event.json()["id"] == "a"
+
+
 @holds("progress.increases")
 async def test_reports_that_begin_anew_still_have_numbers_that_increase(mcp: Endpoint) -> None:
     async def twice(call: ToolCall) -> Any:

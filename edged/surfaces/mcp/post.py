@@ -432,7 +432,8 @@ class Post:
         """Say of each call whose client asked for progress that it goes on; false: no such."""
         if self._stream is None and not self.can_stream:
             return False
-        beats = [call.beat for call in self.calls if call.beat is not None]
+        going = [call for call in self.calls if call.ended is None]
+        beats = [call.beat for call in going if call.beat is not None]
         for beat in beats:
             beat()
         return bool(beats)
