@@ -19,7 +19,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	done; true)
 CLIENTS := mcp1 mcp2 fastmcp
 # Frameworks whose agents read the tools their own way.
-AGENTS := autogen mcpo openai-agents pydantic-ai semantic-kernel
+AGENTS := autogen langchain mcpo openai-agents pydantic-ai semantic-kernel
 # Whose drivers work the bench through PyVISA, and whose kernel runs the notebooks of the documentation.
 DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp

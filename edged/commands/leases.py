@@ -42,17 +42,22 @@ Tell = Callable[[str, str, str, str], None]
 
 
 def _how_presented(caller: Caller) -> str:
-    """How a caller shows that it is the one who has a lease."""
+    """How a caller shows that it is the one who has a lease.
+
+    Many clients open a session for each call, which nobody here can know: they are told, too.
+    """
+    give = "give the lease_id as the argument `lease` of every call that writes"
     if caller.claims is not None:
-        known = "Calls with a token of your subject need nothing more."
-    elif caller.session_id:
-        known = "Calls of this session need nothing more."
-    else:
+        return f"Calls with a token of your subject need nothing more. From elsewhere {give}."
+    if caller.session_id:
         return (
-            "You have no session, so nothing but the lease_id shows that you are its holder: give "
-            "it as the argument `lease` of every call that writes, else the call is refused."
+            f"{give[0].upper()}{give[1:]}. You may leave it out only if your client keeps one "
+            "session for all its calls."
         )
-    return f"{known} From elsewhere give the lease_id as the argument `lease` of the call."
+    return (
+        f"You have no session, so nothing but the lease_id shows that you are its holder: {give}, "
+        "else the call is refused."
+    )
 
 
 class LeaseStanding(enum.Enum):

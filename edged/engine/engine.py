@@ -692,7 +692,7 @@ class Engine:
                 clock=self._clock,
             ),
             make_safe=self._work.bench_stop.stop_all,
-            wrappers=self._sdk.capabilities,
+            wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
         )
         return CommandPath(
             permissions=permissions,

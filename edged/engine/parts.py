@@ -32,7 +32,7 @@ from edged.engine.sim_child import SimChild
 from edged.errors import EdgedError, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
-from edged.operations.wrappers import WrapperOperations, wrapper_capabilities
+from edged.operations.wrappers import NamesOf, WrapperOperations, wrapper_capabilities
 from edged.profiles.model import ProfileHead
 from edged.runs.recordings.meta import clock_state
 from edged.runs.stop_all import WrapperAbort
@@ -223,9 +223,9 @@ class SdkParts:
         """One tool of one wrapper; raises NotFound."""
         return self.registry.find(stem, name)[1]
 
-    def capabilities(self) -> list[dict[str, Any]]:
+    def capabilities(self, names_of: NamesOf) -> list[dict[str, Any]]:
         """Their part of get_capabilities."""
-        return wrapper_capabilities(self.registry, self._stores.experience_of_wrapper)
+        return wrapper_capabilities(self.registry, self._stores.experience_of_wrapper, names_of)
 
     def wrapper_ids(self) -> frozenset[str]:
         """What they are called as instruments."""

@@ -160,6 +160,9 @@ class FleetDesk:
             "is_error": answer.is_error,
             "result": answer.data,
         }
+        if answer.is_error and isinstance(answer.data, dict) and "error" in answer.data:
+            # Where every failure has it.
+            data["error"] = answer.data["error"]
         return Done(data=data, pictures=answer.pictures)
 
     async def _history(

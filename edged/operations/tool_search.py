@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from edged.actions.action import Action
 from edged.actions.outcome import Done
-from edged.actions.tool import Tool
+from edged.actions.tool import DRY_RUN, LEASE, Tool
 from edged.commands.operation import Operation, bind
 from edged.commands.static_tool import (
     INSTRUMENT_ID,
@@ -32,7 +32,8 @@ __all__ = ["OPERATIONS", "FindTools", "ToolSearch", "ranked"]
 
 DEFAULT_LIMIT: Final = 8
 MOST: Final = 50
-_WORD: Final = re.compile(r"[a-z0-9]+")
+_WORD: Final = re.compile(r"[a-z0-9]{2,}|[0-9]")
+_OWNED: Final = re.compile(r"['\u2019](s|re|m|ll|ve|d|t)\b")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NAME_WEIGHT: Final = 4.0
 TITLE_WEIGHT: Final = 2.0
@@ -41,98 +42,196 @@ PREFIX_SHARE: Final = 0.6
 """Of what the whole word would count: volt finds voltage."""
 FEWEST_OF_PREFIX: Final = 4
 LEAST_SINGULAR: Final = 3
+MOST_OF_AMOUNT: Final = 3
+"""Digits: models have more."""
 STEM_SHARE: Final = 0.9
 """The same of a word in another form: measuring finds measure."""
 SAME_SHARE: Final = 0.8
 """Of what the word itself would count: see SAME."""
 LEAST_FOUND: Final = 0.5
-"""Of the words that say what is meant: with fewer, a tool is only found by a word of its name."""
+"""Of the words that say what is meant: with fewer, it is something else that is meant."""
 ENDING: Final = re.compile(r"(?<=.{4})(ing|ment|ed|er|ly|e)$")
 SMALL_SHARE: Final = 0.5
 """What a word of the query that stands in a name counts besides, whatever it is."""
 SAME: Final[Mapping[str, str]] = {
+    "activate": "output on",
     "amp": "current amplitude",
     "ampere": "current",
     "average": "mean series",
     "avg": "mean series",
+    "base": "scale",
+    "before": "history",
     "bode": "response",
     "bright": "power",
     "brightness": "power",
+    "capacitor": "capacitance",
     "celsius": "temperature",
     "chart": "plot",
+    "coil": "inductance",
     "cold": "temperature",
+    "command": "capabilities",
     "connected": "instrument",
     "consume": "current power",
     "consumption": "current power",
     "cool": "temperature",
     "curve": "iv",
+    "cut": "off",
+    "deactivate": "output off",
     "degree": "temperature",
     "device": "instrument",
+    "dissipate": "power",
+    "disable": "output off",
+    "display": "screenshot",
+    "down": "off",
     "draw": "current power plot",
+    "earlier": "history",
     "emergency": "all",
-    "freq": "frequency",
-    "energise": "output",
-    "energize": "output",
+    "enable": "output on",
+    "energise": "output on",
+    "energize": "output on",
     "equipment": "instrument",
     "everything": "all",
-    "farad": "capacitance",
+    "extend": "renew",
     "fahrenheit": "temperature",
+    "farad": "capacitance",
+    "fine": "check",
+    "free": "release",
+    "freq": "frequency",
     "gear": "instrument",
-    "graph": "plot",
     "gradually": "sweep",
+    "graph": "plot",
     "heat": "temperature",
     "henry": "inductance",
     "hertz": "frequency",
     "hot": "temperature",
     "hz": "frequency",
+    "inductor": "inductance",
     "kelvin": "temperature",
+    "khz": "frequency",
+    "kill": "off",
+    "kohm": "resistance",
     "log": "stream",
     "loud": "amplitude level",
+    "ma": "current",
+    "maximum": "max vmax",
+    "mhz": "frequency",
+    "minimum": "min vmin",
     "monitor": "stream",
+    "mv": "voltage",
+    "mw": "power",
     "ohm": "resistance",
-    "panic": "all",
+    "ok": "check",
+    "okay": "check",
+    "overcurrent": "ocp",
+    "overnight": "stream",
+    "overvoltage": "ovp",
+    "panic": "stop all",
+    "peak": "vpp",
     "photo": "plot screenshot",
     "picture": "plot screenshot",
+    "problem": "check",
     "record": "stream",
+    "resistor": "resistance",
+    "rms": "vrms",
+    "running": "status",
+    "safe": "stop all",
     "scope": "oscilloscope",
     "screen": "screenshot",
     "several": "series",
+    "shut": "stop off",
     "speed": "frequency rate",
     "strength": "power amplitude level",
     "switch": "output",
+    "target": "setpoint",
     "temp": "temperature",
     "thermometer": "temperature",
+    "timebase": "scale",
     "trace": "waveform",
     "turn": "output",
     "volt": "voltage",
     "warm": "temperature",
     "warmth": "temperature",
+    "watch": "stream",
     "watt": "power",
     "wattage": "power",
+    "wrong": "check",
+    "yesterday": "history",
 }
 """A word that people search by, and what tools say for it."""
 NO_WORDS: Final[frozenset[str]] = frozenset()
 EVERYDAY: Final = frozenset(
     [
-        "a", "an", "and", "any", "are", "at", "be", "been", "but", "by", "can", "could", "did",
-        "do", "does", "for", "from", "had", "has", "have", "here", "how", "i", "if", "in", "is",
-        "it", "its", "just", "like", "many", "may", "me", "much", "must", "my", "now", "of", "on",
-        "or", "our", "please", "right", "should", "so", "some", "than", "thank", "that", "the",
-        "their", "then", "there", "these", "they", "thing", "this", "those", "to", "too", "us",
-        "very", "want", "was", "we", "were", "what", "when", "where", "which", "will", "with",
-        "would", "you", "your",
+        "already", "also", "an", "and", "any", "anything", "are", "at", "be", "been", "but", "by",
+        "can", "could", "did", "do", "does", "each", "every", "for", "from", "good", "had", "has",
+        "have", "here", "how", "if", "in", "into", "is", "it", "its", "just", "like", "many", "may",
+        "me", "more", "much", "must", "my", "now", "of", "on", "once", "only", "or", "other", "our",
+        "per", "please", "right", "same", "should", "so", "some", "something", "still", "than",
+        "thank", "that", "the", "their", "then", "there", "these", "they", "thing", "this", "those",
+        "to", "too", "us", "very", "want", "was", "we", "were", "what", "when", "where", "which",
+        "while", "will", "with", "would", "yet", "you", "your",
     ]
 )  # fmt: skip
 """What says nothing of what is meant."""
 ERRANDS: Final = frozenset(
     [
-        "call", "change", "check", "do", "find", "get", "give", "go", "help", "keep", "know",
-        "let", "look", "make", "measure", "need", "open", "put", "read", "run", "see", "send",
-        "set", "show", "start", "take", "tell", "text", "try", "use", "value", "word", "write",
+        "activate", "again", "all", "call", "change", "check", "deactivate", "device", "disable",
+        "do", "down", "draw", "enable", "everything",
+        "find", "get", "give", "go", "help", "hour", "instrument", "keep", "know", "last", "let",
+        "list", "look", "make", "measure", "minute", "need", "off", "open", "put", "read", "run",
+        "second", "see", "send", "set", "show", "start", "stop", "switch", "take", "tell", "text",
+        "time", "try", "turn", "up", "use", "value", "word", "write",
     ]
 )  # fmt: skip
-"""What many tools do or give: it makes one of two likelier, and finds none beside a word for the
-thing."""
+"""What many tools do, give or are about: it makes one of two likelier, and finds none beside a word
+for the thing."""
+ASKS: Final = frozenset(
+    [
+        "check", "do", "get", "give", "how", "look", "measure", "read", "see", "show", "tell",
+        "what", "which", "who", "why",
+    ]
+)  # fmt: skip
+"""What somebody begins with who wants to know something."""
+ORDERS: Final = frozenset(
+    [
+        "abort", "activate", "apply", "change", "configure", "cool", "cut", "deactivate",
+        "decrease", "disable", "enable", "energise", "energize", "heat", "increase", "kill",
+        "limit", "lower", "make", "put", "raise", "ramp", "reduce", "select", "send", "set", "shut",
+        "start", "stop", "sweep", "switch", "turn", "write",
+    ]
+)  # fmt: skip
+"""What somebody begins with who gives an order; many are things, too (the current limit)."""
+BIDS: Final = frozenset(["can", "could", "do", "let", "need", "please", "to", "want"])
+"""What makes an order of one of those that stands elsewhere: how do I set the voltage."""
+STATES: Final = frozenset(["are", "did", "does", "has", "is", "was"])
+"""What somebody begins with who gives no order, whatever follows."""
+OTHER_ACTS: Final = frozenset(
+    [
+        "capture", "clear", "extend", "free", "log", "monitor", "off", "on", "plot", "record",
+        "release", "reserve", "save", "stream", "watch",
+    ]
+)  # fmt: skip
+"""What says that something is to be done, but not beside a question."""
+PURPOSE_SHARE: Final = 1.5
+"""Of the score of a tool that only reads, where nobody wants anything done, and of any other where
+somebody does."""
+ERRAND_SHARE: Final = 0.3
+"""Of what an errand counts where the thing is said."""
+COVERED_SHARE: Final = 0.5
+"""What a tool gains whose whole name was said, of its score."""
+OPPOSITES: Final = (("on", "off"), ("off", "on"), ("start", "stop"), ("stop", "start"))
+"""Said, and not meant: switch on is no tool to switch off."""
+SWITCHED: Final[Mapping[str, str]] = {
+    "activate": "on",
+    "cut": "off",
+    "deactivate": "off",
+    "disable": "off",
+    "enable": "on",
+    "energise": "on",
+    "energize": "on",
+    "kill": "off",
+}
+"""What says one of them."""
+OPPOSITE_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,14 +294,55 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     weighed = [_weights(tool, units.get(tool.instrument_id, "")) for tool in tools]
     having = Counter(word for weights in weighed for word in weights)
     wanted = _wanted(query, having)
-    things = [word for word in wanted if word not in ERRANDS] or wanted
+    things = [word for word in wanted if _stem(word) not in _ERRANDS] or wanted
     scored = []
-    for place, weights in enumerate(weighed):
+    words = _words(query)
+    words += tuple(SWITCHED[word] for word in words if word in SWITCHED)
+    is_order = _is_order(words)
+    if wants_to_know := not is_order and _asks(words):
+        # What it is, before what it was set to.
+        words += ("measure",)
+    for place, (tool, weights) in enumerate(zip(tools, weighed, strict=True)):
         found = {word: _found(word, weights, having, len(tools)) for word in wanted}
         if _is_about(things, found):
-            score = sum(one.score for one in found.values())
-            scored.append((score + _small_words(query, weights), -place))
+            score = _small_words(words, weights) + sum(
+                one.score * (1.0 if word in things else ERRAND_SHARE) for word, one in found.items()
+            )
+            if wants_to_know if tool.annotations.read_only else is_order:
+                score *= PURPOSE_SHARE
+            scored.append((score * _fit(words, tool), -place))
     return [tools[-place] for _, place in sorted(scored, reverse=True)]
+
+
+def _is_order(words: Sequence[str]) -> bool:
+    """Whether something is to be done at the bench."""
+    if not words or words[0] in _STATES:
+        return False
+    first = next((word for word in words if word not in _EVERYDAY), "")
+    is_bid = not BIDS.isdisjoint(words) and not ORDERS.isdisjoint(words)
+    return is_bid or (words[0] not in _ASKS and first in ORDERS)
+
+
+def _asks(words: Sequence[str]) -> bool:
+    """Whether nothing is to be done, of what gives no order."""
+    return not words or words[0] in _ASKS or OTHER_ACTS.isdisjoint(words)
+
+
+def _fit(words: Sequence[str], tool: Tool) -> float:
+    """How well the name of a tool, without whose it is, fits what was said."""
+    name = _words(_whole_name(tool).rpartition("__")[2])
+    said = sum(any(_share(word, part) > PREFIX_SHARE for word in words) for part in name)
+    fit = 1.0 + COVERED_SHARE * said / max(1, len(name))
+    is_opposite = any(
+        one in words and other not in words and other in name and one not in name
+        for one, other in OPPOSITES
+    )
+    return fit * OPPOSITE_SHARE if is_opposite else fit
+
+
+def _whole_name(tool: Tool) -> str:
+    """One that is shortened for clients has lost words."""
+    return tool.plain_name or tool.name
 
 
 class _Found(NamedTuple):
@@ -220,24 +360,27 @@ def _is_about(things: Sequence[str], found: Mapping[str, _Found]) -> bool:
     """Whether a tool in which these were found is what somebody means."""
     heaviest = max((found[word].weight for word in things), default=0.0)
     share = sum(found[word].score > 0 for word in things) / max(1, len(things))
-    if heaviest >= NAME_WEIGHT or share == 1:
-        return share > 0
-    return heaviest >= TITLE_WEIGHT and share >= LEAST_FOUND
+    return share == 1 or (heaviest >= TITLE_WEIGHT and share >= LEAST_FOUND)
 
 
-def _small_words(query: str, weights: Mapping[str, float]) -> float:
+def _small_words(words: Sequence[str], weights: Mapping[str, float]) -> float:
     """What a name gains by words that say little: turn on is output_on before output_off."""
-    return sum(SMALL_SHARE for word in _words(query) if weights.get(word) == NAME_WEIGHT)
+    return sum(SMALL_SHARE for word in words if weights.get(word) == NAME_WEIGHT)
 
 
 def _wanted(query: str, having: Mapping[str, int]) -> list[str]:
     """Its words that say something; two are one where tools write them so (set-point)."""
     words = _words(query)
-    wanted = [w for w in words if w not in EVERYDAY and (not w.isdigit() or w in having)]
+    wanted = [w for w in words if w not in _EVERYDAY and not _is_amount(w)]
     for first, second in itertools.pairwise(words):
         if first + second in having:
             wanted = [word for word in wanted if word != second] + [first + second]
     return wanted
+
+
+def _is_amount(word: str) -> bool:
+    """A number that is no model's."""
+    return word.isdigit() and len(word) <= MOST_OF_AMOUNT
 
 
 def _found(word: str, weights: dict[str, float], having: Counter[str], count: int) -> _Found:
@@ -271,9 +414,10 @@ def _stem(word: str) -> str:
 def _weights(tool: Tool, unit: str) -> dict[str, float]:
     """Each word of a tool, by the weightiest place in which it stands."""
     found: dict[str, float] = {}
-    parameters = tool.input_schema.get("properties", {})
+    known = tool.input_schema.get("properties", {})
+    parameters = [name for name in known if name not in (DRY_RUN, LEASE)]
     # What all tools of one kind begin with says nothing of any.
-    name = tool.name.removeprefix("bench__")
+    name = _whole_name(tool).removeprefix("bench__")
     for words, weight in (
         (_words(name), NAME_WEIGHT),
         (_words(tool.title), TITLE_WEIGHT),
@@ -286,10 +430,11 @@ def _weights(tool: Tool, unit: str) -> dict[str, float]:
     return found
 
 
-def _words(text: str) -> list[str]:
+@functools.lru_cache(maxsize=4_096)
+def _words(text: str) -> tuple[str, ...]:
     """In lower case, each once, without the s of a plural."""
-    words = _WORD.findall(_CAMEL.sub(" ", text).lower())
-    return list(dict.fromkeys(_singular(word) for word in words))
+    words = _WORD.findall(_OWNED.sub("", _CAMEL.sub(" ", text).lower()))
+    return tuple(dict.fromkeys(_singular(word) for word in words))
 
 
 def _singular(word: str) -> str:
@@ -297,6 +442,10 @@ def _singular(word: str) -> str:
 
 
 _SAME: Final = {word: frozenset(_words(said)) for word, said in SAME.items()}
+_ERRANDS: Final = frozenset(map(_stem, ERRANDS))
+_EVERYDAY: Final = frozenset(map(_singular, EVERYDAY))
+_STATES: Final = frozenset(map(_singular, STATES))
+_ASKS: Final = frozenset(map(_singular, ASKS)) | _STATES
 
 
 def _row(tool: Tool) -> dict[str, Any]:

@@ -12,13 +12,14 @@ from edged.clock import Clock
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
+from edged.profiles.naming import wrapper_tool_name
 from edged.profiles.template import wire_value
 from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.experience import CommandKnowledge
 
-__all__ = ["OPERATIONS", "WrapperOperations", "wrapper_capabilities"]
+__all__ = ["OPERATIONS", "NamesOf", "WrapperOperations", "wrapper_capabilities"]
 
 Entry = dict[str, Any]
 
@@ -70,30 +71,42 @@ OPERATIONS: Final = (
 )
 
 
+NamesOf = Callable[[str], Mapping[str, str]]
+"""The id of a wrapper → the whole name of each of its tools → the name that it is listed under."""
+
+
 def wrapper_capabilities(
-    registry: WrapperRegistry, experience: Callable[[WrapperSpec], Mapping[str, CommandKnowledge]]
+    registry: WrapperRegistry,
+    experience: Callable[[WrapperSpec], Mapping[str, CommandKnowledge]],
+    names_of: NamesOf,
 ) -> list[Entry]:
     """An entry for each wrapper, in the form of an instrument's; ``tool`` is what is called."""
-    return [_capabilities(one, experience(one.specs[0])) for one in registry.offered()]
+    return [
+        _capabilities(one, experience(one.specs[0]), names_of(wrapper_id(one.stem)))
+        for one in registry.offered()
+    ]
 
 
-def _capabilities(executor: WrapperExecutor, known: Mapping[str, CommandKnowledge]) -> Entry:
+def _capabilities(
+    executor: WrapperExecutor, known: Mapping[str, CommandKnowledge], names: Mapping[str, str]
+) -> Entry:
     return {
         "instrument_id": wrapper_id(executor.stem),
         "alias": "",
         "instrument_class": "sdk_wrapper",
         "profile_name": "",
         "is_connected": executor.state is WrapperState.READY,
-        "commands": [_command(spec, known.get(spec.name)) for spec in executor.specs],
+        "commands": [_command(spec, known.get(spec.name), names) for spec in executor.specs],
         "sequences": [],
         "settings": [],
     }
 
 
-def _command(spec: WrapperSpec, known: CommandKnowledge | None) -> Entry:
+def _command(spec: WrapperSpec, known: CommandKnowledge | None, names: Mapping[str, str]) -> Entry:
+    whole = wrapper_tool_name(spec.wrapper, spec.name)
     entry: Entry = {
         "name": spec.name,
-        "tool": f"{spec.wrapper}__{spec.name}",
+        "tool": names.get(whole, whole),
         "description": spec.description,
         "parameters": spec.check.schema,
         "is_query": spec.is_query,

@@ -125,8 +125,9 @@ class ToolRegistry:
         """The tool that this name means now, in either spelling.
 
         Raises:
-            NotFound: UNKNOWN_TOOL; or RENAMED_TOOL with the new name, if the name meant an
-                instrument that is now called otherwise.
+            NotFound: UNKNOWN_TOOL; RENAMED_TOOL with the new name, if the name meant an instrument
+                that is now called otherwise; UNKNOWN_INSTRUMENT or UNKNOWN_COMMAND, if it meant
+                something that is gone.
         """
         if len(name) > MOST_NAME_CHARS:
             raise self._unknown(name[:128])
@@ -191,6 +192,14 @@ class ToolRegistry:
                 return tool.name
         return ""
 
+    def names_of(self, instrument_id: str) -> dict[str, str]:
+        """The unsuffixed name of each tool of an instrument → the name that it has now."""
+        return {
+            tool.plain_name: tool.name
+            for tool in self._tools
+            if tool.instrument_id == instrument_id
+        }
+
     def refresh(self) -> None:
         """Compute the set anew; publishes if it changed."""
         if self._rebuild():
@@ -232,7 +241,7 @@ class ToolRegistry:
         if now is None and any(tool.instrument_id == instrument_id for tool in self._tools):
             return NotFound(
                 f"The tool {name!r} is gone: the profile of {instrument_id} was changed.",
-                code=ErrorCode.UNKNOWN_TOOL,
+                code=ErrorCode.UNKNOWN_COMMAND,
                 data={"tool": name, "instrument_id": instrument_id},
                 remedy="tools/list has its present tools.",
             )
@@ -240,7 +249,7 @@ class ToolRegistry:
             return NotFound(
                 f"The tool {name!r} is of {instrument_id}, which has no tools now: it is not "
                 "connected, or no profile fits it any more.",
-                code=ErrorCode.UNKNOWN_TOOL,
+                code=ErrorCode.UNKNOWN_INSTRUMENT,
                 data={"tool": name, "instrument_id": instrument_id},
                 remedy="list_instruments shows whether it is connected; if it is not, connect it.",
             )
@@ -249,7 +258,7 @@ class ToolRegistry:
             "connected, or its owner has changed an alias.",
             code=ErrorCode.RENAMED_TOOL,
             data={"tool": name, "renamed_to": now},
-            remedy=f"Call {now!r}.",
+            remedy=f"Call {now!r}; {OTHER_ROADS}",
         )
 
     def _rebuild(self) -> bool:

@@ -22,6 +22,7 @@ AGENTS: dict[str, tuple[str, str]] = {
     "openai-agents": ("openai-agents", "openai_agent.py"),
     "pydantic-ai": ("pydantic-ai", "pydantic_agent.py"),
     "mcpo": ("mcpo", "mcpo_agent.py"),
+    "langchain": ("langchain", "langchain_agent.py"),
     "langchain-js": ("node", "langchain_agent.mjs"),
     "google-adk": ("node", "adk_agent.mjs"),
 }

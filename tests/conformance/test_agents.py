@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,6 +67,30 @@ def test_an_agent_loads_every_tool_and_reads_every_answer_whole(engine: Engine, 
     if name in GEMINI:
         for tool in found["tools"]:
             is_one_of_gemini(tool.get("parameters", {}), tool["name"])
+
+
+@promise("lease.without-a-session")
+@pytest.mark.timeout(180)
+def test_an_agent_with_a_session_for_each_call_presents_its_lease(engine: Engine) -> None:
+    write = {"channel": 1, "voltage": 1.0}
+    wanted = {"instruments": ["psu1"]}
+    reserved, refused = agent(
+        "langchain",
+        engine.mcp_url,
+        ("bench__reserve", wanted),
+        ("rigol_dp832__set_voltage", write),
+    )["answers"]
+    lease = json.loads(reserved)
+    assert "as the argument `lease` of every call that writes" in lease["how"]
+    assert "present its id as the argument `lease`" in refused
+    presented = {"lease": lease["lease_id"]}
+    written, _ = agent(
+        "langchain",
+        engine.mcp_url,
+        ("rigol_dp832__set_voltage", {**write, **presented}),
+        ("bench__release", {"lease_id": lease["lease_id"]}),
+    )["answers"]
+    assert json.loads(written)["data"]["readback"] == 1.0
 
 
 def plain(answer: str) -> str:

@@ -37,8 +37,10 @@ def test_official_clients_hear_side_by_side_of_instruments_and_come_back_after_a
             assert "rigol_dp832__set_voltage" not in names
             setters = sorted(tool for tool in names if tool.endswith("__set_voltage"))
             assert len(setters) == 2
-            why = client.refused("rigol_dp832__set_voltage", channel=1, voltage=1)
-            assert any(f"now called '{tool}'" in why for tool in setters)
+            stale = {"channel": 1, "voltage": 1}
+            told = client.do("call", name="rigol_dp832__set_voltage", arguments=stale)
+            assert told["is_error"] is True
+            assert any(f"now called '{tool}'" in told["text"] for tool in setters)
 
         bench.unplug()
         for name, client in clients.items():

@@ -6,6 +6,8 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +114,72 @@ def test_every_command_of_the_bench_has_a_result_that_is_named(walk: Walk) -> No
                 name = {"instrument_id": unit["instrument_id"], "command_name": command["name"]}
                 walk("execute_command", **name)
                 walk("execute_command", **name, dry_run=True)
+
+
+@promise("results.named")
+@promise("results.one-error")
+def test_what_the_owner_refuses_and_somebody_stops_is_named_too(tmp_path: Path) -> None:
+    rules = {
+        "limits": {"set_voltage": {"voltage": {"max": 12}}},
+        "max_rate": {"set_voltage": 0.5},
+        "deny": ["ovp_off"],
+        "budget": {"set_current": {"per_hour": 1}},
+        "confirm": ["output_on"],
+        "confirm_by": ["cli"],
+        "confirm_ttl_s": 1,
+    }
+    (tmp_path / "bench.yaml").write_text(json.dumps({"format": 1, SUPPLY: rules}))
+    with running_engine(tmp_path, "--instruments", SUPPLY) as engine:
+        walk = Walk(engine)
+        _walk_rules(walk)
+        _walk_stops(walk)
+
+
+def _walk_rules(walk: Walk) -> None:
+    over = {"channel": 1, "voltage": 20}
+    current = {"channel": 1, "current": 1}
+    for command, parameters in (
+        ("set_voltage", over),
+        ("ovp_off", CHANNEL),
+        ("set_current", current),
+        ("set_current", current),
+        ("output_on", CHANNEL),
+    ):
+        asked = {"instrument_id": SUPPLY, "command_name": command, "parameters": parameters}
+        walk("execute_command", **asked, dry_run=True)
+        walk("execute_command", **asked)
+    for line in (":FOO 1", ":SOUR1:VOLT 20", ":OUTP CH1,ON"):
+        walk("send_scpi", instrument_id=SUPPLY, scpi_command=line, dry_run=True)
+        walk.refused("send_scpi", instrument_id=SUPPLY, scpi_command=line)
+    ramp = {**RAMP, "target_value": 5}
+    for wish in ({"target_value": 20}, {"sweep_rate": 100}):
+        walk.refused("start_sweep", **{**ramp, **wish})
+        walk.refused("start_sweep", **{**ramp, **wish}, dry_run=True)
+    stop_when = {"column": "measure_voltage", "op": ">", "value": 3, "then": "abort"}
+    full = {"measure": [MEASURED], "points": {"count": 3}, "stop_when": stop_when, "then": "abort"}
+    walk("start_sweep", **ramp, **full, dry_run=True)
+    # The step that switches the output on needs a person.
+    walk("execute_sequence", **POINT, parameters=POINT_VALUES, dry_run=True)
+    walk.refused("execute_sequence", **POINT, parameters=POINT_VALUES)
+
+
+def _walk_stops(walk: Walk) -> None:
+    check = {"instrument_id": SUPPLY, "sequence_name": "safe_state_check"}
+    with ThreadPoolExecutor(1) as other:
+        for stop in ("bench__stop_all", "stop_stream"):
+            stream = other.submit(walk, "start_stream", **MEASURED, interval_ms=20)
+            while not (running := walk("get_status")["streams"]):
+                continue
+            given = {"stream_id": running[0]["stream_id"]} if stop == "stop_stream" else {}
+            walk(stop, **given)
+            assert stream.result()["reason"]
+    walk("execute_sequence", **check)
+    sweep = walk("start_sweep", **{**RAMP, "target_value": 5}, measure=[MEASURED])["sweep_id"]
+    walk.refused("execute_command", **VOLTAGE, parameters={"channel": 1, "voltage": 1})
+    walk("execute_command", **VOLTAGE, parameters={"channel": 1, "voltage": 1}, dry_run=True)
+    walk("bench__stop_all")
+    walk("get_sweep_status", sweep_id=sweep, points=3)
+    walk("stop_sweep", sweep_id=sweep)
 
 
 def _walk_commands(walk: Walk) -> None:

@@ -14,7 +14,7 @@ from pytest_aiohttp import AiohttpClient
 
 from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
-from edged.errors import Refused
+from edged.errors import ErrorCode, Failed, Refused
 from edged.fleet import desk
 from edged.fleet.tools import FleetTools
 from edged.relay.envelope import Cancel, Open
@@ -447,6 +447,13 @@ async def test_a_call_runs_at_its_edge_under_the_caller_s_own_token(bench: Bench
     away = await client.call("fleet__call", {"edge_id": "edge-2", "tool": "echo"})
     assert away["isError"] is True
     assert "Nothing was passed on" in away["content"][0]["text"]
+    assert away["structuredContent"]["error"]["code"] == "edge_failed"
+    # What fails at the edge has its error where every failure has it.
+    edge.endpoint.tools.fails("broken", Failed("It smokes.", code=ErrorCode.TIMEOUT))
+    failed = await client.call("fleet__call", {"edge_id": "edge-1", "tool": "broken"})
+    assert failed["isError"] is True
+    assert failed["structuredContent"]["error"]["message"] == "It smokes."
+    assert failed["structuredContent"]["result"]["error"]["message"] == "It smokes."
 
 
 @promise("fleet.call")

@@ -193,6 +193,20 @@ async def test_a_list_that_is_long_is_told_with_the_url_of_the_short_one(
     assert "short one" not in (await short.initialize()).body.decode()
 
 
+@promise("mcp.long-list-told")
+async def test_the_short_list_is_of_the_instruments_that_the_client_has_chosen(
+    mcp: Endpoint,
+) -> None:
+    for number in range(80):
+        mcp.tools.add(f"psu__{number}", mcp.tools.call, instrument_id="USB0::1", is_essential=False)
+    for query in ("instrument=psu1", "tools=all&instrument=psu1,rack%202"):
+        client = mcp.client()
+        client.path = f"/mcp?{query}"
+        told = (await client.initialize()).json()["result"]["instructions"]
+        chosen = query.rpartition("instrument=")[2].replace("%20", "+")
+        assert f"/mcp?tools=essential&instrument={chosen} is the short one" in told
+
+
 async def test_modern_discover_says_everything(mcp: Endpoint) -> None:
     answer = await ask(mcp, "server/discover")
     result = answer.json()["result"]

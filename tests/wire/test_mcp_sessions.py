@@ -352,6 +352,59 @@ async def test_a_silent_call_with_a_token_sends_progress_between_its_own() -> No
             assert final["result"]["isError"] is False
 
 
+@holds("progress.still-under-way")
+@promise("mcp.progress-beat")
+async def test_a_call_of_a_batch_that_waits_for_its_turn_is_not_silent_either() -> None:
+    async with running_endpoint(keep_alive_s=0.03) as mcp:
+        client = await mcp.session()
+        batch = [
+            client.tool_call("wait", request_id="a"),
+            client.tool_call("echo", token=0, request_id="b"),
+            client.tool_call("echo", token=[], request_id="c"),
+        ]
+        async with await client.open_post(batch) as call:
+            await call.read_head()
+            for _ in range(2):
+                event = await call.next_event()
+                assert event is not None
+                assert event.json()["params"]["progressToken"] == 0
+                assert event.json()["params"]["message"] == "Still under way."
+            mcp.tools.gate.set()
+            answers = {}
+            while (event := await call.next_event()) is not None:
+                told = event.json()
+                if "id" in told:
+                    answers[told["id"]] = told
+            assert answers["b"]["result"]["isError"] is False
+            assert answers["c"]["error"]["code"] == -32602
+
+
+@holds("cancel.stops")
+async def test_a_call_that_is_cancelled_before_its_turn_sends_no_progress() -> None:
+    async with running_endpoint(keep_alive_s=0.03) as mcp:
+        client = await mcp.session()
+        batch = [
+            client.tool_call("wait", request_id="a"),
+            client.tool_call("echo", token=0, request_id="b"),
+        ]
+        async with await client.open_post(batch) as call:
+            await call.read_head()
+            cancel = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": "b"},
+            }
+            assert (await client.post(cancel)).status == 202
+            # Where nothing is told of a call, a comment shows that the stream is alive.
+            event = await call.next_event(comments=True)
+            while event is not None and not event.comment:
+                event = await call.next_event(comments=True)
+            assert event is not None
+            mcp.tools.gate.set()
+            while (event := await call.next_event()) is not None:
+                assert event.json()["id"] == "a"
+
+
 @holds("progress.increases")
 async def test_reports_that_begin_anew_still_have_numbers_that_increase(mcp: Endpoint) -> None:
     async def twice(call: ToolCall) -> Any:

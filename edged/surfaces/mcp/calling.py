@@ -35,6 +35,7 @@ from edged.surfaces.mcp.methods import (
     Parts,
     find_tool,
     is_cut_by_disconnect,
+    report_early,
 )
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
@@ -95,6 +96,7 @@ class Serving:
                 PendingCall(post, call.slot, call.request) for call in exchange.calls
             )
             for call in post.calls:
+                report_early(call)
                 try:
                     self._enlist(call)
                 except Conflict as twice:
@@ -250,8 +252,8 @@ class Serving:
         if call.is_answered:
             return
         call.is_answered = True
-        # What sends it knows the call: together they would wait for the garbage collector.
-        call.beat = None
+        # What sends them knows the call: together they would wait for the garbage collector.
+        call.progress = call.beat = None
         if call.span is not None:
             call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)

@@ -18,7 +18,7 @@ from typing import Any, Final
 from edged.actions.outcome import Outcome, Picture, ResourceLink
 from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode, encode_text
+from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode
 from edged.protocol.results import Server, Told, ToldList, told_result, tool_result
 from edged.protocol.revisions import Revision
 
@@ -50,10 +50,10 @@ def call_answer(
         return tool_result(
             revision,
             server,
-            data=data,
+            data=_beside_pictures(data) if outcome.pictures else data,
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
-            text=_text_beside(outcome) if outcome.pictures else None,
+            text=data if outcome.pictures and isinstance(data, str) else None,
             more_content=[
                 *(_image(picture) for picture in outcome.pictures),
                 *(_link(link) for link in outcome.links if revision.has_resource_links),
@@ -87,15 +87,16 @@ def is_result(code: ErrorCode, revision: Revision) -> bool:
     return place is Place.RESULT
 
 
-def _text_beside(outcome: Outcome) -> str | None:
-    """What is to be read beside a picture: nobody reads that picture once more in base64."""
-    match outcome.data:
-        case str(line):
-            return line
+def _beside_pictures(data: Any) -> Any:
+    """What is told beside a picture: not that once more in base64.
+
+    Many clients hand their model the structured content instead of the picture.
+    """
+    match data:
         case {"data": {"image": _, "encoding": _, **told}, **rest}:
-            return encode_text({**rest, "data": told})
+            return {**rest, "data": told}
         case _:
-            return None
+            return data
 
 
 def _image(picture: Picture) -> dict[str, str]:
@@ -120,7 +121,6 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.UNKNOWN_METHOD: RpcCode.METHOD_NOT_FOUND,
         ErrorCode.UNKNOWN_SESSION: RpcCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOOL: RpcCode.INVALID_PARAMS,
-        ErrorCode.RENAMED_TOOL: RpcCode.INVALID_PARAMS,
         ErrorCode.UNKNOWN_RESOURCE: RpcCode.INVALID_PARAMS,
         ErrorCode.BAD_ARGUMENTS: Place.BY_REVISION,
         ErrorCode.BAD_SCPI: Place.BY_REVISION,
@@ -129,7 +129,8 @@ PLACES: Final[Mapping[ErrorCode, RpcCode | Place]] = MappingProxyType(
         ErrorCode.NO_KEYS: RpcCode.INTERNAL_ERROR,
         ErrorCode.NOT_ALLOWED: RpcCode.NOT_ALLOWED,
         ErrorCode.DANGEROUS: RpcCode.DANGEROUS,
-        # what a model can do something about
+        # what a model can do something about; few agents list tools again that have changed
+        ErrorCode.RENAMED_TOOL: Place.RESULT,
         ErrorCode.UNKNOWN_INSTRUMENT: Place.RESULT,
         ErrorCode.UNKNOWN_COMMAND: Place.RESULT,
         ErrorCode.UNKNOWN_SEQUENCE: Place.RESULT,

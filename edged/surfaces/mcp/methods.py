@@ -15,6 +15,7 @@ The methods by which a client hears of changes: of a session, or on a stream of 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -78,6 +79,8 @@ __all__ = [
     "listen",
     "not_read",
     "read_resource",
+    "report_early",
+    "reporting",
     "unwatch_resource",
     "watch_resource",
 ]
@@ -448,7 +451,7 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
             arguments=params.arguments,
             caller=post.caller,
             action_id=parts.new_action_id(),
-            progress=_progress_sink(call, token) if token is not None else None,
+            progress=reporting(call, token) if token is not None else None,
             client=call,
         ),
         call.outcome_told,
@@ -505,13 +508,22 @@ def find_tool(registry: ToolSource, name: object) -> Tool | None:
         return None
 
 
-def _progress_sink(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:
+def report_early(call: PendingCall) -> None:
+    """Let a call that waits for its turn say so, if it is one of a tool and has a token."""
+    if call.request.method == "tools/call":
+        # A wrong token is its answer, in its turn.
+        with contextlib.suppress(BadMessage):
+            token = messages.progress_token(call.request)
+            if token is not None:
+                reporting(call, token)
+
+
+def reporting(call: PendingCall, token: messages.ProgressToken) -> ProgressSink | None:
     """Where a call's progress goes; ``None`` when nobody could read it."""
-    if not call.post.can_stream:
-        return None
-    reports = _Reports(call, token)
-    call.beat = reports.beat
-    return reports.send
+    if call.progress is None and call.post.can_stream:
+        reports = _Reports(call, token)
+        call.progress, call.beat = reports.send, reports.beat
+    return call.progress
 
 
 class _Reports:

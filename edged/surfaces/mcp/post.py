@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
+from edged.actions.action import ProgressSink
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
 from edged.actions.outcome import Outcome
@@ -75,8 +76,8 @@ class PendingCall:
             be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.
         make_answer: makes the answer of a tool call's outcome; may raise.
-        beat: sends a progress notification that only says it goes on, where its client asked for
-            progress.
+        progress: takes the progress of its work, where its client asked for that.
+        beat: sends a progress notification that only says it goes on, where that is so.
         span: what telemetry tells of it, where that is exported.
     """
 
@@ -92,6 +93,7 @@ class PendingCall:
         "make_answer",
         "on_expiry",
         "post",
+        "progress",
         "refusal",
         "request",
         "slot",
@@ -108,6 +110,7 @@ class PendingCall:
         self.ended: CallEnd | None = None
         self.is_answered = False
         self.on_expiry: Callable[[], None] | None = None
+        self.progress: ProgressSink | None = None
         self.beat: Callable[[], None] | None = None
         self.make_answer: Callable[[Outcome], Answer] | None = None
         self.span: OperationSpan | None = None
@@ -433,8 +436,8 @@ class Post:
         """Say of each call whose client asked for progress that it goes on; false: no such."""
         if self._stream is None and not self.can_stream:
             return False
-        begun = [call for call in self.calls[: self.served] if not call.is_answered]
-        beats = [call.beat for call in begun if call.beat is not None]
+        going = [call for call in self.calls if call.ended is None]
+        beats = [call.beat for call in going if call.beat is not None]
         for beat in beats:
             beat()
         return bool(beats)

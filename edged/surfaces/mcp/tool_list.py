@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 from edged.actions.tool import Tool
 from edged.errors import ErrorCode, Invalid, NotFound
@@ -132,9 +132,13 @@ class ToolList:
             return ""
         is_all = choice.listing is ToolListing.ALL
         shorter = ToolListing.ESSENTIAL if is_all else ToolListing.STATIC
+        chosen = {"tools": shorter.value}
+        if is_all and choice.instruments:
+            # Without them the short list of a large bench would be the longer one.
+            chosen["instrument"] = ",".join(choice.instruments)
         return (
             f"This list has {count} tools, and some clients and models take fewer: "
-            f"{url}?tools={shorter.value} is the short one."
+            f"{url}?{urlencode(chosen, safe=',:')} is the short one."
         )
 
     def _count(self, choice: Choice) -> int:

@@ -130,7 +130,7 @@ def _look_for_tool(context: RpcContext, method: str) -> None:
     try:
         context.dispatcher.registry.find(method)
     except NotFound as unknown:
-        if unknown.code is ErrorCode.RENAMED_TOOL:
+        if unknown.code is not ErrorCode.UNKNOWN_TOOL:
             raise
         names = sorted({*METHODS, *context.own})
         raise NotFound(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -190,7 +191,27 @@ async def test_the_registry_lists_its_tools_and_the_way_to_stop_them(house: Hous
 
 
 async def test_capabilities_tell_of_wrappers_in_the_form_of_instruments(house: House) -> None:
-    told = wrapper_capabilities(house.wrappers, lambda _spec: {})
+    told = wrapper_capabilities(house.wrappers, lambda _spec: {}, house.registry.names_of)
     assert told[0]["instrument_id"] == "sdk:toy"
     command = told[0]["commands"][0]
     assert (command["tool"], command["unit"], command["is_query"]) == ("toy__read", "V", True)
+
+
+@promise("names.fit")
+async def test_capabilities_name_a_tool_as_it_is_listed(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stem = "a_wrapper_with_a_name_as_long_as_forty_eight_can"
+    specs = tuple(replace(spec, wrapper=stem) for spec in house.bench.executor.specs)
+    monkeypatch.setattr(house.bench.executor, "specs", specs)
+    monkeypatch.setattr(house.bench.executor, "stem", stem)
+    registry = ToolRegistry(
+        static=(),
+        pool=FakePool(),  # type: ignore[arg-type]
+        catalog=Catalog(),
+        wrappers=house.wrappers.offered,
+    )
+    told = wrapper_capabilities(house.wrappers, lambda _spec: {}, registry.names_of)
+    listed = {tool.name for tool in registry.tools()}
+    assert {command["tool"] for command in told[0]["commands"]} == listed
+    assert max(map(len, listed)) <= 52

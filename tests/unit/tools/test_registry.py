@@ -112,7 +112,7 @@ def test_a_name_whose_instrument_is_gone_says_so() -> None:
     pool.change()
     with pytest.raises(NotFound, match="not connected") as gone:
         registry.find("toy_supply__measure")
-    assert gone.value.code is ErrorCode.UNKNOWN_TOOL
+    assert gone.value.code is ErrorCode.UNKNOWN_INSTRUMENT
 
 
 def test_an_unknown_name_is_answered_with_the_nearest_of_the_same_profile() -> None:

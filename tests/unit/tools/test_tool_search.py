@@ -84,8 +84,69 @@ def found(query: str, **arguments: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_meant_is_among_the_first(query: str, name: str) -> None:
-    names = [tool.name for tool in ranked(query, REGISTRY.tools())[:5]]
+    names = [tool["name"] for tool in found(query, limit=5)["tools"]]
     assert any(each.startswith(name) for each in names), names
+
+
+@promise("bench.find-everyday")
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        # Who asks wants no output switched and no value set.
+        ("is the output on", "rigol_dp832__get_output"),
+        ("what voltage is on channel 1", "rigol_dp832__measure_voltage"),
+        ("what's the current", "rigol_dp832__measure_current"),
+        ("how do I set the voltage", "rigol_dp832__set_voltage"),
+        ("trigger level", "rigol_ds1054z__get_trigger_level"),
+        ("what is the set voltage", "rigol_dp832__measure_voltage"),
+        ("what commands does it have", "get_capabilities"),
+        ("target temperature", "lakeshore_335__get_setpoint"),
+        ("get a picture of the display", "rigol_ds1054z__screenshot"),
+        ("AC voltage", "keysight_34461a__measure_ac_voltage"),
+        ("peak to peak voltage", "rigol_ds1054z__measure_vpp"),
+        ("is everything ok", "bench__check"),
+        ("who used the supply yesterday", "bench__history"),
+        # Who gives an order wants this one, and not its opposite.
+        ("set voltage", "rigol_dp832__set_voltage"),
+        ("switch on channel 2", "rigol_dp832__output_on"),
+        ("switch channel 3 off", "rigol_dp832__output_off"),
+        ("disable the output", "rigol_dp832__output_off"),
+        ("can you turn the output off", "rigol_dp832__output_off"),
+        ("turn off the heater", "lakeshore_335__heater_off"),
+        ("kill the power", "rigol_dp832__output_off"),
+        ("shut everything down", "bench__stop_all"),
+        ("make it safe", "bench__stop_all"),
+        ("limit the current to half an amp", "rigol_dp832__set_current"),
+        ("sweep the voltage from 0 to 5 V", "start_sweep"),
+        ("stop the sweep", "stop_sweep"),
+        ("watch the current for an hour", "start_stream"),
+        ("free the scope", "bench__release"),
+        ("reserve the scope", "bench__reserve"),
+        ("what instruments are there", "list_instruments"),
+    ],
+)
+def test_what_is_meant_is_the_first(query: str, name: str) -> None:
+    first = found(query, limit=1)["tools"][0]["name"]
+    assert first.startswith(name)
+
+
+@promise("bench.find-everyday")
+def test_a_tool_is_found_by_words_that_its_shortened_name_has_lost() -> None:
+    units = [
+        FakeInstrument(id=f"TCPIP::10.0.0.{n}::SOCKET", profile=LIBRARY["keysight_34461a"])
+        for n in (11, 12)
+    ]
+    pool = FakePool(*units)
+    registry = ToolRegistry(
+        static=static_tools(),
+        bench=bench_tools(),
+        pool=pool,  # type: ignore[arg-type]
+        catalog=Catalog(),
+    )
+    whole = "keysight_34461a__11SOCKET__configure_four_wire_resistance"
+    wanted = registry.find(whole)
+    assert "resistance" not in wanted.name
+    assert ranked("configure four wire resistance", registry.tools())[0] is wanted
 
 
 @promise("bench.find-tools")
@@ -112,7 +173,9 @@ def test_one_instruments_tools_are_searched_alone() -> None:
         "zzyzx", "make coffee", "order pizza", "bench press workout", "play music", "hello",
         "book a flight to Paris", "what is the weather", "send an email", "tell me a joke",
         "translate this text to French", "set alarm", "sing a song", "the", "how is it", "open it",
-        "a scandal", "an offer",
+        "a scandal", "an offer", "turn the lights on", "what's the weather like", "stop the music",
+        "stop smoking", "list files in the directory", "draw a cat", "turn off the radio",
+        "reset the instrument", "how old are you",
     ],
 )  # fmt: skip
 def test_what_no_tool_is_about_finds_nothing(query: str) -> None:

@@ -69,6 +69,20 @@ def test_errors_of_the_protocol_have_these_codes(code: ErrorCode, rpc_code: int)
     assert error_reply(EdgedError("No.", code=code), 1).rpc_code == rpc_code
 
 
+@promise("results.one-error")
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda r: r.version)
+@pytest.mark.parametrize(
+    "code", [ErrorCode.RENAMED_TOOL, ErrorCode.UNKNOWN_INSTRUMENT, ErrorCode.UNKNOWN_COMMAND]
+)
+def test_what_became_of_a_tool_that_was_listed_is_a_result(
+    code: ErrorCode, revision: Revision
+) -> None:
+    # Agents seldom list tools again, and an error of the protocol ends the run of many.
+    made = answer(EdgedError("It is so.", code=code, remedy="Call it so."), revision)
+    assert made["isError"] is True
+    assert "Call it so." in made["content"][0]["text"]
+
+
 def test_an_error_outside_of_a_call_is_an_error_whatever_it_is() -> None:
     assert error_reply(Invalid("Bad."), None).rpc_code == RpcCode.INVALID_PARAMS
 
@@ -126,7 +140,7 @@ def test_a_picture_is_an_image_item_behind_the_text(revision: Revision) -> None:
     assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
 
 
-def test_the_picture_of_a_command_is_shown_and_its_base64_is_for_programs_only() -> None:
+def test_the_picture_of_a_command_is_shown_and_its_base64_stands_nowhere_else() -> None:
     told = {"mime": "image/png", "length": 4, "encoding": "base64", "image": "iVBORw=="}
     outcome = Outcome(
         status=OutcomeStatus.OK,
@@ -140,4 +154,4 @@ def test_the_picture_of_a_command_is_shown_and_its_base64_is_for_programs_only()
     assert image == {"type": "image", "data": "iVBORw==", "mimeType": "image/png"}
     del told["image"], told["encoding"]
     assert json.loads(text["text"])["data"] == told
-    assert result["structuredContent"]["data"]["image"] == "iVBORw=="
+    assert result["structuredContent"]["data"] == told
