@@ -42,6 +42,7 @@ SECRET_TEXTS: Final = re.compile(
 # A line end inside of a value could pass for a line of the log.
 CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 MAX_DEPTH: Final = 6
+NUMBERS: Final = (bool, int, float)
 KEPT_LINES: Final = frozenset({"exception", "stack"})
 
 
@@ -165,8 +166,9 @@ def _is_secret(name: str) -> bool:
 
 
 def _scrub_line(text: str) -> str:
-    scrubbed = _scrub_text(text)
-    return scrubbed if scrubbed.isprintable() else scrubbed.translate(CONTROL)
+    if SECRET_TEXTS.search(text) is not None:
+        text = _scrub_text(text)
+    return text if text.isprintable() else text.translate(CONTROL)
 
 
 def _scrub_text(text: str) -> str:
@@ -180,5 +182,11 @@ def _scrub_event(
         if name in KEPT_LINES:
             event[name] = _scrub_text(str(value))
         elif not name.startswith("_"):
-            event[name] = _scrub_field(name, value, 0)
+            # Two lines a write: what most fields are is not worth a function.
+            if value and _is_secret(name[-64:]):
+                event[name] = REMOVED
+            elif type(value) is str:
+                event[name] = _scrub_line(value)
+            elif value is not None and type(value) not in NUMBERS:
+                event[name] = scrub(value, depth=1)
     return event
