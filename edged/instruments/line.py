@@ -377,6 +377,9 @@ class Line:
             LinkError: they did not leave it in time, or a stop wants the line.
         """
         since = self._link.take_turn(max(0.0, deadline - self._clock.monotonic()), urgency)
+        self._is_mixed = False
+        if since is Since.NOTHING:
+            return
         if Since.ANOTHER in since:
             self._selected_by = None
             self._dialogue.in_step.interrupted()
