@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.cli.profile.borrowing import at_running_engine, need_address
-from edged.cli.profile.new import check_question, connection_of
+from edged.cli.profile.new import bus_of, check_question, connection_of
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
@@ -21,6 +21,7 @@ from edged.config.load import Config, LoadedConfig
 from edged.discovery.wire_talk import WireTalk
 from edged.errors import ErrorCode, Failed
 from edged.host import ExitStatus
+from edged.profiles.addressed import PLACEHOLDER
 from edged.profiles.authoring.drafting import as_yaml
 from edged.profiles.authoring.probing import (
     HANGS_UP,
@@ -118,7 +119,8 @@ def _probed(
     check_question(options.ask, options.address, loaded.config)
     transport = parse_address(options.address).transport
     given = connection_of(options.connection, options.address, loaded.config)
-    question = options.ask or NAME_QUESTION
+    asked = options.ask.replace(PLACEHOLDER, bus_of(options.address))
+    question = asked or NAME_QUESTION
     if transport.has_messages:
         talk = find_message_settings(question, given)
     else:

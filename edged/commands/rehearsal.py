@@ -65,7 +65,9 @@ def agreeing(command: Command) -> Command:
         command,
         acknowledge="",
         precondition=replace(needed, expect="") if needed else None,
-        complete=replace(complete, until="value == value") if complete else None,
+        complete=replace(complete, until="value == value", pattern="", type=None)
+        if complete
+        else None,
     )
 
 

@@ -200,6 +200,7 @@ class InstrumentEntry:
             part of ``address``; needs ``profile``.
         never_ask_idn: ``*IDN?`` is never sent; needs ``profile``.
         read_termination, write_termination: the characters themselves; empty for none.
+        problem: why it cannot be used beside the other entries; it is not opened then.
     """
 
     address: str
@@ -227,6 +228,7 @@ class InstrumentEntry:
     before: tuple[str, ...] | None = None
     on_connect: tuple[str, ...] | None = None
     on_release: tuple[str, ...] | None = None
+    problem: str = ""
 
 
 RESOURCE: Final = matching(
@@ -364,14 +366,38 @@ def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
     entries: tuple[InstrumentEntry, ...] = LIST.parse(value, base)
     first: dict[str, InstrumentEntry] = {}
     for entry in entries:
-        if entry is not first.setdefault(entry.address.upper(), entry):
+        if entry.bus_address is None and entry is not first.setdefault(_port(entry), entry):
             raise BadValue(f"has two different entries for {entry.address}", value)
-    for entry in entries:
-        port = entry.address.upper().rpartition("@")[0] if entry.bus_address is not None else ""
-        if port in first:
-            told = f"has entries for {first[port].address} with and without bus_address"
-            raise BadValue(told, value)
-    return entries
+    return _beside_each_other(entries)
+
+
+def _beside_each_other(entries: tuple[InstrumentEntry, ...]) -> tuple[InstrumentEntry, ...]:
+    """Entries of a port that several units share, with what is wrong beside the others."""
+    buses: dict[str, list[str]] = {}
+    for entry in dict.fromkeys(entries):
+        if entry.bus_address is not None:
+            buses.setdefault(_port(entry), []).append(_bus(entry))
+
+    def problem(entry: InstrumentEntry) -> str:
+        there = buses.get(_port(entry), [])
+        if entry.bus_address is None:
+            named = f"INSTRUMENTS has units with a bus_address at {entry.address}"
+            return f"{named}, and this entry has none." if there else ""
+        is_twice = there.count(_bus(entry)) > 1
+        named = f"INSTRUMENTS has two different entries for bus_address {entry.bus_address}"
+        return f"{named} of {entry.address.rpartition('@')[0]}." if is_twice else ""
+
+    return tuple(replace(entry, problem=problem(entry)) for entry in entries)
+
+
+def _port(entry: InstrumentEntry) -> str:
+    address = entry.address.upper()
+    return address if entry.bus_address is None else address.rpartition("@")[0]
+
+
+def _bus(entry: InstrumentEntry) -> str:
+    """What tells units of a port apart: 6 and 06 are one."""
+    return (entry.bus_address or "").upper().lstrip("0")
 
 
 LIST: Final = list_of(Kind(name="instrument", parse=_instrument))

@@ -236,6 +236,7 @@ NAME_IT: Final = (
     "It answers, but does not identify itself: correct its terminations or baud rate in "
     "INSTRUMENTS, or name its profile there, then start edged again."
 )
+CORRECT_IT: Final = "Correct INSTRUMENTS, then start edged again."
 OPEN_IT: Final = "Correct that, then scan (scan_instruments)."
 REPORT_IT: Final = "Report this as a bug, with the engine's log."
 
@@ -320,8 +321,12 @@ class Discovery:
     def _add(self, entry: InstrumentEntry) -> None:
         key = place_key(entry.address)
         if key not in self._places:
-            self._places[key] = KnownAddress(entry=entry, is_configured=True, open_as=entry.address)
-            self._open(self._places[key])
+            place = KnownAddress(entry=entry, is_configured=True, open_as=entry.address)
+            self._places[key] = place
+            if entry.problem:
+                self._explain(place, entry.problem, is_aside=True, remedy=CORRECT_IT)
+            else:
+                self._open(place)
 
     async def scan(self) -> list[Instrument]:
         """Look at every bus and ask every address at which nobody is known or who is known is away.

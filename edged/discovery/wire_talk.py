@@ -25,6 +25,7 @@ __all__ = ["WireTalk"]
 
 T = TypeVar("T")
 
+FRAME: Final = ("baud_rate", "data_bits", "parity", "stop_bits")
 OPEN_WITHIN_S: Final = 3.0
 TAKEN_S: Final = 1.0
 WRITE_WITHIN_S: Final = 1.0
@@ -58,6 +59,7 @@ class WireTalk:
         self._link: Link | None = None
         # How it was spoken to when it was addressed.
         self._addressed: Connection | None = None
+        self._tuned = Connection()
         self.losses = 0
         self._ended = 0.0
         self.is_late = False
@@ -127,7 +129,16 @@ class WireTalk:
 
     def _is_tuned(self, link: Link, connection: Connection) -> bool:
         """Whether the wire can be so; many a port has not every speed or frame."""
+        before, self._tuned = self._tuned, connection
+        is_left = any(
+            getattr(connection, key) is None and getattr(before, key) is not None for key in FRAME
+        )
         try:
+            if is_left:
+                # What is not said any more is as the port is by itself.
+                link.close()
+                link.tune(Connection())
+                self._reopen(link)
             link.tune(connection)
         except LinkError:
             # Half of it may have been taken: anew, as the port is by itself.

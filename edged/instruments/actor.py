@@ -96,7 +96,8 @@ class Actor:
             clock=clock,
             trace=self._trace,
             cleaning=address.transport.cleaning,
-            keeps_old_answers=address.transport.keeps_old_answers,
+            # A port that units share stays open when one of them is opened anew.
+            keeps_old_answers=address.transport.keeps_old_answers or bool(address.bus),
             has_messages=address.transport.has_messages,
             is_same_unit=is_same_unit,
             report=self._hand_up,

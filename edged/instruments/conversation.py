@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import found_in
+from edged.profiles.answers import parse_answer, picked
 from edged.profiles.expr import compile_expression
 from edged.profiles.frames import BLOCK, Frame
 from edged.profiles.model import (
@@ -26,6 +27,7 @@ from edged.profiles.model import (
     ListAnswer,
     Precondition,
     Returns,
+    Scalar,
     ScalarAnswer,
 )
 from edged.scpi.answer_text import (
@@ -51,6 +53,7 @@ __all__ = [
     "Conversation",
     "ExpectMore",
     "Listen",
+    "NotAcknowledged",
     "Pause",
     "Reply",
     "Send",
@@ -670,6 +673,12 @@ def _acknowledge_all(pattern: str, lines: Sequence[str], check: ErrorCheck) -> C
         yield from _acknowledge(pattern, "; ".join(lines) if odd else line, told, check)
 
 
+class NotAcknowledged(Failed):
+    """Nothing came where a line had to be acknowledged: the unit is silent."""
+
+    default_code = ErrorCode.TIMEOUT
+
+
 def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> Conversation[None]:
     """Raise where a line was answered by something else than what acknowledges it.
 
@@ -682,9 +691,8 @@ def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> 
     # The true one may still come.
     yield ExpectMore()
     if text is None:
-        raise Failed(
+        raise NotAcknowledged(
             f'"{line[:200]}" was not acknowledged.',
-            code=ErrorCode.TIMEOUT,
             data={"line": line, "expected": pattern},
             remedy="It may have taken effect all the same.",
         )
@@ -777,7 +785,7 @@ def _complete(
     for _ in range(polls):
         answer = yield from _ask(complete.query, timeout_s)
         try:
-            is_done = until.is_true({"value": plain_value(answer)})
+            is_done = until.is_true({"value": _polled(complete, answer)})
         except Invalid as unfit:
             raise bad_answer(
                 f'"{complete.query}"',
@@ -795,6 +803,19 @@ def _complete(
         data={"query": complete.query, "until": complete.until},
         sent=(*sent, complete.query),
     )
+
+
+def _polled(complete: Completion, answer: str) -> Scalar:
+    """The value of a poll.
+
+    Raises:
+        Failed: BAD_ANSWER, it is not of its type.
+    """
+    text = picked(answer, complete.pattern)
+    if complete.type is None:
+        return plain_value(text)
+    value = parse_answer(ScalarAnswer(type=complete.type), text).value
+    return value if isinstance(value, bool | int | float | str) else clean_text(text)
 
 
 def _is_entry(answer: str) -> bool:

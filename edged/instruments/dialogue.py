@@ -388,6 +388,32 @@ class Dialogue:
                 self.left_over(self._line_of(line, connection), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
+    def confirm(self, connection: Connection, deadline: float) -> None:
+        """Have the unit say who it is: what comes before that has shifted the answers.
+
+        Raises:
+            LinkError: it does not answer.
+            Failed: BAD_ANSWER, an answer to something else came first.
+        """
+        known = self._known()
+        if known is None:
+            return
+        limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
+        self._put(known.question, connection, limit)
+        line = self._read_line(connection, limit)
+        while not line.strip():
+            line = self._read_line(connection, limit)
+        if known.is_answer(line):
+            self.in_step.proved(self._quiet_since, known.question)
+            return
+        self.left_over(self._line_of(line, connection), connection)
+        raise Failed(
+            f'"{clean_text(line)[:MOST_SHOWN]}" came besides the answer: another unit of the port '
+            "answered late, so that the answers may have been exchanged.",
+            code=ErrorCode.BAD_ANSWER,
+            remedy="Ask again. What was sent may have taken effect.",
+        )
+
     def is_blank(self, unasked: bytes, connection: Connection) -> bool:
         """Whether what came unasked is line ends alone; whole lines of them are a habit."""
         if unasked.strip(LINE_ENDS):

@@ -78,9 +78,19 @@ class Seat:
     name: str = ""
 
     def is_joined_with(self, other: Seat) -> bool:
-        """The owner gave both addresses one name: they are one unit's."""
-        both = self.is_configured and other.is_configured
+        """The owner gave both addresses one name: they are one unit's, but not behind one port."""
+        both = self.is_configured and other.is_configured and not self.is_beside(other)
         return both and bool(self._called) and self._called == other._called
+
+    def is_beside(self, other: Seat) -> bool:
+        """Whether both are behind one port, with a bus address each."""
+        return self.key != other.key and bool(self._port) and self._port == other._port
+
+    @property
+    def _port(self) -> str:
+        """The port of a unit that has a bus address there; empty where it has none."""
+        address = self.key.rpartition("@")[0]
+        return address if address.endswith(("::INSTR", "::SOCKET")) else ""
 
     def is_apart_from(self, other: Seat) -> bool:
         """The owner has two entries for them, or calls them by two names."""

@@ -212,6 +212,10 @@ class InStep:
         self._last = self._unrested = ""
         self.unproved.clear()
 
+    def interrupted(self) -> None:
+        """Another unit of the same port was spoken to: what comes now is no habit of this one."""
+        self._last, self._is_open = "", False
+
     def left_over(self, text: str, late_s: float, *, is_seen_coming: bool) -> None:
         """Something came that nobody asked for.
 

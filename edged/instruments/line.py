@@ -24,6 +24,7 @@ from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
+    NotAcknowledged,
     greet,
     write_lines,
 )
@@ -55,6 +56,7 @@ from edged.transports.link import (
     LinkLost,
     LinkPreempted,
     LinkTimeout,
+    Since,
     Urgency,
 )
 
@@ -187,8 +189,10 @@ class Line:
         self._owes_identity = True
         # Nothing but silence speaks against the unit bound here since it last proved who it is.
         self._is_trusted = False
-        # The lines of ``before`` have been said since, and no other unit of the port spoken to.
-        self._is_selected = False
+        # The lines of ``before`` that were said, if no other unit of the port was spoken to since.
+        self._selected_by: tuple[str, ...] | None = None
+        # What comes in this turn may be an answer of another unit of the port.
+        self._is_mixed = False
         # LineDown has been reported and LineUp not yet.
         self._is_down = False
         self._failures = 0
@@ -264,6 +268,8 @@ class Line:
                 is_looked_at=was_ready,
                 since=None if was_ready else began,
             )
+            if self._is_mixed:
+                self._dialogue.confirm(bound.connection, job.deadline)
         except LinkError as error:
             if isinstance(error, LinkPreempted) and error.leaves_clean:
                 self._settle()
@@ -275,7 +281,11 @@ class Line:
             if isinstance(error, LinkTimeout) and job.sent:
                 self.unanswered = job.sent[-1]
         except EdgedError as error:
-            self._settle()
+            if isinstance(error, NotAcknowledged):
+                self._spoil(LinkTimeout(error.message.rstrip(".")))
+                self.unanswered = job.sent[-1] if job.sent else ""
+            else:
+                self._settle()
             told = after_sending(error, job.sent)
             if isinstance(told, Failed):
                 told.data.setdefault("trace", self._trace.tail())
@@ -321,8 +331,9 @@ class Line:
             self._make_ready(bound, deadline, is_safe=False, is_idle=True)
         except LinkError as error:
             if isinstance(error, LinkPreempted):
-                # It is tried again later where it has been silent before.
+                # It is tried again later, so that other units of the port are not held up.
                 self._failed_at = self._clock.monotonic()
+                self._failures += 1
             self._spoil(error)
         except EdgedError as error:
             self._trace.note(str(error))
@@ -334,11 +345,11 @@ class Line:
         """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
         if self.bound.number == 0 or self._is_foreign():
             return None
-        if self.state in {LineState.LOST, LineState.RECOVERING} and self._failures:
-            due = self._failed_at + retry_delay_s(self._failures)
-            return max(0.0, due - self._clock.monotonic())
         if self.state is LineState.READY and not self._owes_identity:
             return None
+        if self._failures:
+            due = self._failed_at + retry_delay_s(self._failures)
+            return max(0.0, due - self._clock.monotonic())
         return 0.0
 
     def release(self, ticket: int, lines: Conversation[Any], deadline: float) -> None:
@@ -377,8 +388,14 @@ class Line:
         Raises:
             LinkError: they did not leave it in time, or a stop wants the line.
         """
-        if self._link.take_turn(max(0.0, deadline - self._clock.monotonic()), urgency):
-            self._is_selected = False
+        since = self._link.take_turn(max(0.0, deadline - self._clock.monotonic()), urgency)
+        self._is_mixed = False
+        if since is Since.NOTHING:
+            return
+        if Since.ANOTHER in since:
+            self._selected_by = None
+            self._dialogue.in_step.interrupted()
+        self._is_mixed = Since.UNANSWERED in since
 
     def _end_turn(self) -> None:
         self._link.end_turn(is_clean=self.state is LineState.READY)
@@ -391,10 +408,14 @@ class Line:
             Failed: it was answered by something else.
         """
         lines = bound.connection.before
-        if lines and not self._is_selected:
-            select = write_lines(lines, bound.connection)
-            self._dialogue.hold(select, bound.connection, deadline, job, is_selecting=True)
-        self._is_selected = True
+        if lines and self._selected_by != lines:
+            # Where an answer of another unit may still come, it is passed over.
+            select = write_lines(lines, bound.connection, is_urgent=self._is_mixed)
+            try:
+                self._dialogue.hold(select, bound.connection, deadline, job, is_selecting=True)
+            except NotAcknowledged as error:
+                raise LinkTimeout(error.message.rstrip(".")) from error
+        self._selected_by = lines
 
     def _recover_by(self, job: Job, bound: BoundInstrument) -> float:
         """When a job must have its line: a call ends within its own time limit and a moment.
@@ -497,7 +518,7 @@ class Line:
             # A clear that was acknowledged proves neither that what was asked is forgotten, nor
             # that the same unit hangs behind the adapter or gateway still.
             self._trace.note("cleared")
-            self._is_selected = False
+            self._selected_by = None
             self._owes_identity = True
             self.openings += 1
             self._dialogue.in_step.begin(is_fresh=False)
@@ -508,7 +529,7 @@ class Line:
 
     def _open(self, bound: BoundInstrument, deadline: float) -> None:
         self._enter(LineEvent.CONNECT)
-        self._is_selected = False
+        self._selected_by = None
         self._owes_identity = True
         self.openings += 1
         self._link.close()
@@ -633,7 +654,7 @@ class Line:
     def _spoil(self, error: LinkError) -> None:
         """Note that what is on the line now belongs to nobody."""
         self._trace.note(f"{type(error).__name__}: {error}")
-        self._is_selected = False
+        self._selected_by = None
         if isinstance(error, LinkLost):
             self._lose(error)
         elif self.state in {LineState.BUSY, LineState.READY}:
@@ -646,14 +667,14 @@ class Line:
 
     def _settle(self) -> None:
         """After a conversation ended itself by an error."""
-        self._is_selected = False
+        self._selected_by = None
         if self.state is LineState.BUSY:
             self._enter(LineEvent.DONE)
 
     def _lose(self, error: LinkLost) -> None:
         """The connection itself has ended: whoever comes next must prove who it is."""
         self._link.close()
-        self._is_selected = False
+        self._selected_by = None
         self._is_trusted = False
         self._owes_identity = True
         self.is_silent = False
@@ -664,7 +685,7 @@ class Line:
         """One attempt to reach the unit has failed; count it, tell it, raise it as lost."""
         was_connected = self.state is LineState.READY
         self._link.close()
-        self._is_selected = False
+        self._selected_by = None
         self._enter(LineEvent.LOST)
         self._failures += 1
         self._failed_at = self._clock.monotonic()

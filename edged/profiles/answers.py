@@ -14,6 +14,7 @@ worked out once for each distinct code.
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from array import array
@@ -64,6 +65,7 @@ from edged.scpi.answer_text import (
 from edged.scpi.numbers import number_with_suffix
 
 __all__ = [
+    "DOUBLES",
     "SIZES",
     "Answer",
     "Samples",
@@ -432,9 +434,19 @@ def _as_number(value: Scalar | None) -> float | None:
 
 
 Samples = bytes | bytearray | memoryview
-_TYPE_CODES: Final = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "f4": "f", "f8": "d"}
-SIZES: Final = {dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()}
+_TYPE_CODES: Final = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "f4": "f", "f8": "d",
+}  # fmt: skip
+MANTISSA_EXPONENT: Final = "m2e2"
+"""A mantissa and an exponent of 16 bits each (``TRCL?`` of an SR830 or SR844)."""
+_EXPONENT_OFFSET: Final = 124
+SIZES: Final = {
+    **{dtype: array(code).itemsize for dtype, code in _TYPE_CODES.items()},
+    MANTISSA_EXPONENT: 4,
+}
 """Bytes of a sample."""
+DOUBLES: Final = frozenset({"i4", "u4", "f8"})
+"""The samples that a 32-bit float does not hold exactly."""
 _NATIVE_ORDER: Final = sys.byteorder
 COUNTS: Final = ("points", "length")
 """What a profile calls the preamble's number of samples, where it has one."""
@@ -505,18 +517,31 @@ def decode_codes(
 
     Args:
         block: the data inside the block.
-        dtype: i1, u1, i2, u2, f4 or f8.
+        dtype: one of ``SIZES``.
         byte_order: little or big.
 
     Raises:
         Failed: BAD_ANSWER, where the block is no whole number of samples.
     """
     _check_whole(len(block), dtype)
-    codes: array[int] | array[float] = array(_TYPE_CODES[dtype])
+    codes: array[int] | array[float] = array(_TYPE_CODES.get(dtype, "h"))
     codes.frombytes(block)
     if byte_order != _NATIVE_ORDER:
         codes.byteswap()
+    if dtype == MANTISSA_EXPONENT:
+        pairs = zip(codes[::2], codes[1::2], strict=True)
+        return array("d", [_power(mantissa, exponent) for mantissa, exponent in pairs])
     return codes
+
+
+def _power(mantissa: float, exponent: float) -> float:
+    try:
+        return math.ldexp(mantissa, int(exponent) - _EXPONENT_OFFSET)
+    except OverflowError:
+        raise Failed(
+            f"A sample has the exponent {exponent}, which is out of range.",
+            code=ErrorCode.BAD_ANSWER,
+        ) from None
 
 
 def _check_whole(length: int, dtype: str) -> None:

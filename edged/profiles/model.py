@@ -306,10 +306,16 @@ class CompletionKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """``complete``: nothing, ``*OPC?``, or a query polled until ``until`` holds for its value."""
+    """``complete``: nothing, ``*OPC?``, or a query polled until ``until`` holds for its value.
+
+    The value is what the group of ``pattern`` finds in the answer, read as ``type``; by default the
+    whole answer, a number if it is one and else text.
+    """
 
     kind: CompletionKind = CompletionKind.NONE
     query: str = ""
+    pattern: str = ""
+    type: AnswerType | None = None
     until: str = ""
     every_ms: int = 100
     timeout_ms: int = 10_000

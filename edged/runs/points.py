@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.answers import (
+    DOUBLES,
     SIZES,
     Samples,
     check_count,
@@ -319,7 +320,7 @@ def make_waveform(
     preamble = parse_preamble(answer, preamble_text, values) if preamble_text is not None else {}
     known = {**values, **preamble}
     check_count(answer, blocks, known)
-    type_code = "d" if answer.dtype == "f8" else "f"
+    type_code = "d" if answer.dtype in DOUBLES else "f"
     samples = _samples(answer, type_code, [memoryview(block) for block in blocks], known)
     return Waveform(
         type_code=type_code,

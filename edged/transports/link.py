@@ -45,6 +45,7 @@ __all__ = [
     "LinkPreempted",
     "LinkTimeout",
     "OpenResource",
+    "Since",
     "SocketWatch",
     "Teller",
     "ThreadWake",
@@ -161,6 +162,16 @@ def _in_words(error: BaseException) -> str:
     return ""
 
 
+class Since(enum.Flag):
+    """What happened on a wire since a unit's last turn on it."""
+
+    NOTHING = 0
+    ANOTHER = enum.auto()
+    """Another unit of the same port was spoken to."""
+    UNANSWERED = enum.auto()
+    """An answer of another unit may still come."""
+
+
 class Urgency(enum.IntEnum):
     """Who is let first to a wire that several units share."""
 
@@ -203,11 +214,11 @@ class Link(Protocol):
         """From here on the link works for ``ticket``; tickets only grow. Keeps nothing waiting."""
         ...
 
-    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> Since:
         """Wait until nobody else uses the wire; every piece of work does so once, after ``begin``.
 
         Returns:
-            Whether another unit of the same port was spoken to since the last turn.
+            What happened there since the last turn.
 
         Raises:
             LinkError: it was not to be had in that time; nothing was sent.
@@ -549,9 +560,9 @@ class LinkBase(abc.ABC):
         """See ``Link``."""
         self._wake.begin(ticket)
 
-    def take_turn(self, _timeout_s: float, _urgency: Urgency) -> bool:
+    def take_turn(self, _timeout_s: float, _urgency: Urgency) -> Since:
         """See ``Link``: it is nobody else's."""
-        return False
+        return Since.NOTHING
 
     def end_turn(self, *, is_clean: bool) -> None:  # noqa: ARG002 - the seam's
         """See ``Link``: nobody waits for it."""

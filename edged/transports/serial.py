@@ -14,6 +14,7 @@ Linux alone says which byte had a parity or framing error: it puts 0xff 0x00 in 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -32,7 +33,7 @@ from edged.transports.link import (
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import Opener
 
-__all__ = ["SPOILED", "SerialLink", "Unmarker", "mark_errors"]
+__all__ = ["SPOILED", "SerialLink", "Unmarker", "is_pseudo_terminal", "mark_errors"]
 
 SPOILED: Final = 0x1A
 """SUB of ASCII, which stands for a character that is in error."""
@@ -55,6 +56,16 @@ def mark_errors(port: Any) -> bool:
             termios.tcsetattr(port.fileno(), termios.TCSANOW, settings)
             return bool(termios.tcgetattr(port.fileno())[0] & termios.PARMRK)
     return False
+
+
+def is_pseudo_terminal(address: str) -> bool:
+    """Whether a port is one end of a pty, as programs make that carry a serial line elsewhere.
+
+    Its driver takes 8 bits without parity alone (Linux ``pty_set_termios``): what the line itself
+    has is set at the other end.
+    """
+    path = address[len("ASRL") :].partition("::")[0]
+    return sys.platform == "linux" and os.path.realpath(path).startswith("/dev/pts/")
 
 
 class Unmarker:
@@ -188,6 +199,8 @@ class SerialLink(MessageLinkBase):
             "parity": PARITIES.get(wanted.parity or ""),
             "stopbits": wanted.stop_bits,
         }
+        if is_pseudo_terminal(self._address):
+            settings = {name: settings[name] for name in ("baudrate", "stopbits")}
         for name, value in settings.items():
             if value is not None and getattr(port, name) != value:
                 setattr(port, name, value)

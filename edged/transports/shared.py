@@ -3,7 +3,8 @@
 Each unit has a line of its own, and all of them use the port's one connection in turns. A turn is a
 whole conversation, so that no line of another unit comes between a question and its answer. What
 is more urgent has the next turn, and a stop of one unit ends the turn of another. After a turn that
-broke off, an answer may still come that is nobody's: the next unit waits until the port is quiet.
+broke off, an answer may still come that is nobody's: the next unit waits until the port is quiet,
+and is told so, because such an answer can also come later, instead of its own.
 
 Which lines address a unit is its profile's to say (``connection.before``); the line says them.
 """
@@ -25,6 +26,7 @@ from edged.transports.link import (
     LinkLost,
     LinkPreempted,
     LinkTimeout,
+    Since,
     Urgency,
 )
 
@@ -36,6 +38,8 @@ QUIET_S: Final = 0.1
 """After a turn that broke off, the port is quiet when nothing came for so long."""
 MOST_QUIET_S: Final = 0.5
 """A unit that talks without end may delay a stop by no more than this."""
+LATEST_S: Final = 60.0
+"""An answer that is later than this does not come any more."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -50,11 +54,6 @@ class Turn:
     urgency: Urgency
     ticket: int
     port_ticket: int
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """The lowest is first."""
-        return -self.urgency, self.port_ticket
 
 
 @dataclass(slots=True, eq=False)
@@ -77,14 +76,31 @@ class SharedPort:
     # Grows with every connection, so that each link notices that its own is over; 0 while closed.
     opening: int = 0
     openings: int = 0
+    # When the last turn of a unit broke off; until one ends in which it has answered.
+    broken_off: dict[SharedLink, float] = field(default_factory=dict)
     # The links that were given up since anything was received from anybody.
     unheard: set[SharedLink] = field(default_factory=set)
+
+    def place_of(self, turn: Turn) -> tuple[int, bool, int]:
+        """The lowest is first: what is urgent, and then a unit that has answered last."""
+        return -turn.urgency, turn.link in self.broken_off, turn.port_ticket
+
+    def goes_first(self, wanted: Turn, held: Turn) -> bool:
+        """Whether a turn is ended for another; a stop of a silent unit is for one that answers."""
+        if wanted.urgency is held.urgency is Urgency.SAFE:
+            return held.link in self.broken_off and wanted.link not in self.broken_off
+        return held.urgency < wanted.urgency
 
     def drop(self) -> None:
         """End the connection for all."""
         self.opening = 0
         self.unheard.clear()
         self.link.close()
+
+    def awaits_others(self, link: SharedLink) -> bool:
+        """Whether an answer of another unit may still come."""
+        since = self.clock.monotonic() - LATEST_S
+        return any(at > since for other, at in self.broken_off.items() if other is not link)
 
     def settle(self) -> None:
         """Wait until nothing comes any more of a turn that broke off."""
@@ -112,7 +128,7 @@ class SharedLink(LinkBase):
         super().begin(ticket)
         self._ticket = ticket
 
-    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> Since:
         """See ``Link``."""
         port = self._port
         deadline = self._clock.monotonic() + timeout_s
@@ -139,16 +155,17 @@ class SharedLink(LinkBase):
             port.is_dirty = True
             self.end_turn(is_clean=False)
             raise
-        return port.speaker is not self
+        since = Since.NOTHING if port.speaker is self else Since.ANOTHER
+        return since | (Since.UNANSWERED if port.awaits_others(self) else Since.NOTHING)
 
     def _await(self, mine: Turn, deadline: float) -> None:
         """Wait for the turn; ``port.free`` is held."""
         port = self._port
-        while port.turn is not None or min(port.waiting, key=lambda one: one.place) is not mine:
+        while port.turn is not None or min(port.waiting, key=port.place_of) is not mine:
             self._wake.check()
             if self._clock.monotonic() >= deadline:
                 raise LinkTimeout("other units of the port kept it busy")
-            if port.turn is not None and port.turn.urgency < mine.urgency:
+            if port.turn is not None and port.goes_first(mine, port.turn):
                 port.link.preempt(port.turn.port_ticket)
             port.free.wait(LISTEN_S)
         self._wake.check()
@@ -159,6 +176,9 @@ class SharedLink(LinkBase):
         with port.free:
             if port.turn is not None and port.turn.link is self:
                 port.is_dirty = port.is_dirty or not is_clean
+                port.broken_off.pop(self, None)
+                if not is_clean:
+                    port.broken_off[self] = self._clock.monotonic()
                 port.turn = None
                 port.free.notify_all()
 
@@ -236,6 +256,7 @@ class SharedLink(LinkBase):
         with port.free:
             port.links.discard(self)
             port.unheard.discard(self)
+            port.broken_off.pop(self, None)
             if not port.links and not port.is_over:
                 port.is_over = True
                 port.drop()

@@ -13,6 +13,7 @@ from edged.transports.link import (
     LinkLost,
     LinkPreempted,
     LinkTimeout,
+    Since,
     ThreadWake,
     Urgency,
     Wake,
@@ -58,8 +59,8 @@ class ScriptedLink:
     def tune(self, connection: Connection) -> None:
         self.tuned_to = connection
 
-    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
-        return False
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> Since:
+        return Since.NOTHING
 
     def end_turn(self, *, is_clean: bool) -> None:
         pass

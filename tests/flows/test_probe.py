@@ -290,7 +290,8 @@ def test_one_that_must_be_addressed_first_is_met_and_its_draft_says_so(
         words = ["--from", f"{unit.address}{suffix}", "--ask", "IDN?", "--connection", known]
         assert main(["profile", "new", *words, "--key", "gen"]) == 0, capsys.readouterr()
     draft = (place / "gen.yaml").read_text()
-    assert 'before: ["ADR 6"]' in draft
+    assert f"before: {before}" in draft
+    assert ("shared: true" in draft) is bool(suffix)
     assert "identify: {ask: 'IDN?'" in draft
     assert {told.split()[0] for told in bus.addressings} == {"6"}
     assert bus.supplies["7"].heard == []
@@ -329,7 +330,7 @@ def test_one_that_understands_idn_only_with_its_own_line_end_is_to_be_named(
 def test_a_serial_port_that_takes_not_every_frame_is_searched_to_its_end(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # A pty has eight bits and no parity, and refuses what it has not.
+    # After all speeds the port has the one that it opened with: noise is taken for no answer.
     with on_a_pty(PtyUnit({}, b"\n", "\n", 9600)) as unit:
         began = time.monotonic()
         assert main(["probe", unit.address]) == 1

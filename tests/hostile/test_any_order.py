@@ -33,7 +33,7 @@ from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
 from edged.tools.registry import ToolRegistry
-from edged.transports.link import LinkLost, LinkTimeout, ThreadWake, Urgency, Wake
+from edged.transports.link import LinkLost, LinkTimeout, Since, ThreadWake, Urgency, Wake
 from tests.bench.fake_bus import FakeBus
 from tests.bench.fake_instruments import toy_profile
 from tests.promises import promise
@@ -98,8 +98,8 @@ class WorldLink:
     def tune(self, connection: Connection) -> None:
         pass
 
-    def take_turn(self, timeout_s: float, urgency: Urgency) -> bool:
-        return False
+    def take_turn(self, timeout_s: float, urgency: Urgency) -> Since:
+        return Since.NOTHING
 
     def end_turn(self, *, is_clean: bool) -> None:
         pass

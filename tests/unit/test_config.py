@@ -258,15 +258,6 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
                 ("{address: 'ASRL1::INSTR', bus_address: 6}", "no profile to address it by"),
                 ("{address: 'GPIB0::5::INSTR', bus_address: 6, profile: a}", "not at a serial"),
                 ("{address: 'ASRL1::INSTR', bus_address: 'a b', profile: a}", "up to 16"),
-                (
-                    "'ASRL1::INSTR', {address: 'ASRL1::INSTR', bus_address: 6, profile: a}",
-                    "with and without bus_address",
-                ),
-                (
-                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: a}, "
-                    "{address: 'ASRL1::INSTR', bus_address: 6, profile: b}",
-                    "two different entries",
-                ),
             )
         ),
         *(
@@ -325,6 +316,32 @@ def test_flag_beats_environment_beats_drop_in_beats_file_beats_default(places: P
     assert loaded.config.max_sessions == 1
     assert loaded.origins["RPC_PORT"].endswith("20-late.yaml:2")
     assert loaded.origins["LOG_LEVEL"] == "default"
+
+
+PORT_6 = "{address: 'ASRL1::INSTR', bus_address: 6, profile: a}"
+
+
+@pytest.mark.parametrize(
+    ("entries", "problems"),
+    [
+        (PORT_6, [""]),
+        (f"{PORT_6}, {PORT_6}", [""]),
+        (f"'ASRL1::INSTR', {PORT_6}", ["this entry has none", ""]),
+        (f"'ASRL2::INSTR', {PORT_6}", ["", ""]),
+        (f"{PORT_6}, {PORT_6.replace('6', '7')}", ["", ""]),
+        (f"{PORT_6}, {PORT_6.replace('6', '06')}", ["bus_address 6 of", "bus_address 06 of"]),
+        (f"{PORT_6}, {PORT_6.replace(': a', ': b')}", ["two different", "two different"]),
+        (f"{PORT_6.replace('6', 'a')}, {PORT_6.replace('6', 'A')}", ["bus_address a", "address A"]),
+    ],
+)
+def test_entries_of_a_shared_port_that_contradict_each_other_are_told_apart(
+    places: Places, entries: str, problems: list[str]
+) -> None:
+    found = load(places, f"INSTRUMENTS: [{entries}]\n").config.instruments
+    assert len(found) == len(problems)
+    for entry, told in zip(found, problems, strict=True):
+        assert told in entry.problem
+        assert bool(told) is bool(entry.problem)
 
 
 @promise("config.precedence")

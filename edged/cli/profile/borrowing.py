@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
+from edged.transports.address import Address, parse_address
 from edged.transports.reach import knock
 
 __all__ = [
@@ -119,6 +120,7 @@ def entry_for(address: str, config: Config, **more: Any) -> dict[str, Any]:
     for entry in config.instruments:
         if entry.address == address:
             told = dataclasses.asdict(entry)
+            del told["problem"]
             written = {n: _as_written(value) for n, value in told.items() if value is not None}
     for key in ("read_termination", "write_termination"):
         if written.get(key) == "":
@@ -161,6 +163,30 @@ def at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:
             )
         if called and wanted:
             return Borrowed(client=client, known=called[0], is_running_engines=True)
+    aside = (client.call_tool("get_status").result or {}).get("set_aside", ())
+    _refuse_shared(address, [one["address"] for one in (*listed, *aside)])
+    return None
+
+
+def _refuse_shared(address: str, others: Iterable[str]) -> None:
+    """Raise where the engine works units of the same port."""
+    wanted = _parsed(address)
+    for other in others if wanted is not None else ():
+        there = _parsed(other)
+        if there is None or wanted is None or there.key == wanted.key:
+            continue
+        if there.port == wanted.port:
+            raise Failed(
+                f"The running engine has {other} on the same port: two programs on one line "
+                "disturb each other.",
+                code=ErrorCode.DISCONNECTED,
+                remedy="Stop the engine, or add the unit to its INSTRUMENTS with a bus_address.",
+            )
+
+
+def _parsed(address: str) -> Address | None:
+    with contextlib.suppress(EdgedError):
+        return parse_address(address)
     return None
 
 

@@ -138,8 +138,10 @@ def _meet(options: argparse.Namespace, loaded: LoadedConfig) -> MetInstrument:
     clock = SystemClock()
     known = at_running_engine(options.address, loaded)
     check_question(options.ask, options.address, loaded.config)
+    bus = bus_of(options.address)
+    ask = options.ask.replace(PLACEHOLDER, bus)
     if known is not None:
-        met = EngineTalk(known).hold(meet(Connection(), options.ask))
+        met = EngineTalk(known).hold(meet(Connection(), ask))
         met = dataclasses.replace(met, unknown=(*met.unknown, ENGINE_HAS_IT))
     else:
         need_address(options.address)
@@ -148,13 +150,13 @@ def _meet(options: argparse.Namespace, loaded: LoadedConfig) -> MetInstrument:
             options.address, library=loaded.config.visa_library, clock=clock, within_s=WITHIN_S
         )
         with talk:
-            met = talk.hold(meet(connection, options.ask))
+            met = talk.hold(meet(connection, ask))
         if talk.losses and not met.was_heard:
             met = dataclasses.replace(met, unknown=(*met.unknown, HANGS_UP))
         if talk.is_late:
             met = dataclasses.replace(met, unknown=(*met.unknown, LATE))
     on = datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).date().isoformat()
-    return dataclasses.replace(met, address=options.address, on=on)
+    return dataclasses.replace(met, address=options.address, on=on, bus=bus)
 
 
 LATE: Final = f"It was so slow that not all could be asked within {WITHIN_S:.0f} s."
@@ -184,6 +186,14 @@ class EngineTalk:
         return Heard()
 
 
+def bus_of(address: str) -> str:
+    """The bus address in an address; empty where it has none, or is an alias."""
+    try:
+        return parse_address(address).bus
+    except EdgedError:
+        return ""
+
+
 def check_question(ask: str, address: str, config: Config) -> None:
     """Refuse what no profile can ask, and what the owner wants never asked.
 
@@ -194,6 +204,11 @@ def check_question(ask: str, address: str, config: Config) -> None:
         raise Invalid(
             f"--ask {ask!r} is not a line of printable ASCII characters; no profile can send it.",
             remedy="Give another question from the manual; the line end is found by itself.",
+        )
+    if PLACEHOLDER in ask and not bus_of(address):
+        raise Invalid(
+            "{address} in --ask needs the unit's own address.",
+            remedy=f"Write it there, or give the address as {address}@6.",
         )
     if not ask and entry_for(address, config).get("never_ask_idn"):
         raise Invalid(

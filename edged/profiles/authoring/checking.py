@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from edged.profiles.abort import proofs_of
+from edged.profiles.addressed import PLACEHOLDER, with_address
 from edged.profiles.authoring.verification import Trial
 from edged.profiles.headers import asked_in
 from edged.profiles.model import (
@@ -51,6 +52,7 @@ ADVICE: Final = (
 
 def checking_section(profile: Profile) -> str:
     """What is to be held against the manual; it ends with a line end."""
+    profile = with_address(profile, PLACEHOLDER)
     lines = ["\n## Against the manual\n"]
     if profile.is_imported:
         lines.append(
@@ -274,7 +276,8 @@ def _besides(command: Command) -> Iterator[str]:
         yield f"then `{command.verify.query}` within {command.verify.tolerance:g}"
     if command.complete is not None and command.complete.kind is not CompletionKind.NONE:
         until = f" until `{command.complete.until}`" if command.complete.until else ""
-        yield f"done by `{command.complete.query or '*OPC?'}`{until}"
+        where = f" at `{command.complete.pattern}`" if command.complete.pattern else ""
+        yield f"done by `{command.complete.query or '*OPC?'}`{where}{until}"
     if command.sweep is not None:
         aborts = _quoted(step.send for step in command.sweep.abort)
         yield f"swept from `{command.sweep.setpoint}`" + (f", ended by {aborts}" if aborts else "")

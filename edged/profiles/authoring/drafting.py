@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from edged.errors import Invalid
+from edged.profiles.addressed import PLACEHOLDER
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.authoring.probing import NAME_QUESTION, flow_of
 from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
@@ -53,6 +54,8 @@ _AS_A_PORT_OPENS: Final = {
     ("flow", "none"),
 }
 """What a serial port has where nobody says another."""
+_SIGNED: Final = re.compile(r"(?<![\w.])[+-][0-9]+\.[0-9]")
+"""Of a name there is none; of readings, one for each."""
 _KEY_LENGTH: Final = 24
 """Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
 
@@ -66,6 +69,7 @@ class MetInstrument:
         question: what it says its name to; empty where it says none.
         was_heard: something came at all.
         address: where it was asked.
+        bus: its address there, of one of several units behind a port.
         connection: how it is spoken to.
         error_query: the question that it answers with an error number; empty where none was found.
         acknowledge: the pattern of what it answers to what it is told; ``None`` where it is silent,
@@ -79,6 +83,7 @@ class MetInstrument:
     question: str = NAME_QUESTION
     was_heard: bool = False
     address: str = ""
+    bus: str = ""
     connection: Connection = field(default_factory=Connection)
     error_query: str = ""
     acknowledge: str | None = None
@@ -101,10 +106,22 @@ class MetInstrument:
         return not self.is_name or bool(names)
 
     @property
+    def asked(self) -> str:
+        """``question`` as a profile has it."""
+        return self.addressed(self.question)
+
+    def addressed(self, line: str) -> str:
+        """A line with ``{address}`` where the bus address stands: first, or as a word."""
+        bus = re.escape(self.bus)
+        own = rf"^{bus}|(?<![A-Za-z0-9]){bus}(?![A-Za-z0-9])|(?<=[A-Za-z]){bus}(?=\?$)"
+        return re.sub(own, PLACEHOLDER, line) if bus else line
+
+    @property
     def name(self) -> str:
         """Its answer without what frames it (STX, ETX), where that can name a model."""
         text = self.idn.strip(_FRAMES)
-        return text if says_name(text) else ""
+        is_reading = len(_SIGNED.findall(text)) > 1
+        return text if says_name(text) and not is_reading else ""
 
 
 def read_headers(answer: str) -> tuple[str, ...]:
@@ -193,7 +210,7 @@ def _identity(met: MetInstrument, identity: Identity) -> list[str]:
         "# It does not say its name to *IDN?: used only where INSTRUMENTS names this profile.",
         "never_ask_idn: true",
         "# What shows that it is there, and this one.",
-        f"identify: {{ask: {_quoted(met.question)}, expect: {_quoted(_likeness(met))}}}"
+        f"identify: {{ask: {_quoted(met.asked)}, expect: {_quoted(_likeness(met))}}}"
         if met.question
         else "# identify: {ask: 'a question that it answers', expect: '^the answer'}",
     ]
@@ -201,10 +218,17 @@ def _identity(met: MetInstrument, identity: Identity) -> list[str]:
 
 def _likeness(met: MetInstrument) -> str:
     """A pattern for an answer: a name as it came, but for its numbers; anything for a reading."""
+    if met.asked.startswith(PLACEHOLDER) and met.idn.startswith(met.bus):
+        rest = met.name.removeprefix(met.bus)
+        return f"^{PLACEHOLDER}" + (_numberless(rest) if rest else "(?![A-Za-z0-9])")
     if not met.name:
         return "."
     start = "^" if met.idn.startswith(met.name) else ""
-    return start + re.sub(r"[0-9]+", "[0-9]+", literal(met.name[:60].strip()))
+    return start + _numberless(met.name)
+
+
+def _numberless(name: str) -> str:
+    return re.sub(r"[0-9]+", "[0-9]+", literal(name[:60].rstrip()))
 
 
 def _first_command(met: MetInstrument) -> list[str]:
@@ -219,7 +243,7 @@ def _first_command(met: MetInstrument) -> list[str]:
     lines = [
         "  identify:",
         "    description: Ask who it is.",
-        f"    scpi: {_quoted(met.question)}",
+        f"    scpi: {_quoted(met.asked)}",
     ]
     if not met.question.endswith("?"):
         lines.append("    is_query: true")
@@ -251,8 +275,12 @@ _EXAMPLES: Final = (
 def _connection(met: MetInstrument) -> list[str]:
     query = _quoted(met.error_query or "SYST:ERR?")
     errors = f"  errors: {{query: {query}, kind: queue}}"
-    acknowledge = f"  acknowledge: {_quoted(met.acknowledge or '^OK$')}"
+    told = met.connection.acknowledge if met.acknowledge is None else met.acknowledge
+    acknowledge = f"  acknowledge: {_quoted(met.addressed(told or '^OK$'))}"
     wire = {"timeout_ms": met.connection.timeout_ms, **flow_of(met.connection)}
+    if met.bus:
+        wire["before"] = tuple(met.addressed(line) for line in met.connection.before)
+        wire["shared"] = True
     if not f"{met.idn}{met.acknowledge}".isascii():
         wire["encoding"] = "latin-1"
     return [
@@ -260,7 +288,7 @@ def _connection(met: MetInstrument) -> list[str]:
         *(f"  {key}: {as_yaml(value)}" for key, value in wire.items()),
         errors if met.error_query else f"# {errors}",
         "  # The answer to a line that is not a query.",
-        acknowledge if met.acknowledge is not None else f"# {acknowledge}",
+        acknowledge if told is not None else f"# {acknowledge}",
         "  # A query makes some units leave local mode; heartbeat_source if the manual says not.",
         "  heartbeat: false",
     ]
@@ -270,7 +298,7 @@ def as_yaml(value: object) -> str:
     """A value of ``connection`` as YAML has it; a line end needs double quotes."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | bool):
         return json.dumps(value)
     return json.dumps(value) if isinstance(value, str) and not value.isalpha() else str(value)
 

@@ -36,7 +36,7 @@ from edged.profiles.abort import (
     undecided,
     unproved_outputs,
 )
-from edged.profiles.addressed import ADDRESS, names_address
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER, names_address
 from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
 from edged.profiles.format.fields import nearest
@@ -49,6 +49,7 @@ from edged.profiles.model import (
     Changes,
     Command,
     CommandStep,
+    Connection,
     ForStep,
     Mark,
     Parameter,
@@ -162,7 +163,7 @@ class LintPlace:
             line=mark.line,
             column=mark.column,
             severity=severity,
-            message=message,
+            message=message.replace(ADDRESS, PLACEHOLDER),
             suggestion=suggestion,
         )
 
@@ -577,6 +578,9 @@ def _lint_connection(
 ) -> Iterator[Finding]:
     """Connecting and letting go change no output, but that the last words may switch it off."""
     connection = profile.connection
+    if connection.on_connect_serial is not None and "on_connect" in connection.serial:
+        message = "on_connect_serial and serial: {on_connect} are the same."
+        yield place.error("connection.on_connect_serial", message, "Keep one of them.")
     own = {name: getattr(connection, name) for name, _ in _AROUND_A_CONNECTION}
     for wire, settings in {"": own, **connection.by_wire}.items():
         within = f"connection.{wire}" if wire else "connection"
@@ -613,6 +617,33 @@ def _lint_sharing(
                     message = f'{command.name} sends "{line}", which may address another unit.'
                     suggestion = "Leave it out: edged addresses each unit by itself."
                     yield place.error(f"commands.{command.name}", message, suggestion)
+        if names_address(profile) and not stems:
+            yield from _unaddressed(profile, talk, path, place)
+
+
+def _unaddressed(
+    profile: Profile, talk: Connection, path: str, place: LintPlace
+) -> Iterator[Finding]:
+    """Where no line addresses the unit, a line without its address reaches all of them."""
+    asked = () if talk.identify is None else (("identify.ask", talk.identify.ask),)
+    probed = () if talk.probe is None else ((f"{path}.probe.query", talk.probe.query),)
+    lines = [
+        *((f"abort.{index}", line) for index, line in enumerate(profile.abort_lines)),
+        *asked,
+        *probed,
+        (f"{path}.errors.query", talk.errors.query),
+        *((f"{path}.{name}", line) for name in _SAID for line in getattr(talk, name)),
+    ]
+    for command in profile.commands.values():
+        lines += [(f"commands.{command.name}", line) for line in templates_of(command)]
+    for where, line in lines:
+        if line and ADDRESS not in line:
+            message = f'"{line}" has no {{address}}: every unit of the port would take it.'
+            suggestion = "Write the address into it, or before: the line that addresses the unit."
+            yield place.error(where, message, suggestion)
+
+
+_SAID: Final = ("on_connect", "on_release", "before")
 
 
 def _lint_heartbeat(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from edged.profiles.addressed import PLACEHOLDER, with_address
 from edged.profiles.model import (
     BitsAnswer,
     Command,
@@ -31,6 +32,7 @@ MAX_OPTIONS: Final = 24
 
 def profile_markdown(profile: Profile) -> str:
     """The whole page; it ends with a line end."""
+    profile = with_address(profile, PLACEHOLDER)
     title = f"{profile.manufacturer} {profile.model}".strip() or profile.key
     untried = frozenset(profile.unverified)
     is_all_untried = untried.issuperset([*profile.commands, *profile.sequences])

@@ -47,7 +47,7 @@ from edged.profiles.model import (
     Precondition,
     Probe,
 )
-from edged.scpi.answer_text import ErrorKind
+from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
 __all__ = [
@@ -213,6 +213,9 @@ COMPLETION: Final = Table(
     Key("poll", QUERY, "The query.", field="query", is_required=True),
     Key("until", EXPRESSION._replace(read=_until),
         "An expression over `value` (the answer).", is_required=True),
+    Key("pattern", pattern(1), "Its group is the value, if the answer has more text."),
+    Key("type", choice(AnswerType),
+        "The type of the value (default: a number if it is one, else text)."),
     Key("every_ms", integer(10, MAX_PAUSE_MS), "The interval between two queries."),
     Key("timeout_ms", TIMEOUT, "The timeout."),
     other={"enum": ["none", "opc"]},

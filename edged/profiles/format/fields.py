@@ -463,8 +463,9 @@ def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
     """
     scalar_of(node, owner)
     assert isinstance(node, ScalarNode)  # noqa: S101 - scalar_of has seen to it
+    text = node.text.replace(PLACEHOLDER, ADDRESS)
     try:
-        compiled = compile_expression(node.text)
+        compiled = compile_expression(text)
     except Invalid as error:
         raise complaint(node.mark, f"{owner}: {error.message}") from None
     for name in sorted(compiled.names):
@@ -473,7 +474,7 @@ def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
                 f'{owner}: the expression "{node.text}" names {name}, which is not known here.'
             )
             raise complaint(node.mark, message, nearest(name, names))
-    return node.text
+    return text
 
 
 _LINEAR: Final = (

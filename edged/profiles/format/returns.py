@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER
+from edged.profiles.answers import SIZES
 from edged.profiles.format.fields import (
     Fields,
     Gathering,
@@ -97,6 +99,10 @@ def _labels(fields: Fields, key: str, _node: Node, _names: Collection[str]) -> d
 def _name(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     name = text_of(node, fields.name_of(key), most=64)
     return check_name(fields.mark_of(key), name, f"{fields.owner}: the field")
+
+
+def _key(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    return text_of(node, fields.name_of(key), most=64).replace(PLACEHOLDER, ADDRESS)
 
 
 def _control(fields: Fields, key: str, node: Node, _names: Collection[str]) -> bool:
@@ -245,7 +251,7 @@ ANSWER_FIELD: Final = Table(
     _CONTROL,
     DECIMAL,
     Key("index", integer(0, 10_000), "Which piece it is, from 0."),
-    Key("key", text(64), "The text before it: `FRQ` in `FRQ,1000HZ`."),
+    Key("key", text(64)._replace(read=_key), "The text before it: `FRQ` in `FRQ,1000HZ`."),
     Key("pattern", pattern(1), "Its group is the value."),
 )  # fmt: skip
 _FIELDS: Final = Key(
@@ -292,8 +298,9 @@ WAVEFORM: Final = Table(
     Key("setup", array(TEMPLATE, 100),
         "Sent before the data are queried; errors are checked after it."),
     Key("preamble", PREAMBLE.link, "Queried before the data."),
-    Key("dtype", choice(("i1", "u1", "i2", "u2", "f4", "f8")),
-        "Signed, unsigned or floating point, and the bytes of a sample.", is_required=True),
+    Key("dtype", choice(SIZES),
+        "Signed, unsigned or floating point, and the bytes of a sample; `m2e2`: a mantissa and an "
+        "exponent of 16 bits each (`TRCL?` of an SR830).", is_required=True),
     Key("data", TEMPLATE, "The query for the block (default: the command's `scpi`)."),
     Key("byte_order", choice(("little", "big")), "Required if a sample has more than one byte."),
     Key("chunk_points", integer(1, 100_000_000),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Final
 
+from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.format.commands import is_question
 from edged.profiles.format.connection import PRECONDITION
 from edged.profiles.format.fields import Fields, complaint, each_of, list_of, number_of, text_of
@@ -40,7 +41,7 @@ _MOST_BIT: Final = 1 << 31
 def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     """One that is sent; none that works an output, and none whose answer nobody reads."""
     owner = fields.name_of(key)
-    found = text_of(node, owner)
+    found = text_of(node, owner).replace(PLACEHOLDER, ADDRESS)
     if not found.strip():
         raise complaint(node.mark, f"{owner} is empty.")
     if works_switch(found) or is_recalling(found):

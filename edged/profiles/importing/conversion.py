@@ -292,7 +292,9 @@ class _One:
             return ScalarAnswer(type=AnswerType.FLOAT, unit=unit)
         is_one = not _SEVERAL.search(docs)
         # PyMeasure makes a number of what a plain measurement is answered by.
-        is_plain = self._declaration.kind == "measurement" and not _NO_NUMBER.search(docs)
+        word, quantity = _NO_NUMBER.search(docs), _QUANTITY.search(docs)
+        is_word = word is not None and (quantity is None or word.start() < quantity.start())
+        is_plain = self._declaration.kind == "measurement" and not is_word
         if is_one and (unit or (is_plain and not self._asks_text())):
             return ScalarAnswer(type=AnswerType.FLOAT, unit=unit)
         return None
@@ -307,6 +309,8 @@ class _One:
 
     def _is_number(self) -> bool:
         """Whether what is written is a number, so that what is asked is one, too."""
+        if self._writes_number():
+            return True
         validator = self._declaration.arguments.get("validator")
         if validator is None or not self.has("values"):
             return False
@@ -320,6 +324,15 @@ class _One:
         return bool(listed) and all(
             isinstance(value, int | float) and not isinstance(value, bool) for value in listed
         )
+
+    def _writes_number(self) -> bool:
+        if not self.has("set_command"):
+            return False
+        try:
+            _, conversion = printf_parts(self._text("set_command"))
+        except (_NotConvertedError, NotLiteralError):
+            return False
+        return conversion.kind in _WHOLE | _REAL
 
     def _mapped_answer(self) -> ScalarAnswer | None:
         try:
@@ -395,12 +408,20 @@ class _One:
 
 _NO_NUMBER: Final = re.compile(
     r"\b(?:string|text|names?|versions?|identif\w*|identity|serial|messages?|model|firmware|"
-    r"modes?|types?|function|shape|dates?)\b",
+    r"modes?|types?(?! [A-Z]\b)|function|shape|dates?)\b",
     re.IGNORECASE,
 )
 """What a measurement may say of itself that is answered by a word."""
+_QUANTITY: Final = re.compile(
+    r"\b(?:voltage|current|power|energy|charge|resistance|impedance|conductance|capacitance|"
+    r"inductance|frequency|period|phase|amplitude|magnitude|level|temperature|pressure|humidity|"
+    r"flow|field|position|angle|speed|distance|time|delay|duration|width|gain|ratio|count|number|"
+    r"value|reading|measured|measures?)\b",
+    re.IGNORECASE,
+)
+"""What a measurement may say of itself that is answered by a number: the first word decides."""
 _ASKS_TEXT: Final = re.compile(
-    r"\*(?:IDN|OPT|LRN)\b|ERR|:?CAT\b|:DATE|VERS|DATA|TRAC", re.IGNORECASE
+    r"\*(?:IDN|OPT|LRN)\b|ERR(?:OR)?(?::NEXT)?\?|:?CAT\b|:DATE|VERS|DATA|TRAC", re.IGNORECASE
 )
 _SEVERAL: Final = re.compile(r"\b(?:list|lists|array|arrays|tuple|dict|string|numpy)\b", re.I)
 """What a description says of an answer that is no single number."""

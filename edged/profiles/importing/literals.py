@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 __all__ = ["NotLiteralError", "literal", "shown"]
@@ -19,6 +20,11 @@ MAX_ELEMENTS: Final = 1_000
 MAX_TEXT: Final = 4_000
 MAX_RANGE: Final = 10**12
 MAX_NUMBER: Final = 1e300
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "max": max, "min": min, "abs": abs, "round": round, "int": int, "float": float,
+}  # fmt: skip
+_WHOLE_SPEC: Final = re.compile(r"0?[0-9]{0,2}d?")
+_PLACES: Final = re.compile(r"%.")
 Lookup = Callable[[ast.expr], ast.expr | None]
 """The expression that a name stands for; none where it is no constant."""
 
@@ -81,6 +87,10 @@ class _Reader:
                 return self._mapping(keys, values, inner)
             case ast.Call(func=ast.Name(id="range" | "list" | "tuple" as name)):
                 return self._called(name, node, inner)
+            case ast.Call(func=ast.Name(id=name), args=[_, *_], keywords=[]) if name in _FUNCTIONS:
+                return self._worked_out(name, [self.read(one, inner) for one in node.args])
+            case ast.Subscript(value=of, slice=index):
+                return _piece_of(self.read(of, inner), self.read(index, inner))
             case ast.Name() | ast.Attribute():
                 stands_for = self._lookup(node)
                 if stands_for is None:
@@ -90,15 +100,30 @@ class _Reader:
                 raise NotLiteralError(shown(node))
 
     def _piece(self, node: ast.expr, depth: int) -> str:
-        """A part of an f-string: text, or a plain value without a format of its own."""
+        """A part of an f-string: text, or a plain value in a plain format."""
+        spec = ""
         match node:
-            case ast.FormattedValue(value=value, conversion=-1, format_spec=None):
+            case ast.FormattedValue(value=value, conversion=-1 | 115, format_spec=form):
                 found = self.read(value, depth)
+                spec = "" if form is None else self.read(form, depth)
             case _:
                 found = self.read(node, depth)
-        if isinstance(found, bool) or not isinstance(found, str | int):
+        if isinstance(found, bool) or not isinstance(found, str | int | float):
             raise NotLiteralError("a text made of what is no text")
-        return str(found)
+        if not spec:
+            return str(found)
+        if type(found) is not int or not _WHOLE_SPEC.fullmatch(spec):
+            raise NotLiteralError("a text with a format of its own")
+        return format(found, spec)
+
+    def _worked_out(self, name: str, arguments: list[Any]) -> Any:
+        """What a function of numbers gives."""
+        if len(arguments) == 1 and isinstance(arguments[0], list) and name in ("max", "min"):
+            arguments = arguments[0]
+        try:
+            return _bounded(_FUNCTIONS[name](*map(_number, arguments)))
+        except (ArithmeticError, TypeError, ValueError):
+            raise NotLiteralError(f"{name}(…)") from None
 
     def _elements(self, nodes: list[ast.expr], depth: int) -> Iterator[Any]:
         for node in nodes:
@@ -150,9 +175,27 @@ def _number(value: Any) -> Any:
     return value
 
 
+def _piece_of(whole: Any, index: Any) -> Any:
+    """One element of a list, or of a mapping."""
+    try:
+        if isinstance(whole, list) and type(index) is not int:
+            raise NotLiteralError("a part of a list")
+        if isinstance(whole, list | dict):
+            return whole[index]
+    except (LookupError, TypeError):
+        pass
+    raise NotLiteralError("an element that is not there")
+
+
 def _joined(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Add) and isinstance(left, str) and isinstance(right, str):
         return left + right
+    if isinstance(op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+        if len(left) + len(right) > MAX_ELEMENTS:
+            raise NotLiteralError(f"more than {MAX_ELEMENTS} elements")
+        return left + right
+    if isinstance(op, ast.Mod) and isinstance(left, str):
+        return _filled_in(left, right)
     left, right = _number(left), _number(right)
     try:
         match op:
@@ -166,12 +209,29 @@ def _joined(op: ast.operator, left: Any, right: Any) -> Any:
                 return left / right
             case ast.FloorDiv():
                 return left // right
+            case ast.Mod():
+                return left % right
+            case ast.LShift() if abs(left) <= 2**32 and 0 <= right <= 64:
+                return left << right
+            case ast.RShift() if 0 <= right <= 64:
+                return left >> right
             case ast.Pow() if abs(left) <= 1_000 and abs(right) <= 64:
                 return left**right
             case _:
                 raise NotLiteralError("arithmetic of another kind")
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):
         raise NotLiteralError("arithmetic without a result") from None
+
+
+def _filled_in(text: str, value: Any) -> str:
+    """A text of ``%`` with one plain value in it."""
+    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    places = _PLACES.findall(text)
+    if not is_plain or places not in (["%s"], ["%d"]) or text.count("%") != 1:
+        raise NotLiteralError("a text with a format of its own")
+    if places == ["%d"] and type(value) is not int:
+        raise NotLiteralError("a text made of what is no whole number")
+    return text.replace(places[0], str(value))
 
 
 def _bounded(value: Any) -> Any:

@@ -100,6 +100,21 @@ def test_one_name_does_not_join_what_says_that_it_is_another() -> None:
     assert not is_known(lan("10.0.0.2", name="psu"), unit(lan("10.0.0.1", name="psu")), idn=other)
 
 
+@promise("instruments.shared-port")
+@pytest.mark.parametrize("name", ["", "psu"])
+def test_two_bus_addresses_of_one_port_are_two_units_whatever_their_names(name: str) -> None:
+    def at(port: str, bus: str) -> Seat:
+        hosts = frozenset({"10.0.0.1"})
+        key, transport = f"{port}@{bus}", Transport.SOCKET
+        return Seat(key=key, transport=transport, hosts=hosts, is_configured=True, name=name)
+
+    port, other = "TCPIP0::10.0.0.1::1::SOCKET", "TCPIP0::10.0.0.2::1::SOCKET"
+    met = unit(at(port, "6"))
+    assert not is_known(at(port, "7"), met)
+    assert is_known(at(port, "6"), met)
+    assert is_known(at(other, "7"), met) is bool(name)
+
+
 @pytest.mark.parametrize("serial", ["", "0", "000000", "1111111", "9"])
 def test_a_number_that_says_nothing_joins_nothing(serial: str) -> None:
     idn = parse_idn(f"ACME,PSU1,{serial},1.0")

@@ -15,7 +15,7 @@ from edged.instruments.conversation import raw_conversation
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.loading import parse_profile
-from edged.transports.link import LinkLost, LinkTimeout, Urgency
+from edged.transports.link import LinkLost, LinkTimeout, Since, Urgency
 from edged.transports.shared import SharedLink, SharedPort
 from edged.transports.visa import VisaLibrary
 from tests.bench.addressed_units import PROFILE, Bus, Supply
@@ -141,7 +141,7 @@ def test_only_who_comes_after_another_unit_is_to_be_addressed_again(
     one, other, _ = links
     told = []
     for link, says in ((one, 1), (one, 1), (other, 0), (one, 1), (other, 1), (other, 1), (one, 1)):
-        told.append(link.take_turn(1, Urgency.WORK))
+        told.append(Since.ANOTHER in link.take_turn(1, Urgency.WORK))
         link.open(1)
         if says:
             link.write(b"A\n", 1)
@@ -180,6 +180,23 @@ def test_what_is_more_urgent_ends_the_turn_of_another_unit(
     with pytest.raises(LinkTimeout):
         other.take_turn(0.05, wants)
     assert (inner.preempted >= inner.ticket) is is_ended
+
+
+@pytest.mark.parametrize(("wants", "is_ended"), [(Urgency.WORK, False), (Urgency.SAFE, True)])
+def test_a_stop_of_a_unit_that_answers_ends_that_of_a_silent_one(
+    inner: ScriptedLink, links: list[SharedLink], wants: Urgency, is_ended: bool
+) -> None:
+    silent, other, _ = links
+    silent.take_turn(1, wants)
+    silent.end_turn(is_clean=False)
+    assert Since.UNANSWERED in other.take_turn(1, Urgency.WORK)
+    other.end_turn(is_clean=True)
+    silent.take_turn(1, wants)
+    with pytest.raises(LinkTimeout):
+        other.take_turn(0.05, wants)
+    assert (inner.preempted >= inner.ticket) is is_ended
+    silent.end_turn(is_clean=True)
+    assert Since.UNANSWERED not in other.take_turn(1, Urgency.WORK)
 
 
 def test_the_most_urgent_of_those_who_wait_is_next(links: list[SharedLink]) -> None:

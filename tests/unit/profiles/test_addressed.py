@@ -10,10 +10,12 @@ from edged.config.instruments import InstrumentEntry
 from edged.errors import Invalid
 from edged.instruments.instrument import connection_for
 from edged.profiles.addressed import names_address, with_address
+from edged.profiles.authoring.checking import checking_section
 from edged.profiles.authoring.lint import lint_profile
+from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
-from edged.profiles.model import Connection, Profile
+from edged.profiles.model import Connection, FieldsAnswer, Profile
 from edged.profiles.raw import addresses_another
 from edged.scpi.errors import parse_error
 from edged.transports.address import Transport, parse_address
@@ -121,11 +123,27 @@ def test_where_each_line_says_for_whom_it_is_an_unknown_one_must_say_so(
         (PROFILE.replace('["ADR {address}"]', '["ADR {address}", "OUTP ON"]'), "touches an output"),
         (PROFILE + '  other: {scpi: "ADR 7"}\n', "may address another unit"),
         (PROFILE + '  other: {scpi: ["adr 7", "PV 1"]}\n', "may address another unit"),
+        (PROFILE + '  other: {scpi: "ST {address}"}\n', ""),
+        (MFC + '  hold: {scpi: "H"}\n', '"H" has no {address}'),
+        (MFC.replace('send: "{address}S0"', 'send: "S0"'), '"S0" has no {address}'),
+        (MFC.replace('ask: "{address}", expect: "', 'ask: "?", expect: "'), '"?" has no {address}'),
+        (
+            MFC.replace("  shared: true", "  errors: {query: 'E?', kind: code}\n  shared: true"),
+            "E?",
+        ),
+        (
+            PROFILE.replace(
+                "  shared: true",
+                "  shared: true\n  on_connect_serial: ['A']\n  serial: {on_connect: ['B']}",
+            ),
+            "Keep one",
+        ),
     ],
 )
 def test_lint_knows_what_units_that_share_a_port_need(text: str, message: str) -> None:
     found = lint_profile(profile_of(text), ProfileLibrary())
-    errors = [one.message for one in found if one.severity == "error"]
+    errors = [one.sentence for one in found if one.severity == "error"]
+    assert "<address>" not in str(errors)
     assert [one for one in errors if message in one] if message else not errors, errors
 
 
@@ -146,3 +164,38 @@ def test_the_errors_of_an_smc100_and_of_tsp_are_read_as_documented() -> None:
     tsp = profile_of(texts["keithley_2602b"]).connection.errors
     error = parse_error(tsp.kind, "-2.85000e+02\tTSP Syntax error\t2.00000e+01\t1.00000e+00")
     assert error.code == -285
+
+
+def test_the_address_stands_in_keys_expressions_and_lines_of_a_watchdog() -> None:
+    text = PROFILE.replace(
+        "abort: [",
+        """watchdog:
+  enable: ["WD{address} {s}"]
+  disable: ["WD{address} 0"]
+  range: [1, 60]
+  tripped: {ask: "WD{address}?", expect: "^{address} 1"}
+  clear: ["WC{address}"]
+  feeds: ["WF{address}"]
+abort: [""",
+        1,
+    )
+    text += """
+  move:
+    scpi: "PA"
+    complete: {poll: {ask: "TS"}, until: 'value == "{address}TS33"'}
+  where:
+    scpi: "TP"
+    is_query: true
+    returns: {fields: [{name: place, key: "{address}TP", type: float}]}
+"""
+    profile = unit_of(text, "6")
+    assert profile.watchdog is not None
+    lines = (*profile.watchdog.enable, *profile.watchdog.disable, *profile.watchdog.clear)
+    assert (*lines, *profile.watchdog.feeds) == ("WD6 {s}", "WD6 0", "WC6", "WF6")
+    assert profile.commands["move"].complete is not None
+    assert profile.commands["move"].complete.until == 'value == "6TS33"'
+    returns = profile.commands["where"].returns
+    assert isinstance(returns, FieldsAnswer)
+    assert returns.fields[0].key == "6TP"
+    assert "<address>" not in profile_markdown(profile_of(text))
+    assert "<address>" not in checking_section(profile_of(text))

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import leading_integer, matches, parse_answer, parse_preamble
+from edged.profiles.answers import (
+    decode_codes,
+    leading_integer,
+    matches,
+    parse_answer,
+    parse_preamble,
+)
 from edged.profiles.model import (
     AnswerField,
     BitField,
@@ -625,3 +632,24 @@ def test_a_switch_is_confirmed_by_any_word_or_number_of_its_state(answered, wire
     assert not matches(None, False, answered, 0, parameter=switch)
     speed = Parameter(name="speed", type=ParameterType.ENUM, options=("a",), map={"a": "X2"})
     assert not matches(None, "a", answered, 0, parameter=speed)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "order", "data", "expected"),
+    [
+        ("i4", "big", bytes.fromhex("0A0D0A0D FFFFFFFF"), [0x0A0D0A0D, -1]),
+        ("i4", "little", bytes.fromhex("00000080"), [-(2**31)]),
+        ("u4", "little", bytes.fromhex("FFFFFFFF 01000000"), [2**32 - 1, 1]),
+        ("m2e2", "little", struct.pack("<4h", 24576, 110, -16384, 111), [1.5, -2.0]),
+        ("m2e2", "big", struct.pack(">4h", 1, 0, 0, 248), [2.0**-124, 0.0]),
+    ],
+)
+def test_samples_of_four_bytes_are_whole_numbers_or_mantissas_with_exponents(
+    dtype: str, order: str, data: bytes, expected: list[float]
+) -> None:
+    assert list(decode_codes(data, dtype, order)) == expected
+
+
+def test_an_exponent_out_of_range_is_a_bad_answer() -> None:
+    with pytest.raises(Failed, match="exponent 32767"):
+        decode_codes(struct.pack("<2h", 1, 32767), "m2e2", "little")

@@ -498,6 +498,15 @@ def test_a_declaration_with_several_names_is_a_command_of_each() -> None:
         ('Instrument.measurement("POW?", "Power", separator=";")', False),
         ('Instrument.measurement("POW?", "Power", get_process=lambda v: v)', False),
         ('Instrument.control("POW?", "POW %s", "Power.")', False),
+        ('Instrument.control("POW?", "POW %g", "Power.")', True),
+        ('Instrument.control("POW?", "POW %d", "Mode.", values=CODE())', True),
+        ('Instrument.measurement("POW?", "Measure the voltage in 4-wire mode.")', True),
+        ('Instrument.measurement("POW?", "Get the type K temperature.")', True),
+        ('Instrument.measurement("POW?", "The measured value of the selected function.")', True),
+        ('Instrument.measurement("ERR:COUN?", "Get the number of errors.")', True),
+        ('Instrument.measurement("ERR?", "Get the number of errors.")', False),
+        ('Instrument.measurement("POW?", "The mode of the current.")', False),
+        ('Instrument.measurement("POW?", "The serial number.")', False),
     ],
 )
 def test_a_plain_measurement_is_a_number(declaration: str, is_number: bool) -> None:
@@ -540,3 +549,85 @@ def test_a_name_with_a_format_of_its_own_is_no_literal() -> None:
     )
     found = import_tree(["load.py"], {"load.py": source}.__getitem__)
     assert parse_profile(found.drafts[0].text).manufacturer == "Unknown"
+
+
+@pytest.mark.parametrize(
+    ("values", "limits"),
+    [
+        ("[0, V_MAX * F]", (0, 42)),
+        ("[-V_MAX / 2, V_MAX / 2]", (-20, 20)),
+        ('[0, RATED["V"]]', (0, 60)),
+        ("[LIMITS[0], LIMITS[1] * 1.1]", (0, 33)),
+        ("[0, (1 << 8) - 1]", (0, 255)),
+        ("[0, 1000 >> 1]", (0, 500)),
+        ("[0, max(3, BASE)]", (0, 1024)),
+        ("[min(LIMITS), max(LIMITS)]", (0, 30)),
+        ("[0, round(V_MAX * F, 1)]", (0, 42)),
+        ("[0, int(V_MAX)] + [5]", (0, 40)),
+        ("[0, abs(-5) % 3]", (0, 2)),
+    ],
+)
+def test_limits_by_arithmetic_over_constants_are_the_limits(
+    values: str, limits: tuple[float, float]
+) -> None:
+    source = f"""
+    RATED = {{"V": 60, "A": 10}}
+    LIMITS = [0, 30]
+    BASE = 2**10
+    class Psu(Instrument):
+        V_MAX = 40.
+        F = 1.05
+        level = Instrument.control(
+            "LEV?", "LEV %g", "Level.", validator=strict_range, values={values}
+        )
+    """
+    found = drafted(source).commands["set_level"].parameters["level"]
+    assert (found.min, found.max) == limits
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        '[0, RATED["W"]]',
+        "[0, LIMITS[7]]",
+        "[0, LIMITS[0:1]]",
+        "[0, max(LIMITS, key=abs)]",
+        "[0, max()]",
+        "[0, 1 << 10**9]",
+        '[0, "%s" % 5]',
+        "[0, int('7')]",
+        "[0, len(LIMITS)]",
+    ],
+)
+def test_what_only_running_would_tell_is_no_limit(values: str) -> None:
+    source = f"""
+    RATED = {{"V": 60}}
+    LIMITS = [0, 30]
+    class Psu(Instrument):
+        level = Instrument.control(
+            "LEV?", "LEV %g", "Level.", validator=strict_range, values={values}
+        )
+    """
+    found = imported(source)
+    assert "set_level" not in parse_profile(found.drafts[0].text).commands
+    assert len(found.left_out) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ('f"{PRE}{N}:VOLT?"', "SOUR2:VOLT?"),
+        ('f"MEAS? {PRE!s}"', "MEAS? SOUR"),
+        ('f"MEAS? {N:02d}"', "MEAS? 02"),
+        ('f"MEAS? {X}"', "MEAS? 0.5"),
+        ('"MEAS? %s" % PRE', "MEAS? SOUR"),
+        ('"MEAS? %d" % N', "MEAS? 2"),
+        ('"MEAS? " + PRE', "MEAS? SOUR"),
+    ],
+)
+def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
+    source = (
+        f'    PRE = "SOUR"\n    N = 2\n    X = 0.5\n    class Psu(Instrument):\n'
+        f'        level = Instrument.measurement({question}, "Level.")\n'
+    )
+    assert drafted(source).commands["get_level"].scpi == (line,)
