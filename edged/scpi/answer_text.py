@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
-from edged.scpi.blocks import whole_length
+from edged.scpi.blocks import MOST_BRACKETED, definite_head
 from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
 from edged.yaml.tree import Scalar
 
@@ -174,10 +174,10 @@ def unblocked(text: str) -> str:
     Who sends letters beyond ASCII counts bytes, of which UTF-8 has several for one of them.
     """
     begun = text.lstrip(_PADDING)
-    total = whole_length(begun[:_LONGEST_HEAD].encode("ascii", "replace"))
-    if total is None:
+    head = definite_head(begun[:MOST_BRACKETED].encode("ascii", "replace"))
+    if head is None or head.total is None:
         return text
-    start = 2 + int(begun[1])
+    start, total = head.start, head.total
     data = begun.encode()
     if len(data) >= total and not data[total:].strip(_PADDING.encode()):
         return data[start:total].decode(errors="replace")
@@ -191,7 +191,6 @@ def with_point(text: str, decimal: str) -> str:
 
 
 _SWAPPED: Final = {ord(","): ".", ord("."): ","}
-_LONGEST_HEAD: Final = 11
 
 
 def check_text(text: str) -> None:
