@@ -468,7 +468,7 @@ class Dialogue:
                 if self._clock.monotonic() + step.seconds > deadline:
                     raise LinkTimeout(f"there is no time left for a pause of {step.seconds:g} s")
                 self._link.pause(step.seconds)
-                return None
+                return self._clock.monotonic()
         assert_never(step)
 
     def _pass_over(
@@ -712,6 +712,7 @@ class Dialogue:
                 self.left_over(others, connection)
             return text
         self._has_more = True
+        self.in_step.habits.calm.discard(header_of(step.text))
         self._trace.add(Direction.RECEIVED, others)
         text += ends + others.decode(self._encoding(step, connection), errors="replace")
         if step.lines in (ALL_LINES, UNTIL_QUIET) or is_program:
@@ -978,7 +979,7 @@ class Dialogue:
                 self._link.read_exactly(step.trailing_bytes, left_s())
             return block
         if head is not None:
-            block = begun + self._read_open(begun, terminator, left_s)
+            block = bytearray(begun) + self._read_open(begun, terminator, left_s)
             return block if is_program else block.removesuffix(terminator) + b"\n"
         if begun.endswith(terminator) and not self._has_messages:
             return begun
@@ -1136,7 +1137,7 @@ def _too_few(lines: Sequence[str], due: int, late: LinkTimeout) -> LinkTimeout:
     return told
 
 
-def _shown(came: bytes) -> str:
+def _shown(came: bytes | bytearray) -> str:
     shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
     return f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
 

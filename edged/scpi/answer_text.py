@@ -93,6 +93,12 @@ _HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
 _LEADING_INTEGER: Final = re.compile(
     r"""\s*["']?\s*(([+-]?[0-9]{1,18})(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?)(?![0-9])"""
 )
+_LEADING_OTHER_BASE: Final = re.compile(
+    r"""\s*["']?\s*(?:(?:#h|0x)(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})"""
+    r"""|#b(?P<bin>[01]{1,64}))(?![0-9a-z])""",
+    re.IGNORECASE,
+)
+_BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
 _BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
 TRUTH_WORDS: Final = {
@@ -225,9 +231,14 @@ def unquoted(text: str) -> str:
 def leading_integer(text: str) -> int | None:
     """The signed integer that an answer begins with, or ``None``.
 
-    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it.
+    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it; and in another base:
+    ``#H10``, ``0x10``.
     """
-    match = _LEADING_INTEGER.match(text.replace("\x00", " "))
+    text = text.replace("\x00", " ")
+    other = _LEADING_OTHER_BASE.match(text)
+    if other is not None and other.lastgroup is not None:
+        return int(other.group(other.lastgroup), _BASES[other.lastgroup])
+    match = _LEADING_INTEGER.match(text)
     if match is None:
         return None
     number = float(match.group(1))
@@ -258,8 +269,7 @@ def read_number(text: str) -> float | int | None:
     match = _OTHER_BASE.fullmatch(text)
     if match is None:
         return None
-    base = {"hex": 16, "oct": 8, "bin": 2}[match.lastgroup or "hex"]
-    return int(match.group(match.lastgroup or 0), base)
+    return int(match.group(match.lastgroup or 0), _BASES[match.lastgroup or "hex"])
 
 
 def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:

@@ -16,6 +16,7 @@ from edged.instruments.conversation import (
     ExpectMore,
     Pause,
     Send,
+    command_conversation,
     raw_conversation,
     write_lines,
 )
@@ -24,7 +25,7 @@ from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, 
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.trace import Trace
-from edged.profiles.model import Connection, ErrorCheck
+from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Cleaning
 from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
@@ -868,6 +869,39 @@ def test_whatever_ends_a_conversation_after_a_line_is_a_failure_with_that_line(
 
 
 # Bounds of recovery
+
+
+@promise("line.recovery-bounded")
+def test_polls_that_are_answered_slowly_end_in_their_own_time(bench: Bench) -> None:
+    complete = Completion(
+        kind=CompletionKind.POLL, query="DONE?", until="value == 1", every_ms=20, timeout_ms=600
+    )
+    command = Command(name="go", scpi=("GO",), complete=complete)
+
+    def slowly() -> bytes:
+        bench.clock.move(0.25)
+        return b"0\n"
+
+    bench.link.answers["DONE?"] = slowly
+    began = bench.clock.monotonic()
+    failed = bench.fail(
+        make=lambda: command_conversation(lines=["GO"], command=command, connection=Connection()),
+        timeout_s=60,
+    )
+    assert failed.code is ErrorCode.TIMEOUT
+    assert "was not done within 600 ms" in failed.message
+    assert bench.clock.monotonic() - began < 1.6
+
+
+@promise("line.no-late-answer")
+def test_what_was_followed_by_more_is_looked_at_again_the_next_time(bench: Bench) -> None:
+    ask = Ask("A?", lines=1)
+    assert bench.serve(ask) == ["a"]
+    assert bench.serve(ask) == ["a"]
+    assert "A?" in bench.line.bound.habits.calm
+    bench.link.answers["A?"] = b"a\nmore\n"
+    assert bench.fail(ask).code is ErrorCode.BAD_ANSWER
+    assert "A?" not in bench.line.bound.habits.calm
 
 
 class SilentLink(ScriptedLink):
