@@ -57,7 +57,7 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known", "slack"]
+__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known"]
 
 log = structlog.get_logger(__name__)
 
@@ -301,7 +301,7 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += slack(step.habits.quiet_s)
+        allowed_s += BRING_BACK_S
         limit = min(deadline, self._clock.monotonic() + allowed_s)
         known = self._known()
         if known is None and owed & Owed.NAME:
@@ -330,7 +330,7 @@ class Dialogue:
 
     def _rest(self, connection: Connection, owed: Owed, limit: float) -> bool:
         """Whether a status byte has told that nothing waits."""
-        quiet_s = self.in_step.habits.quiet_s if owed & Owed.QUIET else 0.0
+        quiet_s = self._quiet_s(connection) if owed & Owed.QUIET else 0.0
         dropped, began = 0, self._clock.monotonic()
         while True:
             unasked, is_told = self._next_unasked(quiet_s, limit)
@@ -341,12 +341,17 @@ class Dialogue:
             is_seen_coming = now > began and not self._has_messages
             self.left_over(unasked, connection, is_seen_coming=is_seen_coming)
             self._quiet_since = began = now
-            quiet_s = self.in_step.habits.quiet_s
+            quiet_s = self._quiet_s(connection)
             if dropped > MOST_LEFT_OVER_BYTES or self._quiet_since >= limit:
                 raise LinkGarbled("it does not stop sending")
         if owed & Owed.QUIET:
             self.in_step.rested(self._clock.monotonic(), is_told=is_told)
         return is_told
+
+    def _quiet_s(self, connection: Connection) -> float:
+        """How long it has to be quiet, so that a question fits in that waits for it twice."""
+        longest_s = (connection.timeout_ms / 1000 + BRING_BACK_S - EXCHANGE_S) / 2
+        return min(self.in_step.habits.quiet_s, longest_s)
 
     def _next_unasked(self, quiet_s: float, limit: float) -> tuple[bytes | None, bool]:
         """What comes before it has been quiet for so long, or ``None``; whether MAV told that."""
@@ -582,7 +587,7 @@ class Dialogue:
                 )
             if since is not None:
                 left_s = since + allowed_s - self._clock.monotonic()
-                left_s += slack(in_step.habits.quiet_s)
+                left_s += BRING_BACK_S
                 allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
@@ -607,7 +612,7 @@ class Dialogue:
                 self._link.pause(gap_s)
                 now = self._clock.monotonic()
         in_step = self.in_step
-        if not self._has_messages and now - self._quiet_since >= in_step.habits.quiet_s:
+        if not self._has_messages and now - self._quiet_since >= self._quiet_s(connection):
             # Where messages are kept until they are read, silence tells nothing.
             in_step.proved_at = now
         limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
@@ -1083,14 +1088,6 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
-
-
-def slack(quiet_s: float) -> float:
-    """What recovering a line may take besides a time limit, of a unit that has to be quiet twice.
-
-    A unit that was seen to send more than it is asked for takes longer; its warning says so.
-    """
-    return max(BRING_BACK_S, 2 * quiet_s + EXCHANGE_S)
 
 
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:

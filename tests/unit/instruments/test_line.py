@@ -21,6 +21,7 @@ from edged.instruments.conversation import (
     write_lines,
 )
 from edged.instruments.dialogue import Dialogue
+from edged.instruments.in_step import Habits
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
@@ -74,6 +75,7 @@ class Bench:
         timeout_s: float = 5.0,
         make: Callable[[], Conversation[Any]] | None = None,
         own_s: float | None = None,
+        submitted_at: float | None = None,
     ) -> Any:
         """Serve one job that takes these steps; gives its answers or raises what it failed by."""
 
@@ -93,7 +95,7 @@ class Bench:
             owner=NoActor(self.link.wake, self.loop),
         )
         if own_s is not None:
-            job.own_s, job.submitted_at = own_s, self.clock.monotonic()
+            job.own_s, job.submitted_at = own_s, submitted_at or self.clock.monotonic()
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
@@ -948,6 +950,38 @@ def test_each_call_to_a_unit_that_hangs_ends_within_its_own_limit_and_a_second(
         assert failed.code in {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED}
         bench.heal()
         bench.clock.move(0.5)
+
+
+@promise("line.recovery-bounded")
+@pytest.mark.parametrize("timeout_ms", [300, 600, 2000])
+def test_a_unit_that_was_late_before_and_hangs_ends_calls_in_time_too(
+    bench: Bench, timeout_ms: int
+) -> None:
+    t_s = timeout_ms / 1000
+    habits = Habits()
+    habits.catch("A?", "more", 0.5)
+    bench.line.bound = BoundInstrument(
+        number=1, idn=IDN, connection=Connection(timeout_ms=timeout_ms), habits=habits
+    )
+    bench.serve(Ask("A?", lines=1), timeout_s=t_s + 5, own_s=t_s)
+    silent(bench)
+    for _ in range(4):
+        began = bench.clock.monotonic()
+        bench.fail(Ask("A?", lines=1), timeout_s=t_s + 5, own_s=t_s)
+        assert bench.clock.monotonic() - began <= t_s + 1.0
+
+
+@promise("line.recovery-bounded")
+def test_a_call_that_waited_for_another_to_a_unit_that_hangs_ends_in_time_too(
+    bench: Bench,
+) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    submitted = bench.clock.monotonic()
+    for _ in range(4):
+        bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T, submitted_at=submitted)
+    assert bench.clock.monotonic() - submitted <= T + 1.0 + 3 * 0.2
 
 
 @promise("line.recovery-bounded")
