@@ -30,7 +30,9 @@ connection:
   heartbeat: false
   errors: {query: {ask: "print(errorqueue.next())"}, kind: queue}
 abort:
-  - {send: "smua.source.output = 0", ask: "print(smua.source.output)", expect: '^0(\\.0+)?(e[+-]?0+)?$'}
+  - send: "smua.source.output = 0"
+    ask: "print(smua.source.output)"
+    expect: '^0(\\.0+)?(e[+-]?0+)?$'
 commands:
   set_level:
     scpi: "smua.source.levelv = {level}"
@@ -190,7 +192,12 @@ commands:
   get_field:
     scpi: "READ:DEV:GRPZ:PSU:SIG:FLD"
     is_query: true
-    returns: {fields: [{name: field, type: si, unit: T, pattern: '^STAT:DEV:GRPZ:PSU:SIG:FLD:([^: ]{1,32})$'}]}
+    returns:
+      fields:
+        - name: field
+          type: si
+          unit: T
+          pattern: '^STAT:DEV:GRPZ:PSU:SIG:FLD:([^: ]{1,32})$'
   set_field:
     scpi: "SET:DEV:GRPZ:PSU:SIG:FSET:{field}"
     parameters: {field: {type: float, min: 0, max: 9, unit: T}}
