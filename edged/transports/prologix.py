@@ -203,7 +203,7 @@ class PrologixLink(MessageLinkBase):
             self._order(stream, b"++read eoi")
             try:
                 said = self._settle(stream, deadline)
-            except (LinkTimeout, LinkGarbled) as ended:
+            except (LinkTimeout, LinkGarbled, LinkLost) as ended:
                 ended.came = bytes(stream.buffer)
                 raise
             mark = bytes([self._adapter.mark]) if self._adapter.marks_ends else b""
@@ -234,10 +234,10 @@ class PrologixLink(MessageLinkBase):
             now = self._clock.monotonic()
             if len(stream.buffer) > MOST_BYTES:
                 raise LinkGarbled(f"{len(stream.buffer)} bytes came without an end")
-            if now > max(deadline, begun + ADAPTER_ANSWERS_S):
-                raise LinkTimeout("it still talks after the time limit")
             if now > heard + ADAPTER_ANSWERS_S:
                 raise LinkTimeout("it does not answer")
+            if now > max(deadline, begun + ADAPTER_ANSWERS_S):
+                raise LinkTimeout("it still talks after the time limit")
             if now > begun + TALKS_ON_S:
                 # Cutting an exchange short costs everybody behind the adapter the connection, so
                 # only one that a stop would wait too long for.

@@ -211,10 +211,14 @@ class Vxi11Link(MessageLinkBase):
             if self._is_waiting:
                 ended.came = bytes(self._connected().buffer[READ_HEAD_BYTES:])
             raise
-        _judge(_integer(reply, 0), "reading")
-        length = _integer(reply, 8)
+        data = reply[12 : 12 + _integer(reply, 8)] if len(reply) >= 12 else b""
+        try:
+            _judge(_integer(reply, 0), "reading")
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = data
+            raise
         has_end = bool(_integer(reply, 4) & REASON_END)
-        self._answer.add(reply[12 : 12 + length], has_end=has_end)
+        self._answer.add(data, has_end=has_end)
 
     def _read_status(self, deadline: float) -> int | None:
         try:
