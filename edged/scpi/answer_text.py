@@ -231,8 +231,8 @@ def unquoted(text: str) -> str:
 def leading_integer(text: str) -> int | None:
     """The signed integer that an answer begins with, or ``None``.
 
-    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it; and in another base:
-    ``#H10``, ``0x10``.
+    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it; and in another
+    base: ``#H10``, ``0x10``.
     """
     text = text.replace("\x00", " ")
     other = _LEADING_OTHER_BASE.match(text)
