@@ -37,6 +37,7 @@ from edged.scpi.answer_text import (
     clean_text,
     escaped,
     plain_value,
+    read_number,
 )
 from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
@@ -200,7 +201,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Let time pass; answered by ``None``."""
+    """Let time pass; answered by when it is over, in seconds of the monotonic clock, if known."""
 
     seconds: float
 
@@ -224,7 +225,7 @@ class Apart:
 
 
 Step = Send | Ask | AskBlock | Beat | ExpectMore | Listen | Pause | Apart
-Answer = str | bytes | bytearray | None
+Answer = str | bytes | bytearray | float | None
 Conversation = Generator[Step, Answer, T]
 
 
@@ -716,7 +717,7 @@ def _acknowledge(pattern: str, line: str, answer: Answer, check: ErrorCheck) -> 
 def _ask(
     question: str, timeout_s: float | None, *, may_be_empty: bool = False
 ) -> Conversation[str]:
-    answer = yield Ask(question, timeout_s, may_be_empty)
+    answer = yield Ask(question, timeout_s, may_be_empty, lines=1)
     return answer if isinstance(answer, str) else ""
 
 
@@ -760,15 +761,18 @@ def _complete(
 ) -> Conversation[tuple[str, ...]]:
     """Wait until the instrument says that it is done; gives the questions that were sent.
 
-    The number of polls is bounded by time: each takes at least ``every_ms``, and the job has a
-    deadline besides.
+    The number of polls is bounded by time: each takes at least ``every_ms``, and one whose answers
+    are slow is the last once the time is over.
     """
     longest_s = complete.timeout_ms / 1000
     match complete.kind:
         case CompletionKind.NONE:
             return ()
         case CompletionKind.OPC:
-            if not (yield from _ask("*OPC?", longest_s)):
+            said = yield from _ask("*OPC?", longest_s)
+            if said and not _is_one(said):
+                raise bad_answer('"*OPC?"', said, "is not 1", UNTIL_UNFIT)
+            if not said:
                 raise Failed(
                     f"The instrument did not say within {complete.timeout_ms} ms that it was done: "
                     '"*OPC?" was answered by an empty line alone.',
@@ -782,6 +786,7 @@ def _complete(
     until = compile_expression(complete.until)
     polls = max(1, complete.timeout_ms // max(1, complete.every_ms))
     answer = ""
+    over_at: float | None = None
     for _ in range(polls):
         answer = yield from _ask(complete.query, timeout_s)
         try:
@@ -795,7 +800,11 @@ def _complete(
             ) from unfit
         if is_done:
             return (complete.query,)
-        yield Pause(complete.every_ms / 1000)
+        now = yield Pause(complete.every_ms / 1000)
+        if isinstance(now, float):
+            over_at = over_at or now + longest_s - complete.every_ms / 1000
+            if now >= over_at:
+                break
     raise Failed(
         f'The instrument was not done within {complete.timeout_ms} ms: "{complete.query}" last '
         f'answered "{answer[:200]}".',
@@ -816,6 +825,12 @@ def _polled(complete: Completion, answer: str) -> Scalar:
         return plain_value(text)
     value = parse_answer(ScalarAnswer(type=complete.type), text).value
     return value if isinstance(value, bool | int | float | str) else clean_text(text)
+
+
+def _is_one(answer: str) -> bool:
+    """Whether it is the answer to ``*OPC?`` (IEEE 488.2, 10.19), behind a header too."""
+    number = read_number(answer.strip().rpartition(" ")[2])
+    return number == 1
 
 
 def _is_entry(answer: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
 
@@ -39,7 +39,14 @@ from edged.instruments.mailbox import Job
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
-from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, digits_lacking, whole_length
+from edged.scpi.blocks import (
+    MOST_HEAD,
+    BlockHead,
+    bad_block,
+    bytes_lacking,
+    digits_lacking,
+    whole_length,
+)
 from edged.scpi.words import asks_idn
 from edged.transports.link import (
     Link,
@@ -51,7 +58,7 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known", "slack"]
+__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known"]
 
 log = structlog.get_logger(__name__)
 
@@ -61,8 +68,10 @@ BLOCK_SLICE_BYTES: Final = 256 * 1024
 STRAY_LINE_S: Final = 0.1
 """After an empty line the answer proper may follow; this long is waited for it, where the answer
 may be empty itself and the line is not known for sending empty ones."""
-AT_ONCE_S: Final = 0.002
-"""What follows an answer so soon is part of what was sent at once."""
+LONGEST_SOON_S: Final = 0.5
+"""An answer is not kept back for longer, however late its unit was with what follows others."""
+MOST_BEHIND: Final = 64
+"""Mebibytes behind the first line of an answer."""
 LONGEST_SHOWN: Final = 4_000
 """Characters of an answer with too many lines that its error carries along."""
 MOST_SHOWN: Final = 80
@@ -97,6 +106,7 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+OPEN_BLOCK: Final = b"#0"
 LEAST_HEAD: Final = 2
 """Bytes that any head has at least."""
 NO_TEXT: Final = b"\r\n\x00"
@@ -182,6 +192,8 @@ class Dialogue:
         # Headers of such lines after which nothing came soon, or not before it was looked again.
         self._unanswered: set[str] = set()
         self._answered_late: set[str] = set()
+        # Something came behind the answer in hand.
+        self._has_more = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
         self._stray_lines = 0
 
@@ -290,7 +302,7 @@ class Dialogue:
             step.looked(self._clock.monotonic())
             return
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
-        allowed_s += slack(step.habits.quiet_s)
+        allowed_s += BRING_BACK_S
         limit = min(deadline, self._clock.monotonic() + allowed_s)
         known = self._known()
         if known is None and owed & Owed.NAME:
@@ -319,10 +331,10 @@ class Dialogue:
 
     def _rest(self, connection: Connection, owed: Owed, limit: float) -> bool:
         """Whether a status byte has told that nothing waits."""
-        quiet_s = self.in_step.habits.quiet_s if owed & Owed.QUIET else 0.0
+        quiet_s = self._quiet_s(connection) if owed & Owed.QUIET else 0.0
         dropped, began = 0, self._clock.monotonic()
         while True:
-            unasked, is_told = self._next_unasked(connection, quiet_s, limit)
+            unasked, is_told = self._next_unasked(quiet_s, limit)
             if unasked is None:
                 break
             dropped += 1 + len(unasked)
@@ -330,16 +342,19 @@ class Dialogue:
             is_seen_coming = now > began and not self._has_messages
             self.left_over(unasked, connection, is_seen_coming=is_seen_coming)
             self._quiet_since = began = now
-            quiet_s = self.in_step.habits.quiet_s
+            quiet_s = self._quiet_s(connection)
             if dropped > MOST_LEFT_OVER_BYTES or self._quiet_since >= limit:
                 raise LinkGarbled("it does not stop sending")
         if owed & Owed.QUIET:
             self.in_step.rested(self._clock.monotonic(), is_told=is_told)
         return is_told
 
-    def _next_unasked(
-        self, connection: Connection, quiet_s: float, limit: float
-    ) -> tuple[bytes | None, bool]:
+    def _quiet_s(self, connection: Connection) -> float:
+        """How long it has to be quiet, so that a question fits in that waits for it twice."""
+        longest_s = (connection.timeout_ms / 1000 + BRING_BACK_S - EXCHANGE_S) / 2
+        return min(self.in_step.habits.quiet_s, longest_s)
+
+    def _next_unasked(self, quiet_s: float, limit: float) -> tuple[bytes | None, bool]:
         """What comes before it has been quiet for so long, or ``None``; whether MAV told that."""
         unasked = self._link.pending()
         if unasked:
@@ -354,9 +369,9 @@ class Dialogue:
             return self._heard_within(wait_s) or None, False
         if wait_s > 0:
             self._link.pause(wait_s)
-        return self._next_message(connection, limit)
+        return self._next_message(limit)
 
-    def _next_message(self, connection: Connection, limit: float) -> tuple[bytes | None, bool]:
+    def _next_message(self, limit: float) -> tuple[bytes | None, bool]:
         """The message that MAV tells of, if it does; whether it told that there is none."""
         if not self._tells_mav:
             return None, False
@@ -366,14 +381,15 @@ class Dialogue:
             return None, False
         if not status & MESSAGE_AVAILABLE:
             return None, True
-        terminator = (connection.read_termination or "\n").encode("ascii")
         try:
-            message = self._link.read_message(terminator, min(UNREAD_S, left_s))
-        except LinkTimeout:
-            # Bit 4 is something else in this instrument's status (they are older than IEEE 488.2).
+            return self._link.read_message(b"", min(UNREAD_S, left_s)), False
+        except LinkTimeout as late:
+            # Bit 4 is something else in this instrument's status (they are older than IEEE 488.2:
+            # that of the HP 3458A says that it takes orders).
             self._tells_mav = False
-            raise
-        return message + terminator, False
+            if late.came:
+                raise
+            return None, False
 
     def _hear_name(self, known: Known, connection: Connection, limit: float) -> None:
         """Have the unit answer what is known by heart; what comes before that is dropped."""
@@ -446,12 +462,15 @@ class Dialogue:
                 text = self._read_text(step, connection, limit, deadline)
                 if self._is_heard and step.proves is not None:
                     text = self._pass_over(step, step.proves, text, connection, limit)
-                self._written, self._is_heard = "", False
+                # What comes behind the answer to a caller is told to somebody.
+                self._written = step.text if step.lines is not None else ""
+                self._is_heard = False
                 self._note_answer(step, text)
                 return text
             case AskBlock():
                 self._write(step, connection, deadline, job)
                 block = self._read_block(step, connection, deadline)
+                self._written, self._is_heard = step.text, False
                 self.in_step.asked(step.text, self._quiet_since)
                 return block
             case ExpectMore() if step.line:
@@ -481,7 +500,7 @@ class Dialogue:
                 if self._clock.monotonic() + step.seconds > deadline:
                     raise LinkTimeout(f"there is no time left for a pause of {step.seconds:g} s")
                 self._link.pause(step.seconds)
-                return None
+                return self._clock.monotonic()
         assert_never(step)
 
     def _pass_over(
@@ -515,12 +534,18 @@ class Dialogue:
             return
         heard = self._unasked_count
         until = self._clock.monotonic() + connection.timeout_ms / 1000
-        self._rest(connection, Owed.QUIET, deadline)
-        while is_late and self._unasked_count == heard:
-            self._quiet_since = self._clock.monotonic()
-            if self._quiet_since > until:
-                break
+        deadline = min(deadline, until + LONGEST_SOON_S)
+        try:
             self._rest(connection, Owed.QUIET, deadline)
+            while is_late and self._unasked_count == heard:
+                self._quiet_since = self._clock.monotonic()
+                if self._quiet_since > until:
+                    break
+                self._rest(connection, Owed.QUIET, deadline)
+        except LinkLost as lost:
+            if self._unasked_count > heard:
+                lost.came = self._unasked[-1][1] + lost.came
+            raise self._unended(lost, b"\n", None) from lost
         if self._unasked_count == heard:
             self._answered_late.discard(header)
             if len(self._unanswered) < MOST_UNANSWERED:
@@ -589,7 +614,7 @@ class Dialogue:
                 )
             if since is not None:
                 left_s = since + allowed_s - self._clock.monotonic()
-                left_s += slack(in_step.habits.quiet_s)
+                left_s += BRING_BACK_S
                 allowed_s = min(allowed_s, max(left_s, SLACK_S))
         return self._put(step.text, connection, deadline, job, allowed_s, step.data)
 
@@ -614,7 +639,7 @@ class Dialogue:
                 self._link.pause(gap_s)
                 now = self._clock.monotonic()
         in_step = self.in_step
-        if not self._has_messages and now - self._quiet_since >= in_step.habits.quiet_s:
+        if not self._has_messages and now - self._quiet_since >= self._quiet_s(connection):
             # Where messages are kept until they are read, silence tells nothing.
             in_step.proved_at = now
         limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
@@ -631,7 +656,7 @@ class Dialogue:
 
     def _note_answer(self, step: Ask, text: str) -> None:
         in_step = self.in_step
-        in_step.asked(step.text, self._quiet_since)
+        in_step.asked(step.text, self._quiet_since, has_more=self._has_more)
         self._asked.append(step.text)
         if self.is_suspect:
             in_step.doubt()
@@ -648,6 +673,7 @@ class Dialogue:
         nothing: whoever has answered all earlier questions owes this one alone. Where none but
         empty lines come, a late answer may still follow, and the line is suspect.
         """
+        self._has_more = False
         text = self._read_line(connection, limit, step)
         is_short = len(text) <= LONGEST_ECHO and not step.may_repeat
         if is_short and ("?" in text or text.strip() == step.text):
@@ -673,10 +699,7 @@ class Dialogue:
         if step.lines is None:
             return text
         text, limit = self._read_due(step, text, connection, limit, deadline)
-        if self._has_messages or header_of(step.text) in self.in_step.habits.followed:
-            # What follows its answers is no part of them, as it was warned of.
-            return text
-        return self._read_others(step, text, connection, limit)
+        return text if self._has_messages else self._read_others(step, text, connection, limit)
 
     def _read_due(
         self, step: Ask, first: str, connection: Connection, limit: float, deadline: float
@@ -695,9 +718,10 @@ class Dialogue:
             try:
                 line = self._read_line(connection, limit, step)
             except LinkTimeout as late:
-                if due != UNTIL_QUIET or late.came.strip(LINE_ENDS) or limit >= deadline:
-                    raise
-                break
+                is_open = due == UNTIL_QUIET and limit < deadline
+                if is_open and not late.came.strip(LINE_ENDS):
+                    break
+                raise _too_few(lines, due, late) from late
             if line.strip():
                 lines.append(line)
         return ends.join(lines), limit
@@ -707,17 +731,29 @@ class Dialogue:
 
         Raises:
             Failed: BAD_ANSWER, there are more lines than the answer has.
+            LinkTimeout: behind empty lines there is text without an end.
         """
-        text, ends = due, "" if step.data is not None else "\n"
-        others = self._come_at_once(step, limit)
+        terminator = (connection.read_termination or "\n").encode("ascii")
+        is_program = step.data is not None
+        text, ends = due, "" if is_program else "\n"
+        begun = due.encode(BYTE_FOR_BYTE) if is_program else b""
+        is_one = not begun.startswith(OPEN_BLOCK) and step.lines in (1, ALL_LINES)
+        others = self._come_soon(step.text, begun, limit, is_one=is_one)
         if not others.strip(LINE_ENDS):
             if others:
                 self.left_over(others, connection)
             return text
+        self._has_more = True
+        self.in_step.habits.calm.discard(header_of(step.text))
         self._trace.add(Direction.RECEIVED, others)
         text += ends + others.decode(self._encoding(step, connection), errors="replace")
-        if step.lines in (ALL_LINES, UNTIL_QUIET) or step.data is not None:
+        if step.lines in (ALL_LINES, UNTIL_QUIET) or is_program:
             return text
+        if not due.strip() and others.rstrip(NO_TEXT) == others:
+            # Behind empty lines it has begun, and has not ended.
+            late = LinkTimeout()
+            late.came = others
+            raise self._unended(late, terminator, None)
         expected = (step.lines or 1) + step.extra_lines
         lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
         if len(lines) <= expected:
@@ -727,23 +763,49 @@ class Dialogue:
         failed.data["answer"] = text[:LONGEST_SHOWN]
         raise failed
 
-    def _come_at_once(self, step: Ask, limit: float) -> bytes:
-        """What has come behind an answer by now; of a new question it is waited for a moment."""
-        others = b""
+    def _come_soon(
+        self, question: str, begun: bytes, limit: float, *, is_one: bool = True
+    ) -> bytes:
+        """What comes behind an answer before its line has been quiet.
+
+        After a question that was looked at before, it is what has come by now. What a block lacks
+        that the answer has begun is waited for until ``limit``.
+
+        Args:
+            is_one: the answer is one line.
+
+        Raises:
+            LinkGarbled: it does not stop sending.
+        """
+        others = bytearray()
+        habits = self.in_step.habits
+        is_calm = is_one and header_of(question) in habits.calm
         try:
-            if header_of(step.text) not in self.in_step.habits.calm:
-                self._link.pause(AT_ONCE_S)
             more = self._link.pending()
+            if not more:
+                more = self._heard_soon(begun, b"", 0.0 if is_calm else habits.quiet_s, limit)
             while more:
                 others += more
                 now = self._quiet_since = self._clock.monotonic()
-                if len(others) > MOST_LEFT_OVER_BYTES or now > limit:
+                if len(others) > MOST_BEHIND * MEBIBYTE or now > limit + LONGEST_SOON_S:
+                    self._trace.add(Direction.RECEIVED, others)
+                    raise LinkGarbled(f"it does not stop sending: {_shown(others)}")
+                if is_calm and not others.strip(LINE_ENDS):
                     break
-                more = self._heard_within(QUIET_S)
+                more = self._heard_soon(begun, others, QUIET_S, limit)
         except LinkLost as lost:
             # An instrument that closes the connection after its answer has sent all of it.
             others += lost.came
-        return others
+        return bytes(others)
+
+    def _heard_soon(
+        self, begun: bytes, others: bytes | bytearray, quiet_s: float, limit: float
+    ) -> bytes:
+        """What comes behind the two pieces of an answer; nothing: it is whole."""
+        head = bytes(begun[:MOST_HEAD] + others[:MOST_HEAD])[:MOST_HEAD]
+        is_cut = bool(begun) and bytes_lacking(head, len(begun) + len(others)) > 0
+        wait_s = limit - self._clock.monotonic() if is_cut else min(quiet_s, LONGEST_SOON_S)
+        return self._heard_within(wait_s) if wait_s > 0 else b""
 
     def _heard_within(self, seconds: float) -> bytes:
         """What comes within a time; nothing where nothing does. Of a wire without messages."""
@@ -836,7 +898,7 @@ class Dialogue:
             LinkOverlong: it is no block.
         """
         head = self._link.read_exactly(2, limit - self._clock.monotonic())
-        if lacks := digits_lacking(head):
+        while lacks := digits_lacking(head):
             head += self._link.read_exactly(lacks, limit - self._clock.monotonic())
         if whole_length(head) is None:
             raise overlong
@@ -895,25 +957,34 @@ class Dialogue:
 
         try:
             data = self._block(step, terminator, left_s)
-        except LinkTimeout as late:
+        except (LinkTimeout, LinkLost) as ended:
             with contextlib.suppress(Failed):
-                head = step.find(late.came[:MOST_HEAD])
-                raise self._unended(late, terminator, head.total if head else None) from late
+                head = step.find(ended.came[:MOST_HEAD])
+                raise self._unended(ended, terminator, head.total if head else None) from ended
             raise
         self._quiet_since = self.heard_at = self._clock.monotonic()
         TOLD.note()
         self._trace.add(Direction.RECEIVED, data)
         if step.data is None:
-            self._end_block(data, connection)
+            self._end_block(step, data, connection, deadline)
         return data
 
-    def _end_block(self, data: bytes | bytearray, connection: Connection) -> None:
+    def _end_block(
+        self, step: AskBlock, data: bytes | bytearray, connection: Connection, deadline: float
+    ) -> None:
         """Refuse what follows data that are whole, but for line ends.
 
         Raises:
             Failed: BAD_ANSWER.
         """
-        more = self._link.pending()
+        head = step.find(bytes(data[:MOST_HEAD])) if self._has_messages else None
+        if head is not None and head.total is not None and len(data) >= head.total:
+            more = self._read_to_end(deadline)
+        elif self._has_messages:
+            more = self._link.pending()
+        else:
+            limit = self._clock.monotonic() + self._allowed_s(step, connection)
+            more = self._come_soon(step.text, b"", min(deadline, limit))
         # A NUL may be the last byte of data in front of which a line end came.
         if more.strip(LINE_ENDS if data[:1] == b"#" else b"\r\n"):
             self._trace.add(Direction.DISCARDED, more)
@@ -931,8 +1002,8 @@ class Dialogue:
             try:
                 takes_short = is_program or step.takes_short
                 block = self._read_slices(begun, head.total, left_s, takes_short=takes_short)
-            except LinkTimeout as late:
-                late.came = begun + late.came
+            except (LinkTimeout, LinkLost) as ended:
+                ended.came = begun + ended.came
                 raise
             if is_program:
                 is_marked = self._has_messages
@@ -941,9 +1012,10 @@ class Dialogue:
             elif step.trailing_bytes:
                 self._link.read_exactly(step.trailing_bytes, left_s())
             return block
-        if not is_program:
-            return begun + self._link.read_message(terminator, left_s())
-        if head is None and begun.endswith(terminator) and not self._has_messages:
+        if head is not None:
+            block = bytearray(begun) + self._read_open(begun, terminator, left_s)
+            return block if is_program else block.removesuffix(terminator) + b"\n"
+        if begun.endswith(terminator) and not self._has_messages:
             return begun
         return begun + self._read_rest(terminator, left_s())
 
@@ -951,20 +1023,24 @@ class Dialogue:
         self, step: AskBlock, left_s: Callable[[], float]
     ) -> tuple[BlockHead | None, bytes]:
         """The head of a block, and what was read for it; ``None``: a program gets no block."""
-        begun = b""
+        begun, limit = b"", self._clock.monotonic() + left_s()
         try:
             # ``#4`` and its four digits at once; anything else byte by byte.
             while (head := step.find(begun)) is None:
                 lacks = digits_lacking(begun) or (1 if begun else LEAST_HEAD)
-                begun += self._link.read_exactly(lacks, left_s())
-        except LinkTimeout as late:
-            late.came = begun + late.came
+                begun += self._link.read_exactly(lacks, limit - self._clock.monotonic())
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = begun + ended.came
             raise
         except (Failed, LinkGarbled) as other:
             if step.data is not None:
                 return None, begun
             if isinstance(other, LinkGarbled):
                 raise self._cut_short(other, begun) from other
+            begun += self._link.pending()
+            self._trace.add(Direction.RECEIVED, begun)
+            # The same error, with all that has come.
+            step.find(begun[:MOST_HEAD])
             raise
         return head, begun
 
@@ -974,6 +1050,35 @@ class Dialogue:
             return short
         came = begun + self._link.pending()
         return bad_block(f"a message of {len(came)} bytes, which is too short", came)
+
+    def _read_open(self, begun: bytes, terminator: bytes, left_s: Callable[[], float]) -> bytearray:
+        """The rest of a block that has ``begun`` and does not say its length, with its line end.
+
+        What looks like a line end may be its data: the last one is its end.
+        """
+        rest = bytearray()
+        try:
+            if self._has_messages:
+                return bytearray(self._link.read_message(b"", left_s()))
+            more = self._link.read_message(terminator, left_s()) + terminator
+            while more:
+                rest += more
+                _check_size(len(rest), self._max_block_mb)
+                more = self._heard_within(QUIET_S)
+                if more and not more.endswith(terminator):
+                    more += self._link.read_message(terminator, left_s()) + terminator
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = begun + rest + ended.came
+            raise
+        return rest
+
+    def _read_to_end(self, deadline: float) -> bytes:
+        """The rest of a message whose data are whole; nothing where its end does not come."""
+        left_s = deadline - self._clock.monotonic()
+        try:
+            return self._link.read_message(b"", min(STRAY_LINE_S, left_s))
+        except LinkTimeout as late:
+            return late.came
 
     def _read_rest(self, terminator: bytes, seconds: float) -> bytes:
         """The rest of an answer for a program, its end included where one came."""
@@ -998,8 +1103,8 @@ class Dialogue:
         while done < total:
             try:
                 part = self._link.read_exactly(min(total - done, BLOCK_SLICE_BYTES), left_s())
-            except LinkTimeout as late:
-                late.came = bytes(block[len(begun) : done]) + late.came
+            except (LinkTimeout, LinkLost) as ended:
+                ended.came = bytes(block[len(begun) : done]) + ended.came
                 raise
             except LinkGarbled as short:
                 if takes_short and self._has_messages:
@@ -1012,14 +1117,6 @@ class Dialogue:
     @staticmethod
     def _allowed_s(step: Send | Ask | AskBlock | Listen, connection: Connection) -> float:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
-
-
-def slack(quiet_s: float) -> float:
-    """What recovering a line may take besides a time limit, of a unit that has to be quiet twice.
-
-    A unit that was seen to send more than it is asked for takes longer; its warning says so.
-    """
-    return max(BRING_BACK_S, 2 * quiet_s + EXCHANGE_S)
 
 
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
@@ -1043,8 +1140,7 @@ def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
         terminator: what was waited for; empty where the wire itself marks an end.
         total: how many bytes are due, where that is known.
     """
-    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
-    shown = f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
+    shown = _shown(came)
     many = "1 byte" if len(came) == 1 else f"{len(came)} bytes"
     if total is not None and total > len(came):
         return f"{many} came of a block of {total}: {shown}"
@@ -1055,6 +1151,21 @@ def _what_came(came: bytes, terminator: bytes, total: int | None) -> str:
         f"{many} came, and no line end: {shown}; read_termination may be wrong: "
         f"{_named(terminator)} was waited for, and it ended in {ended}"
     )
+
+
+def _too_few(lines: Sequence[str], due: int, late: LinkTimeout) -> LinkTimeout:
+    """The error for an answer that lacks lines, with those that came."""
+    came = "\n".join(lines).encode(errors="replace")
+    of = "" if due == UNTIL_QUIET else f" of {due}"
+    last = f"; then {late}" if late.came else ""
+    told = LinkTimeout(f"{len(lines)}{of} lines came: {_shown(came)}{last}")
+    told.came = came + late.came
+    return told
+
+
+def _shown(came: bytes | bytearray) -> str:
+    shown = escaped(came[:MOST_SHOWN].decode(BYTE_FOR_BYTE))
+    return f'"{shown}"' + ("…" if len(came) > MOST_SHOWN else "")
 
 
 def _named(terminator: bytes) -> str:

@@ -159,13 +159,17 @@ class InStep:
         self._check_after_s = FIRST_CHECK_S
         self.unproved.clear()
 
-    def asked(self, question: str, at: float) -> None:
-        """A question was answered."""
+    def asked(self, question: str, at: float, *, has_more: bool = False) -> None:
+        """A question was answered.
+
+        Args:
+            has_more: by more than its own line: it is to be looked at again the next time.
+        """
         self._last, self._has_asked, self._is_open = question, True, False
         header = question.partition(" ")[0]
         if header not in self.habits.calm:
             self.owed |= Owed.PROOF if header in self.habits.followed else Owed.QUIET
-            self._unrested = header
+            self._unrested = "" if has_more else header
         elif at - self.proved_at > self._check_after_s:
             self._check_after_s = min(LONGEST_CHECK_S, 2 * self._check_after_s)
             self.owed |= Owed.NAME

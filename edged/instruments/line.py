@@ -28,7 +28,7 @@ from edged.instruments.conversation import (
     greet,
     write_lines,
 )
-from edged.instruments.dialogue import SLACK_S, Dialogue, Known, slack
+from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue, Known
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -425,10 +425,9 @@ class Line:
         if bound.number == 0 or job.priority is Priority.SAFE:
             return job.deadline
         now = self._clock.monotonic()
-        slack_s = slack(bound.habits.quiet_s)
         is_hung = bool(self.unanswered) or self.state is not LineState.READY
         since = job.submitted_at if is_hung else now
-        return min(job.deadline, max(since + job.own_s, now) + slack_s)
+        return min(job.deadline, max(since + job.own_s + BRING_BACK_S, now + SLACK_S))
 
     def _make_ready(
         self,

@@ -451,15 +451,22 @@ class CommandOperations:
 
 
 def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
-    """The warning about answers that nobody expected."""
-    told = []
+    """The warning about what came that nobody expected."""
+    answered, behind = [], []
     for line, data in came:
         text = data.decode(instrument.connection.encoding, errors="replace").strip()
-        told.append(f'"{line[:200]}" was answered by "{clean_text(escaped(text))}"')
-    return (
-        f"{'; '.join(told)}, though no answer was expected. Pass expect_answer true to get it as "
-        "response."
-    )
+        shown = clean_text(escaped(text))
+        if asks(instrument.profile, line):
+            behind.append(f'"{shown}" came behind the answer to "{line[:200]}".')
+        else:
+            answered.append(f'"{line[:200]}" was answered by "{shown}"')
+    if answered:
+        behind.insert(
+            0,
+            f"{'; '.join(answered)}, though no answer was expected. Pass expect_answer true to get "
+            "it as response.",
+        )
+    return " ".join(behind)
 
 
 def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:

@@ -468,21 +468,79 @@ def undecided(profile: Profile, steps: Sequence[AbortStep]) -> tuple[int, ...]:
 
     All lines of an abort go out before its first question, so that no slow answer keeps another
     output on; the selection is then repeated before each question. That cannot be done where an
-    entry stands before the first selection, or where the same line is sent again after a line that
-    may select something and is not known to.
+    entry stands before the first selection, where the same line is sent again after a line that may
+    select something and is not known to, or where such a line with another value comes later.
     """
     return tuple(sorted(_undecided(_entries(profile, steps))))
 
 
 def _undecided(entries: Sequence[_Entry]) -> frozenset[int]:
     found: set[int] = set()
+    choosing = _choosing(entries)
     for index, entry in enumerate(entries):
         later = entries[index + 1 :]
         selects_later = any(len(one.selecting) > len(entry.selecting) for one in later)
+        chooses_later = any(_headers_of(one.step.send) & choosing for one in later)
         depends = any(not is_selecting(proof.query) for proof in entry.proofs)
-        if depends and (selects_later or _is_sent_elsewhere(entry, later)):
+        if depends and (
+            selects_later
+            or chooses_later
+            or _is_sent_elsewhere(entry, later)
+            or _is_asked_elsewhere(entry, entries)
+        ):
             found.add(index)
     return frozenset(found)
+
+
+def _choosing(entries: Sequence[_Entry]) -> frozenset[str]:
+    """The headers that may choose a channel though nobody knows them to: ``PORT 1``, ``PORT 2``.
+
+    Each has one argument, which is another one in another line, and nothing asks about it.
+    """
+    said: dict[str, set[str]] = {}
+    for entry in entries:
+        for message in _settings_in(entry.step.send):
+            if len(message.arguments) == 1:
+                said.setdefault(_header(message), set()).add(message.arguments[0].strip().upper())
+    asked = {
+        header
+        for entry in entries
+        for proof in entry.proofs
+        for header in map(_header, messages(proof.query))
+    }
+    return frozenset(
+        header
+        for header, values in said.items()
+        if header not in asked
+        and any(not means_same(one, other) for one, other in itertools.combinations(values, 2))
+    )
+
+
+def _settings_in(line: str) -> Iterator[Message]:
+    """The messages of a line that set something and are not known to select."""
+    return (
+        message for message in messages(line) if may_set(message) and not is_selecting(message.text)
+    )
+
+
+def _headers_of(line: str) -> set[str]:
+    return set(map(_header, _settings_in(line)))
+
+
+def _header(message: Message) -> str:
+    return ":".join((*message.path, *message.nodes)).upper()
+
+
+def _is_asked_elsewhere(entry: _Entry, entries: Sequence[_Entry]) -> bool:
+    """Whether another line has the same question, and one of the two says more than one thing."""
+    questions = {proof.question for proof in entry.proofs}
+    return any(
+        other.step.send != entry.step.send
+        and max(len(_headers_of(one.step.send)) for one in (entry, other)) > 1
+        and any(proof.question in questions for proof in other.proofs)
+        for other in entries
+        if other is not entry
+    )
 
 
 def _is_sent_elsewhere(entry: _Entry, later: Sequence[_Entry]) -> bool:
@@ -509,7 +567,7 @@ def _entries(profile: Profile, steps: Sequence[AbortStep]) -> tuple[_Entry, ...]
         outputs = tuple(told.output for told in tellings(step.send))
         proofs: tuple[Proof, ...] = ()
         if step.ask:
-            wanted = _value_of(step.send)
+            wanted = _value_of(step.send, step.ask)
             proofs = (Proof(step.ask, wanted, step.expect, outputs, selected),)
         elif not (step.is_unaskable or is_selecting(step.send)):
             proofs = tuple(_derived(step.send, questions, outputs, selected))
@@ -548,8 +606,12 @@ def asked_about(proof: Proof) -> str:
     return f"{name} ({'; '.join(proof.selecting)})" if proof.selecting else name
 
 
-def _value_of(line: str) -> str:
-    return next((told.value for told in tellings(line)), "")
+def _value_of(line: str, query: str) -> str:
+    """The value that a line gives to what is asked about, where it says more than one thing."""
+    asked = {_header(message) for message in messages(query) if message.is_query}
+    told = tellings(line)
+    about = (one.value for one in told if one.output.partition(" ")[0] in asked)
+    return next(about, told[0].value if told else "")
 
 
 def _derived(

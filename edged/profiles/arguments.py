@@ -36,6 +36,7 @@ from edged.profiles.parameter_schema import parameters_schema, usable_default
 from edged.profiles.template import narrowed, shortest_text
 
 __all__ = [
+    "WITHIN",
     "Acceptor",
     "Check",
     "Given",

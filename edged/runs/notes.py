@@ -57,17 +57,21 @@ def notes_of_limit(limited: int, points: int, *, is_result_limited: bool) -> lis
     return ["the current limit was reached"] if is_result_limited else []
 
 
-def notes_of_fewer(came: int, missed: int, interval_s: float, busy_s: float) -> list[str]:
+def notes_of_fewer(
+    came: int, missed: int, interval_s: float, busy_s: float, why: str = ""
+) -> list[str]:
     """That fewer points came than were asked for.
 
     Args:
         busy_s: what the readings that came took together.
+        why: the message of the last one that failed.
     """
     if not missed:
         return []
     told = f"{came + missed} points were asked for, {came} came"
     takes_s = busy_s / came if came else 0.0
-    return [f"{told}: one reading takes {takes_s:.2g} s" if takes_s > interval_s else told]
+    told = f"{told}: one reading takes {takes_s:.2g} s" if takes_s > interval_s else told
+    return [told, *([f"the last one that failed: {why}"] if why else [])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
-from edged.scpi.blocks import whole_length
+from edged.scpi.blocks import MOST_BRACKETED, definite_head
 from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
 from edged.yaml.tree import Scalar
 
@@ -93,6 +93,12 @@ _HEX: Final = re.compile(r"(?:0x|#h|\$)?([0-9a-f]{1,16})h?", re.IGNORECASE)
 _LEADING_INTEGER: Final = re.compile(
     r"""\s*["']?\s*(([+-]?[0-9]{1,18})(?:\.[0-9]{1,18})?(?:[eE][+-]?[0-9]{1,2})?)(?![0-9])"""
 )
+_LEADING_OTHER_BASE: Final = re.compile(
+    r"""\s*["']?\s*(?:(?:#h|0x)(?P<hex>[0-9a-f]{1,16})|#q(?P<oct>[0-7]{1,22})"""
+    r"""|#b(?P<bin>[01]{1,64}))(?![0-9a-z])""",
+    re.IGNORECASE,
+)
+_BASES: Final = {"hex": 16, "oct": 8, "bin": 2}
 _BLANKS: Final = " \t"
 _NO_VALUE: Final = re.compile(r"\*{2,}|-{2,}", re.ASCII)
 TRUTH_WORDS: Final = {
@@ -174,10 +180,10 @@ def unblocked(text: str) -> str:
     Who sends letters beyond ASCII counts bytes, of which UTF-8 has several for one of them.
     """
     begun = text.lstrip(_PADDING)
-    total = whole_length(begun[:_LONGEST_HEAD].encode("ascii", "replace"))
-    if total is None:
+    head = definite_head(begun[:MOST_BRACKETED].encode("ascii", "replace"))
+    if head is None or head.total is None:
         return text
-    start = 2 + int(begun[1])
+    start, total = head.start, head.total
     data = begun.encode()
     if len(data) >= total and not data[total:].strip(_PADDING.encode()):
         return data[start:total].decode(errors="replace")
@@ -191,7 +197,6 @@ def with_point(text: str, decimal: str) -> str:
 
 
 _SWAPPED: Final = {ord(","): ".", ord("."): ","}
-_LONGEST_HEAD: Final = 11
 
 
 def check_text(text: str) -> None:
@@ -226,9 +231,14 @@ def unquoted(text: str) -> str:
 def leading_integer(text: str) -> int | None:
     """The signed integer that an answer begins with, or ``None``.
 
-    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it.
+    ``+0,"No error"``; in exponent form, too: ``-2.85000e+02``, as TSP writes it; and in another
+    base: ``#H10``, ``0x10``.
     """
-    match = _LEADING_INTEGER.match(text.replace("\x00", " "))
+    text = text.replace("\x00", " ")
+    other = _LEADING_OTHER_BASE.match(text)
+    if other is not None and other.lastgroup is not None:
+        return int(other.group(other.lastgroup), _BASES[other.lastgroup])
+    match = _LEADING_INTEGER.match(text)
     if match is None:
         return None
     number = float(match.group(1))
@@ -259,8 +269,7 @@ def read_number(text: str) -> float | int | None:
     match = _OTHER_BASE.fullmatch(text)
     if match is None:
         return None
-    base = {"hex": 16, "oct": 8, "bin": 2}[match.lastgroup or "hex"]
-    return int(match.group(match.lastgroup or 0), base)
+    return int(match.group(match.lastgroup or 0), _BASES[match.lastgroup or "hex"])
 
 
 def plain_float(text: str, sentinels: tuple[float, ...]) -> float | None:

@@ -1,8 +1,9 @@
 """IEEE 488.2 blocks: where they begin and end, and what is inside.
 
-``#<n><length><data>`` is definite, ``#0<data>`` lasts to the end of the message. Old screens send a
-bare BMP file, whose length stands in its own head (Siglent SDS1000X-E ``SCDP``). What an instrument
-says before a block (``C1:WF DAT2,#9…``) is passed over.
+``#<n><length><data>`` is definite, ``#0<data>`` lasts to the end of the message. ``#(<length>)``
+is Rohde & Schwarz's for a length of ten digits and more. Old screens send a bare BMP file, whose
+length stands in its own head (Siglent SDS1000X-E ``SCDP``). What an instrument says before a block
+(``C1:WF DAT2,#9…``) is passed over.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = [
     "BlockHead",
     "FindHead",
     "bad_block",
+    "bytes_lacking",
+    "definite_head",
     "digits_lacking",
     "find_block_head",
     "parse_block",
@@ -30,6 +33,8 @@ UNLIKE_PROFILE: Final = (
     "Compare these bytes with what the command's returns in the profile says of them: header, "
     "count, prefix, length, skip_bytes, packets."
 )
+HEAD_BEGINS: Final = frozenset(b"0123456789(")
+"""What stands behind the ``#`` of a block."""
 _SHOWN: Final = 40
 _BMP_HEAD: Final = 6
 MOST_HEAD: Final = 1024
@@ -49,23 +54,60 @@ class BlockHead:
         return None if self.length is None else self.start + self.length
 
 
+MOST_BRACKETED: Final = 16
+"""Bytes of the head of a block whose length stands in brackets."""
+IN_FRONT: Final = frozenset({b"", b" ", b",", b";", b"\n", b'"'})
+"""What stands in front of a block that is behind text."""
+
 FindHead = Callable[[bytes], BlockHead | None]
 """Like ``find_block_head``, of data in whatever form they come."""
 
 
+def definite_head(data: bytes) -> BlockHead | None:
+    """The head of the definite block that an answer begins with; ``None``: it begins with none."""
+    if data[:1] != b"#":
+        return None
+    if data[1:2] == b"(":
+        end = data.find(b")", 2, MOST_BRACKETED)
+        digits, start = data[2:end] if end > 0 else b"", end + 1
+    else:
+        count = data[1] - ord("0") if data[1:2].isdigit() else 0
+        digits, start = data[2 : 2 + count], 2 + count
+    if not digits.isdigit() or len(data) < start:
+        return None
+    return BlockHead(start=start, length=int(digits))
+
+
 def whole_length(data: bytes) -> int | None:
     """How long an answer is that begins with a definite block; ``None``: it begins with none."""
-    digits = data[2 : 2 + data[1] - ord("0")] if data[1:2].isdigit() else b""
-    if data[:1] != b"#" or not digits.isdigit() or len(digits) != data[1] - ord("0"):
-        return None
-    return 2 + len(digits) + int(digits)
+    head = definite_head(data)
+    return None if head is None else head.total
 
 
 def digits_lacking(data: bytes) -> int:
-    """How many digits of its length a definite block lacks; 0 where it begins with none."""
+    """How many bytes a definite block's head lacks at least; 0 where it begins with none."""
+    if data[:2] == b"#(":
+        has_digits = data[2:].isdigit() or len(data) == 2
+        return 1 if has_digits and len(data) < MOST_BRACKETED else 0
     if data[:1] != b"#" or not data[1:2].isdigit():
         return 0
     return max(0, data[1] - ord("0") + 2 - len(data))
+
+
+def bytes_lacking(begun: bytes, length: int) -> int:
+    """How many bytes the blocks lack that stand in an answer, behind text too; 0: none is cut.
+
+    Args:
+        begun: its first ``MOST_HEAD`` bytes.
+        length: of what has come.
+    """
+    lacking, mark = 0, -1
+    while (mark := begun.find(b"#", mark + 1)) >= 0:
+        total = whole_length(begun[mark : mark + MOST_BRACKETED])
+        if total is not None and begun[max(0, mark - 1) : mark] in IN_FRONT:
+            lacking = max(lacking, mark + total - length)
+            mark += total - 1
+    return lacking
 
 
 def find_block_head(data: bytes) -> BlockHead | None:
@@ -83,7 +125,11 @@ def find_block_head(data: bytes) -> BlockHead | None:
         if data[:2] == b"BM":
             return BlockHead(start=0, length=int.from_bytes(data[2:_BMP_HEAD], "little"))
     mark = data.find(b"#", 0, MAX_HEADER)
-    while 0 <= mark < len(data) - 1 and not data[mark + 1 : mark + 2].isdigit():
+    is_first = not data[: max(mark, 0)].strip(b"\r\n")
+    while 0 <= mark < len(data) - 1 and data[mark + 1] not in HEAD_BEGINS:
+        if is_first:
+            # ``#A`` of HP, or a number; what looks like a head behind it is data.
+            raise bad_block("a block of another kind", data)
         mark = data.find(b"#", mark + 1, MAX_HEADER)
     if mark < 0:
         if len(data) >= MAX_HEADER or b"\n" in data.lstrip(b"\r\n"):
@@ -91,15 +137,14 @@ def find_block_head(data: bytes) -> BlockHead | None:
         return None
     if mark + 1 >= len(data):
         return None
-    width = data[mark + 1] - ord("0")
-    if width == 0:
+    if data[mark + 1 : mark + 2] == b"0":
         return BlockHead(start=mark + 2, length=None)
-    digits = data[mark + 2 : mark + 2 + width]
-    if len(digits) < width:
+    found = definite_head(data[mark : mark + MOST_BRACKETED])
+    if found is not None:
+        return BlockHead(start=mark + found.start, length=found.length)
+    if digits_lacking(data[mark : mark + MOST_BRACKETED]):
         return None
-    if not digits.isdigit():
-        raise bad_block("a block with a broken head", data)
-    return BlockHead(start=mark + 2 + width, length=int(digits))
+    raise bad_block("a block with a broken head", data)
 
 
 def parse_block(data: bytes | bytearray, find: FindHead = find_block_head) -> memoryview:

@@ -124,8 +124,8 @@ class MessageAnswer:
     def _wait_for_more(self, deadline: float) -> None:
         try:
             self._more(deadline)
-        except LinkTimeout as late:
-            late.came = bytes(self._bytes) + late.came
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = bytes(self._bytes) + ended.came
             raise
 
 

@@ -201,7 +201,11 @@ class PrologixLink(MessageLinkBase):
             raise LinkTimeout("nothing came before the time limit")
         with self._exchange(deadline) as stream:
             self._order(stream, b"++read eoi")
-            said = self._settle(stream, deadline)
+            try:
+                said = self._settle(stream, deadline)
+            except (LinkTimeout, LinkGarbled, LinkLost) as ended:
+                ended.came = bytes(stream.buffer)
+                raise
             mark = bytes([self._adapter.mark]) if self._adapter.marks_ends else b""
         if mark and said.endswith(mark):
             self._asserts_eoi = True
@@ -230,10 +234,10 @@ class PrologixLink(MessageLinkBase):
             now = self._clock.monotonic()
             if len(stream.buffer) > MOST_BYTES:
                 raise LinkGarbled(f"{len(stream.buffer)} bytes came without an end")
-            if now > max(deadline, begun + ADAPTER_ANSWERS_S):
-                raise LinkTimeout("it still talks after the time limit")
             if now > heard + ADAPTER_ANSWERS_S:
                 raise LinkTimeout("it does not answer")
+            if now > max(deadline, begun + ADAPTER_ANSWERS_S):
+                raise LinkTimeout("it still talks after the time limit")
             if now > begun + TALKS_ON_S:
                 # Cutting an exchange short costs everybody behind the adapter the connection, so
                 # only one that a stop would wait too long for.
@@ -270,7 +274,9 @@ class PrologixLink(MessageLinkBase):
                 self._adapter.drop()
                 if isinstance(error, LinkPreempted):
                     raise
-                raise LinkLost(f"the adapter: {error}") from error
+                lost = LinkLost(f"the adapter: {error}")
+                lost.came = error.came
+                raise lost from error
 
     @contextlib.contextmanager
     def _turn(self, deadline: float) -> Iterator[None]:

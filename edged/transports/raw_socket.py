@@ -56,8 +56,8 @@ class RawSocketLink(LinkBase):
         stream = self._connected()
         try:
             return stream.take(count, self._clock.monotonic() + timeout_s)
-        except LinkTimeout as late:
-            late.came = bytes(stream.buffer)
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = bytes(stream.buffer)
             raise
 
     def pending(self) -> bytes:

@@ -304,12 +304,16 @@ def _without_padding(body: bytes, size: int, *, has_end: bool) -> bytes:
         LinkGarbled: there are more, and no text goes on in them.
     """
     data, more = body[:size], body[size:]
-    if len(more) <= ALIGNMENT_BYTES:
-        return data
     text = more.rstrip(b"\x00")
-    if not text and has_end and data.endswith(b"\n"):
+    is_text = bool(text) and not TEXT.sub(b"", data + text)
+    is_whole = has_end and data.endswith(b"\n")
+    if len(more) <= ALIGNMENT_BYTES:
+        # As many bytes as alignment takes may hold anything at the end of a message.
+        is_aligned = has_end and len(more) <= -size % 4 and not text.endswith(b"\n")
+        return data + text if is_text and not is_aligned and not is_whole else data
+    if not text and is_whole:
         return data
-    if text and len(more) - len(text) <= ALIGNMENT_BYTES and not TEXT.sub(b"", data + text):
+    if is_text and len(more) - len(text) <= ALIGNMENT_BYTES:
         return data + text
     raise LinkGarbled(f"a transfer announces {size} bytes and brings {len(body)}")
 

@@ -41,6 +41,8 @@ DEVICE_READSTB: Final = 13
 DEVICE_CLEAR: Final = 15
 DESTROY_LINK: Final = 23
 
+READ_HEAD_BYTES: Final = 36
+"""Of a reply to ``DEVICE_READ``, in front of the data of the answer."""
 FLAG_END: Final = 8
 REASON_END: Final = 4
 IO_TIMEOUT: Final = 15
@@ -203,11 +205,20 @@ class Vxi11Link(MessageLinkBase):
         arguments = struct.pack(
             ">iIIIii", self._link_id, READ_BYTES, self._patience_ms(deadline), 0, 0, 0
         )
-        reply = self._call(DEVICE_READ, arguments, deadline)
-        _judge(_integer(reply, 0), "reading")
-        length = _integer(reply, 8)
+        try:
+            reply = self._call(DEVICE_READ, arguments, deadline)
+        except (LinkTimeout, LinkLost) as ended:
+            if self._is_waiting:
+                ended.came = bytes(self._connected().buffer[READ_HEAD_BYTES:])
+            raise
+        data = reply[12 : 12 + _integer(reply, 8)] if len(reply) >= 12 else b""
+        try:
+            _judge(_integer(reply, 0), "reading")
+        except (LinkTimeout, LinkLost) as ended:
+            ended.came = data
+            raise
         has_end = bool(_integer(reply, 4) & REASON_END)
-        self._answer.add(reply[12 : 12 + length], has_end=has_end)
+        self._answer.add(data, has_end=has_end)
 
     def _read_status(self, deadline: float) -> int | None:
         try:

@@ -131,7 +131,7 @@ class FaultProxy:
     def reset_all(self) -> None:
         """Reset every open connection."""
         for pair in tuple(self._pairs):
-            _reset(pair.client)
+            reset(pair.client)
             pair.server.close()
 
     def close_all(self) -> None:
@@ -238,7 +238,7 @@ async def _spoil(data: bytes, spoil: Spoil, client: asyncio.StreamWriter) -> boo
         case How.DROP:
             goes_on = False
         case How.RESET:
-            _reset(client)
+            reset(client)
             return False
         case How.DOUBLE:
             client.write(data + data)
@@ -255,7 +255,7 @@ async def _spoil(data: bytes, spoil: Spoil, client: asyncio.StreamWriter) -> boo
     return goes_on
 
 
-def _reset(writer: asyncio.StreamWriter) -> None:
+def reset(writer: asyncio.StreamWriter) -> None:
     raw = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -91,6 +91,13 @@ class LoopbackInstrument:
             writer.write(data)
             await writer.drain()
 
+    def say_to_all(self, data: bytes) -> None:
+        """The same from another thread, once the instrument's own loop is at it."""
+        asyncio.run_coroutine_threadsafe(self.say(data), self._loop()).result(5)
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return next(iter(self._tasks)).get_loop()
+
     async def heard(self, line: str, times: int = 1) -> None:
         """Wait until a line has come that often."""
         async with asyncio.timeout(5), self.line_came:

@@ -79,6 +79,8 @@ class UsbInstrument:
         self.acknowledges = False
         # So many bytes of the next transfer are more than it announces.
         self.unannounced = 0
+        # It fills its transfers up to a multiple of four bytes.
+        self.aligns = True
         self.aborts = 0
         self.clears = 0
         self.resets = 0
@@ -293,7 +295,7 @@ class UsbInstrument:
             body = body[: len(body) // 2]
             self._fate = ""
         head = struct.pack("<BBBxLBxxx", 2, tag, ~tag & 0xFF, announced, 0 if rest else 1)
-        return head + body + bytes(-len(body) % 4)
+        return head + body + (bytes(-len(body) % 4) if self.aligns else b"")
 
 
 class FakeBackend(usb.backend.IBackend):

@@ -15,11 +15,15 @@ LAST_FRAGMENT = 0x8000_0000
 
 @dataclass
 class Vxi11Server:
-    """``errors``: procedure → device error. ``statuses``: procedure → RPC's own accept status."""
+    """``errors``: procedure → device error. ``statuses``: procedure → RPC's own accept status.
+
+    ``keeps_back``: bytes at the end of an answer that never come.
+    """
 
     errors: dict[int, int] = field(default_factory=dict)
     statuses: dict[int, int] = field(default_factory=dict)
     status_byte: int = 0
+    keeps_back: int = 0
     called: list[int] = field(default_factory=list)
     port: int = 0
     _said: bytes = b""
@@ -38,7 +42,9 @@ class Vxi11Server:
                 status = self.statuses.get(procedure, 0)
                 body = struct.pack(">IIIIII", call_id, 1, 0, 0, 0, status)
                 body += b"" if status else self._result(procedure, record[40:])
-                peer.sendall(struct.pack(">I", LAST_FRAGMENT | len(body)) + body)
+                record = struct.pack(">I", LAST_FRAGMENT | len(body)) + body
+                kept = self.keeps_back if procedure == READ else 0
+                peer.sendall(record[: len(record) - kept])
 
     def _result(self, procedure: int, arguments: bytes) -> bytes:
         error = self.errors.get(procedure, 0)

@@ -70,10 +70,12 @@ DIGITS = "0123456789" * 7
 
 
 @promise("answer.whole")
-@pytest.mark.parametrize("more", [4, 5, 8])
+@pytest.mark.parametrize("aligns", [True, False])
+@pytest.mark.parametrize("more", [1, 2, 3, 4, 5, 8])
 async def test_text_beyond_the_announced_size_is_part_of_the_message(
-    bench: Bench, more: int
+    bench: Bench, more: int, *, aligns: bool
 ) -> None:
+    bench.unit.aligns = aligns
     # pyvisa-py issues 449 and 465: 52 bytes are announced, and 56 come.
     bench.unit.special["D?"] = f"{DIGITS}\n".encode
     for _ in range(2):

@@ -30,9 +30,20 @@ connection:
   timeout_ms: 1000
   heartbeat: false
   errors: {query: "SYST:ERR?", kind: queue}
+abort: [{send: "OUTP OFF", ask: "OUTP?", expect: '^0$'}]
 commands:
+  output_on: {description: On, scpi: "OUTP ON", is_dangerous: true}
   get_level: {description: Level, scpi: "LEV?", returns: {type: float, unit: V}}
   get_trace: {description: Trace, scpi: "FORM?", returns: {type: string}}
+  set_level:
+    description: Set the level
+    scpi: "LEV {level}"
+    parameters: {level: {type: float, min: 0, max: 5, unit: V}}
+    verify: {query: "LEV?", tolerance: 0.01}
+  wait:
+    description: Wait for it
+    scpi: "GO"
+    complete: opc
   home:
     description: Go home
     scpi: "GO"
@@ -104,6 +115,46 @@ def test_a_poll_that_cannot_be_judged_is_a_failed_call_with_what_was_sent(
     assert run(engine, "get_level")["result"]["data"] == 1.5
 
 
+@promise("call.sent-is-failed")
+@pytest.mark.parametrize("answer", [b"0\n", b"E01\n", b"1\n1\n", b"ERROR 1x\n"])
+def test_no_answer_but_one_says_that_it_is_done(
+    smu: tuple[Engine, LoopbackInstrument], answer: bytes
+) -> None:
+    engine, unit = smu
+    unit.special["*OPC?"] = lambda: answer
+    told = run(engine, "wait")
+    assert told["is_error"]
+    assert told["result"]["error"]["code"] == "bad_answer"
+    assert told["result"]["error"]["sent"] == ["GO", "*OPC?"]
+    for good in (b"1\n", b"+1\n", b"*OPC 1\n", b"1.0\n"):
+        unit.special["*OPC?"] = lambda data=good: data  # type: ignore[misc]
+        assert not run(engine, "wait")["is_error"]
+
+
+@promise("answer.whole")
+def test_no_first_line_of_several_verifies_completes_or_confirms(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    before = unit.special["LEV?"]
+    unit.special["LEV?"] = unit.special["OUTP?"] = lambda: b"0\n1\n"
+    unit.special["ST?"] = lambda: b"34\n1\n"
+    try:
+        for command, parameters in (("set_level", {"level": 0}), ("home", {})):
+            told = run(engine, command, **parameters)
+            assert told["is_error"]
+            assert "has 2 lines" in told["result"]["error"]["message"]
+            assert told["result"]["error"]["sent"][0] in {"LEV 0", "GO"}
+        (stopped,) = engine.tool("bench__stop_all")["result"]["instruments"]
+        assert stopped["state"] == "failed", stopped
+        assert "has 2 lines" in stopped["error"]
+    finally:
+        unit.special["LEV?"] = before
+        unit.special["OUTP?"] = lambda: b"0\n"
+    (stopped,) = engine.tool("bench__stop_all")["result"]["instruments"]
+    assert stopped["state"] == "confirmed", stopped
+
+
 @promise("answer.unasked")
 def test_an_answer_that_nobody_expected_is_in_the_warning_and_can_be_asked_for(
     smu: tuple[Engine, LoopbackInstrument],
@@ -141,6 +192,24 @@ def test_programs_read_what_a_line_without_a_question_mark_is_answered_by(
             assert program.read() == b"1.00000e+00\n2\n"
     unit.special["print(y)"] = lambda: b"7\n"
     assert raw(engine, "print(y)")["response"] == "7"
+
+
+@promise("answer.unasked")
+def test_what_comes_later_than_an_answer_is_told_or_read(
+    smu: tuple[Engine, LoopbackInstrument],
+) -> None:
+    engine, unit = smu
+    unit.special["Q?"] = lambda: b"1\n"
+    assert raw(engine, "Q?")["response"] == "1"
+    unit.say_to_all(b"2\n")
+    told = raw(engine, "LEV?")
+    assert told["response"] == "1.5"
+    assert told["warning"] == '"2" came behind the answer to "Q?".'
+    with manager(engine) as rm, rm.open_resource("smu", timeout=2000) as program:
+        program.write("Q?")
+        assert program.read_raw() == b"1\n"
+        unit.say_to_all(b"2\n")
+        assert program.read_raw() == b"2\n"
 
 
 @promise("answer.whole")

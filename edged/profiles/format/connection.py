@@ -209,7 +209,8 @@ ERRORS: Final = Table(
 COMPLETION: Final = Table(
     "complete",
     Completion,
-    "How edged knows that a command is done: `none`, `opc` (`*OPC?`), or a query that is polled.",
+    "How edged knows that a command is done: `none`, `opc` (`*OPC?` is answered by 1; any other "
+    "answer is invalid), or a query that is polled.",
     Key("poll", QUERY, "The query.", field="query", is_required=True),
     Key("until", EXPRESSION._replace(read=_until),
         "An expression over `value` (the answer).", is_required=True),

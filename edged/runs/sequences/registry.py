@@ -17,6 +17,7 @@ from edged.actions.action import Purpose, RunSequence
 from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.profiles.arguments import WITHIN
 from edged.profiles.model import Scalar, Sequence
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import (
@@ -440,7 +441,7 @@ class SequenceRegistry:
         return Failed(
             f"The sequence {run.sequence.name} did not complete, because {what}: {cause.message}",
             code=ErrorCode.STEP_FAILED,
-            remedy=cause.remedy,
+            remedy="" if run.sent and cause.remedy == WITHIN else cause.remedy,
             sent=tuple(run.sent),
             data={**_told(run), "cause": cause.code.value},
         )

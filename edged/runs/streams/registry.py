@@ -316,6 +316,7 @@ class StreamRegistry:
         if outcome.error is not None:
             if outcome.error.code in COSTS_A_POINT:
                 stream.skipped += 1
+                stream.missed_by = outcome.error.message
                 return
             raise outcome.error
         stream.busy_s += self._clock.monotonic() - began

@@ -62,6 +62,8 @@ class Stream:
     )
     recording: RowSink | None = None
     error: EdgedError | None = None
+    # The message of the last point that failed.
+    missed_by: str = ""
     ending: StreamEvent | None = None
     reason: str = ""
     busy_s: float = 0.0
@@ -102,7 +104,9 @@ class Stream:
 
     def notes(self) -> list[str]:
         """What is true of its points and misleads who does not know it."""
-        fewer = notes_of_fewer(self.count, self.skipped, self.interval_ms / 1000, self.busy_s)
+        fewer = notes_of_fewer(
+            self.count, self.skipped, self.interval_ms / 1000, self.busy_s, self.missed_by
+        )
         return [*fewer, *self.noted.told(self.count)]
 
     def result(self) -> dict[str, Any]:

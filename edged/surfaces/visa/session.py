@@ -127,7 +127,10 @@ class VisaSession:
         self._arriving = asyncio.Lock()
         self._lease_id = ""
         self._answers_stb = True
-        # The last message, where it asks nothing: whatever it is answered by can be read.
+        # The last question that went to the instrument.
+        self._asked = ""
+        # The last message, where it asks nothing or its answer was read: what comes then can be
+        # read.
         self._written = ""
         # What came as if to answer it.
         self._unasked: Sequence[tuple[str, bytes]] = ()
@@ -188,7 +191,7 @@ class VisaSession:
     def taken(self) -> None:
         """What ``peek`` gave was read."""
         if self.is_answered:
-            self._drop()
+            self._read_all()
 
     # What a program does
 
@@ -266,7 +269,7 @@ class VisaSession:
             raise question.error
         piece, is_last = question.take(count)
         if is_last:
-            self._drop()
+            self._read_all()
         return piece, is_last
 
     def tell_within(self, wait_s: float, tell: Callable[[], None]) -> None:
@@ -425,7 +428,7 @@ class VisaSession:
 
     def _drop_unread(self) -> None:
         """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
-        self._written = ""
+        self._written = self._asked = ""
         if self._question is not None:
             is_unread = not self._question.is_over
             self._drop(FOLLOWED)
@@ -449,6 +452,7 @@ class VisaSession:
 
     def _ask(self, message: ProgramMessage) -> None:
         """Begin a question."""
+        self._asked = message.text
         self._begin(partial(self._action, message))
 
     def _listen(self, timeout_s: float | None) -> None:
@@ -683,6 +687,12 @@ class VisaSession:
             self._hold = None
         if pending is not None:
             pending.cancel(cause)
+
+    def _read_all(self) -> None:
+        """The answer was read: who reads on gets what comes behind it, on a wire without ends."""
+        self._drop()
+        if not self.instrument.transport.has_messages:
+            self._written = self._written or self._asked
 
     def _forget_lock(self) -> None:
         if self._caller.lease == self._lease_id:

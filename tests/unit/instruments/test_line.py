@@ -16,18 +16,20 @@ from edged.instruments.conversation import (
     ExpectMore,
     Pause,
     Send,
+    command_conversation,
     raw_conversation,
     write_lines,
 )
 from edged.instruments.dialogue import Dialogue
+from edged.instruments.in_step import Habits
 from edged.instruments.line import BoundInstrument, Line, LineDown, LineReport, LineUp, UnitChanged
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Job, Priority
 from edged.instruments.trace import Trace
-from edged.profiles.model import Connection, ErrorCheck
+from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Cleaning
-from edged.transports.link import Link, LinkGarbled, LinkLost
+from edged.transports.link import Link, LinkGarbled, LinkLost, LinkTimeout
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.job_owner import NoActor
 from tests.bench.scripted_link import ScriptedLink
@@ -73,6 +75,7 @@ class Bench:
         timeout_s: float = 5.0,
         make: Callable[[], Conversation[Any]] | None = None,
         own_s: float | None = None,
+        submitted_at: float | None = None,
     ) -> Any:
         """Serve one job that takes these steps; gives its answers or raises what it failed by."""
 
@@ -92,7 +95,7 @@ class Bench:
             owner=NoActor(self.link.wake, self.loop),
         )
         if own_s is not None:
-            job.own_s, job.submitted_at = own_s, self.clock.monotonic()
+            job.own_s, job.submitted_at = own_s, submitted_at or self.clock.monotonic()
         self.line.serve(job, self.ticket())
         return self.loop.run_until_complete(job.future)
 
@@ -621,8 +624,9 @@ def test_the_owner_may_want_larger_blocks_or_smaller_ones(ask: type[AskBlock] | 
 class Endless:
     """A link on which a block of any length comes, without ever being held."""
 
-    def __init__(self, head: bytes) -> None:
+    def __init__(self, head: bytes, size: int) -> None:
         self.head = head
+        self.left = len(head) + size
 
     def pending(self) -> bytes:
         return b""
@@ -632,6 +636,9 @@ class Endless:
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         assert timeout_s > 0
+        if not self.left:
+            raise LinkTimeout("nothing came")
+        self.left -= count
         head, self.head = self.head[:count], self.head[count:]
         return head + bytes(count - len(head))
 
@@ -644,7 +651,7 @@ def test_a_block_that_is_asked_for_as_text_is_bounded_too(bench: Bench) -> None:
 @promise("blocks.bounded")
 def test_a_block_is_held_once_while_it_is_read() -> None:
     size = 24 * 2**20
-    link = Endless(b"#8%d" % size)
+    link = Endless(b"#8%d" % size, size)
     clock = DrivenClock()
     speech = Dialogue(
         link=cast(Link, link),
@@ -668,7 +675,7 @@ def test_a_block_is_held_once_while_it_is_read() -> None:
 
 def test_an_indefinite_block_lasts_to_the_line_end(bench: Bench) -> None:
     bench.link.answers["D?"] = b"#0xyz\n"
-    assert bench.serve(AskBlock("D?")) == [b"#0xyz"]
+    assert bench.serve(AskBlock("D?")) == [b"#0xyz\n"]
 
 
 def test_text_where_a_block_should_be_is_a_bad_answer(bench: Bench) -> None:
@@ -866,6 +873,39 @@ def test_whatever_ends_a_conversation_after_a_line_is_a_failure_with_that_line(
 # Bounds of recovery
 
 
+@promise("line.recovery-bounded")
+def test_polls_that_are_answered_slowly_end_in_their_own_time(bench: Bench) -> None:
+    complete = Completion(
+        kind=CompletionKind.POLL, query="DONE?", until="value == 1", every_ms=20, timeout_ms=600
+    )
+    command = Command(name="go", scpi=("GO",), complete=complete)
+
+    def slowly() -> bytes:
+        bench.clock.move(0.25)
+        return b"0\n"
+
+    bench.link.answers["DONE?"] = slowly
+    began = bench.clock.monotonic()
+    failed = bench.fail(
+        make=lambda: command_conversation(lines=["GO"], command=command, connection=Connection()),
+        timeout_s=60,
+    )
+    assert failed.code is ErrorCode.TIMEOUT
+    assert "was not done within 600 ms" in failed.message
+    assert bench.clock.monotonic() - began < 1.6
+
+
+@promise("line.no-late-answer")
+def test_what_was_followed_by_more_is_looked_at_again_the_next_time(bench: Bench) -> None:
+    ask = Ask("A?", lines=1)
+    assert bench.serve(ask) == ["a"]
+    assert bench.serve(ask) == ["a"]
+    assert "A?" in bench.line.bound.habits.calm
+    bench.link.answers["A?"] = b"a\nmore\n"
+    assert bench.fail(ask).code is ErrorCode.BAD_ANSWER
+    assert "A?" not in bench.line.bound.habits.calm
+
+
 class SilentLink(ScriptedLink):
     """Each wait in vain takes its time."""
 
@@ -910,6 +950,38 @@ def test_each_call_to_a_unit_that_hangs_ends_within_its_own_limit_and_a_second(
         assert failed.code in {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED}
         bench.heal()
         bench.clock.move(0.5)
+
+
+@promise("line.recovery-bounded")
+@pytest.mark.parametrize("timeout_ms", [300, 600, 2000])
+def test_a_unit_that_was_late_before_and_hangs_ends_calls_in_time_too(
+    bench: Bench, timeout_ms: int
+) -> None:
+    t_s = timeout_ms / 1000
+    habits = Habits()
+    habits.catch("A?", "more", 0.5)
+    bench.line.bound = BoundInstrument(
+        number=1, idn=IDN, connection=Connection(timeout_ms=timeout_ms), habits=habits
+    )
+    bench.serve(Ask("A?", lines=1), timeout_s=t_s + 5, own_s=t_s)
+    silent(bench)
+    for _ in range(4):
+        began = bench.clock.monotonic()
+        bench.fail(Ask("A?", lines=1), timeout_s=t_s + 5, own_s=t_s)
+        assert bench.clock.monotonic() - began <= t_s + 1.0
+
+
+@promise("line.recovery-bounded")
+def test_a_call_that_waited_for_another_to_a_unit_that_hangs_ends_in_time_too(
+    bench: Bench,
+) -> None:
+    bench.serve(Ask("A?"))
+    silent(bench)
+    bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T)
+    submitted = bench.clock.monotonic()
+    for _ in range(4):
+        bench.fail(Ask("A?"), timeout_s=T + 5, own_s=T, submitted_at=submitted)
+    assert bench.clock.monotonic() - submitted <= T + 1.0 + 3 * 0.2
 
 
 @promise("line.recovery-bounded")

@@ -223,11 +223,23 @@ def test_an_adapter_that_says_nothing_is_given_up_after_a_second() -> None:
         assert time.monotonic() - began < 2 * SLOW_MACHINE
 
 
+def test_an_adapter_that_says_nothing_is_not_said_to_talk_when_time_is_short() -> None:
+    adapter = Adapter()
+    with behind(adapter, "5") as (link,):
+        adapter.is_stuck = True
+        link.write(b"1?\n", 3)
+        with pytest.raises(LinkLost, match="does not answer") as lost:
+            link.read_message(b"\n", 0.2)
+        assert lost.value.came == b""
+
+
+@promise("answer.bytes-came")
 def test_who_talks_slowly_for_ever_is_given_up_at_the_time_limit() -> None:
     with babbling(b"x", 0.02) as link:
         began = time.monotonic()
-        with pytest.raises(LinkLost, match="time limit"):
+        with pytest.raises(LinkLost, match="time limit") as lost:
             link.read_message(b"\n", 0.2)
+        assert lost.value.came.startswith(b"xxx")
         assert time.monotonic() - began < 10
 
 

@@ -69,8 +69,17 @@ def test_errors_of_a_read_are_told_in_words_and_a_time_limit_is_one() -> None:
         with pytest.raises(LinkGarbled, match="look at the cable"):
             ask(link, "*IDN?")
         server.errors[READ] = 15
-        with pytest.raises(LinkTimeout):
+        with pytest.raises(LinkTimeout) as late:
             ask(link, "*IDN?")
+        assert late.value.came == b"*IDN?\n"
+
+
+@promise("answer.bytes-came")
+def test_what_came_of_a_reply_that_is_not_whole_is_kept_for_the_error() -> None:
+    with linked(Vxi11Server(keeps_back=3)) as link:
+        with pytest.raises(LinkTimeout) as late:
+            ask(link, "12345", 0.3)
+        assert late.value.came == b"12345"
 
 
 @promise("line.wire-errors")

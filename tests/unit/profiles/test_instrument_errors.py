@@ -73,6 +73,9 @@ def test_a_code_is_known_behind_the_header_that_a_scope_puts_before_it():
         ("+7.000E+00", 7),
         ("7.0", 7),
         ("-113;Undefined header", -113),
+        ("0x10", 16),
+        ("#H10", 16),
+        ('"#B101"', 5),
         ("1.5", 1),
         ("1E99", 1),
     ],
@@ -82,7 +85,9 @@ def test_a_code_is_read_in_every_form_of_a_number(answer: str, code: int) -> Non
     assert parse_error(ErrorKind.CODE, answer).code == code
 
 
-@pytest.mark.parametrize("answer", ["0.00000e+00\tQueue Is Empty", "0\tNo error", "+0.0E+0", "0.0"])
+@pytest.mark.parametrize(
+    "answer", ["0.00000e+00\tQueue Is Empty", "0\tNo error", "+0.0E+0", "0.0", "0x0000", "#H0"]
+)
 @pytest.mark.parametrize("kind", [ErrorKind.QUEUE, ErrorKind.CODE, ErrorKind.ESR])
 def test_no_error_is_known_in_every_form_of_a_number(kind: ErrorKind, answer: str) -> None:
     assert not parse_error(kind, answer).is_error

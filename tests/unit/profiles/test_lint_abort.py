@@ -142,6 +142,25 @@ def test_a_question_whose_selection_cannot_be_repeated_is_found(
     assert is_known or about[0].startswith("acme.yaml:9:")
 
 
+@promise("stop-all.selected")
+@pytest.mark.parametrize(
+    ("first", "second", "is_known"),
+    [
+        ("INST:NSEL 1;:OUTP OFF", "INST:NSEL 2;:OUTP OFF", True),
+        ("PORT 1;OUTP OFF", "PORT 2;OUTP OFF", False),
+    ],
+)
+def test_one_question_for_lines_that_differ_is_found(
+    first: str, second: str, *, is_known: bool
+) -> None:
+    lines = "".join(
+        f'{{send: "{line}", ask: "OUTP?", expect: "^0$"}}, ' for line in (first, second)
+    )
+    found = findings(f"abort: [{lines}]", "")
+    about = [one for one in found if "depends on a selection that edged cannot repeat" in one]
+    assert bool(about) is not is_known
+
+
 def test_a_watchdog_wants_every_output_to_be_askable() -> None:
     watchdog = (
         'watchdog: {delay: ["WD:DEL {s}"], enable: ["WD ON"], disable: ["WD OFF"], range: [1, 9], '

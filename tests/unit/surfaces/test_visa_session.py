@@ -558,3 +558,28 @@ async def test_a_stop_ends_a_read_that_waits_and_the_line_stays(
         await reading
     assert ended.value.code is ErrorCode.PREEMPTED
     assert supply.connections == 1
+
+
+@promise("answer.unasked")
+async def test_who_reads_on_gets_the_lines_that_come_later(
+    bench: VisaBench, supply: LoopbackInstrument
+) -> None:
+    session = bench.session(supply.address, timeout_s=5.0)
+    supply.special["FORM?"] = lambda: b"1\n"
+    for is_waited_for in (True, False):
+        await session.write(b"FORM?")
+        assert await session.read(100) == (b"1\n", True)
+        if is_waited_for:
+            reading = asyncio.create_task(session.read(100))
+            while session.instrument.actor is None or not session.instrument.actor.is_serving:
+                await asyncio.sleep(0)
+            await supply.say(b"2\n")
+            assert await reading == (b"2\n", True)
+        else:
+            await supply.say(b"2\n")
+            assert await session.read(100) == (b"2\n", True)
+    # Nobody else's question is answered by them.
+    await session.write(b"FORM?")
+    assert await session.read(100) == (b"1\n", True)
+    await supply.say(b"2\n")
+    assert await query(session, "ECHO? 7") == "7"

@@ -42,6 +42,10 @@ def test_fewer_points_than_asked_for_are_told_with_why() -> None:
     # Others had the line, so nothing is said of how long a reading takes.
     assert notes_of_fewer(6, 4, 1.0, 0.6) == ["10 points were asked for, 6 came"]
     assert notes_of_fewer(0, 4, 1.0, 0.0) == ["4 points were asked for, 0 came"]
+    assert notes_of_fewer(0, 4, 1.0, 0.0, "2 bytes came") == [
+        "4 points were asked for, 0 came",
+        "the last one that failed: 2 bytes came",
+    ]
 
 
 def test_a_limit_that_was_reached_is_told_of_a_table_and_of_a_result() -> None:

@@ -156,6 +156,64 @@ async def test_where_the_selection_of_a_question_is_not_known_nothing_is_confirm
     assert "OUTP" in report["unconfirmed"]
 
 
+class Ported(Selected):
+    """Two outputs with a level each, behind a word that nobody knows to select."""
+
+    def __init__(self, profile: Profile, *stuck: str) -> None:
+        super().__init__(profile, *stuck)
+        self.level = {"1": 5, "2": 5}
+
+    def _answer(self, step: Any) -> Any:
+        line = getattr(step, "text", "")
+        for text in line.split(";"):
+            header, _, value = text.partition(" ")
+            held = {"OUTP": self.is_on, "VOLT": self.level}.get(header.rstrip("?"))
+            if header in {"PORT", "CH", "USE"}:
+                self.chosen = value
+            elif held is not None and text.endswith("?"):
+                self.answers[line] = str(int(held[self.chosen]))
+            elif held is not None and self.chosen not in self.stuck:
+                held[self.chosen] = 0
+        return FakeInstrument._answer(self, step)
+
+
+def asked(line: str, query: str) -> str:
+    return f'  - {{send: "{line}", ask: "{query}", expect: "^0$"}}\n'
+
+
+@promise("stop-all.truth")
+@promise("stop-all.selected")
+@pytest.mark.parametrize(
+    ("abort", "stuck"),
+    [
+        # It stands in the line itself.
+        (asked("PORT 1;OUTP OFF", "OUTP?") + asked("PORT 2;OUTP OFF", "OUTP?"), "1"),
+        # One question for two lines that say different things.
+        (asked("CH 1;OUTP OFF", "OUTP?") + asked("USE 2;OUTP 0", "OUTP?"), "1"),
+        # Another question for each, of which the first is asked of the second output.
+        (
+            entry("PORT 1", is_asked=False)
+            + asked("OUTP OFF", "OUTP?")
+            + entry("PORT 2", is_asked=False)
+            + asked("VOLT 0", "VOLT?"),
+            "1",
+        ),
+        (
+            asked("PORT 1;OUTP OFF", "OUTP?") + asked("PORT 2;VOLT 0", "VOLT?"),
+            "1",
+        ),
+    ],
+)
+async def test_an_unknown_word_that_may_select_confirms_no_output_that_stays_on(
+    house: SweepHouse, abort: str, stuck: str
+) -> None:
+    unit = Ported(toy_profile(TWO.format(abort=abort)), stuck)
+    unit.chosen = "1"
+    report = await stopped(house, unit)
+    assert unit.is_on[stuck]
+    assert not report["is_confirmed"], report
+
+
 @promise("stop-all.selected")
 async def test_the_channel_of_one_address_is_not_selected_at_another(house: SweepHouse) -> None:
     lines = ("ADR 6", "INST:NSEL 1", "OUTP OFF", "ADR 7", "INST:NSEL 1", "OUTP OFF")

@@ -1,0 +1,426 @@
+"""Answers of instruments that nobody described: all of what came, or an error that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from edged.errors import ErrorCode, Failed
+from edged.profiles.frames import Frame
+from edged.profiles.model import Connection, ListAnswer, ScalarAnswer, WaveformAnswer
+from edged.scpi.answer_text import AnswerType
+from edged.sim.wires.stream import WireKind
+from tests.bench.fault_proxy import How, Spoil
+from tests.bench.loopback_instrument import IDN
+from tests.bench.paced_unit import End, PacedUnit, Piece, slowly
+from tests.bench.roads import Roads
+from tests.bench.usb_backend import UsbInstrument, usb_bus
+from tests.bench.wired import NETWORK, SIMULATED, Lines, Wired, wired
+from tests.promises import promise
+
+T_S = 0.4
+SHORT = Connection(timeout_ms=400, encoding="latin-1")
+MESSAGES = (WireKind.VXI11, WireKind.HISLIP, WireKind.PROLOGIX)
+STREAMS = (WireKind.SOCKET, WireKind.SERIAL)
+TEXT = ScalarAnswer(type=AnswerType.STRING)
+NUMBER = ScalarAnswer(type=AnswerType.FLOAT)
+BYTES = WaveformAnswer(data="B?", dtype="u1")
+SLOW_S = 1.5
+"""What a busy machine takes besides."""
+
+
+@asynccontextmanager
+async def paced(connection: Connection = SHORT) -> AsyncIterator[tuple[PacedUnit, Roads]]:
+    async with PacedUnit() as unit:
+        lines = Lines()
+        try:
+            yield unit, Roads(lines.open(unit.address, IDN, connection), connection)
+        finally:
+            await lines.close()
+
+
+@asynccontextmanager
+async def on_wire(
+    kind: WireKind, connection: Connection = SHORT
+) -> AsyncIterator[tuple[Wired, Roads]]:
+    async with wired(kind) as bench:
+        lines = Lines()
+        try:
+            yield bench, Roads(lines.open(bench.address, bench.idn, connection), connection)
+        finally:
+            await lines.close()
+
+
+async def is_in_step(roads: Roads) -> bool:
+    return await roads.line.ask("ECHO? 42") == "42"
+
+
+async def is_back(roads: Roads, question: str, answer: str) -> bool:
+    """Whether it answers again, once its line has been recovered."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        try:
+            return await roads.line.ask(question) == answer
+        except Failed:
+            await asyncio.sleep(0.1)
+    return False
+
+
+# Lines that come later than at once
+
+
+LATE = [b"1.5\n", 0.02, b"2.5\n"]
+
+
+@promise("answer.whole")
+async def test_a_second_line_that_comes_a_little_later_is_no_success_with_the_first() -> None:
+    async with paced() as (unit, roads):
+        unit.paced["V?"] = LATE
+        for _ in range(3):
+            with pytest.raises(Failed, match=r'"1\.5 2\.5", which has 2 lines') as refused:
+                await roads.raw("V?")
+            assert refused.value.code is ErrorCode.BAD_ANSWER
+            for form in (TEXT, NUMBER):
+                with pytest.raises(Failed, match="has 2 lines"):
+                    await roads.typed("V?", form)
+            assert await is_in_step(roads)
+
+
+@promise("answer.whole")
+async def test_lines_at_the_pace_of_a_slow_serial_port_are_all_of_an_answer() -> None:
+    rows: list[Piece] = []
+    for number in range(5):
+        rows += [b"%d.5,0\n" % number, 0.02]
+    async with paced() as (unit, roads):
+        unit.paced["FORM?"] = rows
+        whole = b"".join(piece for piece in rows if isinstance(piece, bytes))
+        assert await roads.program("FORM?") == whole
+        with pytest.raises(Failed, match="has 5 lines"):
+            await roads.typed("FORM?", TEXT)
+        assert len(await roads.typed("FORM?", ListAnswer(lines=5))) == 10
+        assert len(await roads.typed("FORM?", ListAnswer(lines=None))) == 10
+        with pytest.raises(Failed, match="has 5 lines"):
+            await roads.typed("FORM?", ListAnswer(lines=4))
+        assert await is_in_step(roads)
+
+
+@promise("answer.unasked")
+async def test_a_line_that_comes_much_later_is_told_by_the_next_raw_line() -> None:
+    async with paced() as (unit, roads):
+        unit.paced["V?"] = [b"1.5\n", 0.2, b"2.5\n"]
+        reply = await roads.raw("V?")
+        assert reply.answer == "1.5"
+        await asyncio.sleep(0.4)
+        unit.paced["A?"] = [b"7\n"]
+        reply = await roads.raw("A?")
+        assert reply.answer == "7"
+        assert reply.unasked == (("V?", b"2.5\n"),)
+
+
+# Binary data
+
+
+DATA = b"\n\r\x00#15;abc\n1;2\n\x00\n"
+BLOCK = b"#2%d" % len(DATA) + DATA
+
+
+@promise("answer.whole")
+async def test_a_block_of_unknown_length_lasts_to_its_last_line_end() -> None:
+    data = b"ab\ncd\x00\n\ne"
+    async with paced() as (unit, roads):
+        for pieces in ([b"#0" + data + b"\n"], [b"#0ab\n", 0.02, b"cd\x00\n", 0.02, b"\ne\n"]):
+            unit.paced["B?"] = pieces
+            assert await roads.captured("B?", BYTES) == data
+            assert await roads.program("B?") == b"#0" + data + b"\n"
+            form = Frame(BYTES)
+            assert await roads.program("B?", form=form) == b"#0" + data + b"\n"
+            assert await is_in_step(roads)
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("pause_s", [0.0, 0.004])
+async def test_a_block_may_come_byte_by_byte_and_hold_what_looks_like_ends(pause_s: float) -> None:
+    async with paced() as (unit, roads):
+        for end in (b"\n", b"", b"\r\n"):
+            unit.paced["B?"] = slowly(BLOCK + end, pause_s)
+            assert await roads.captured("B?", BYTES) == DATA
+            assert await roads.program("B?") == BLOCK + end
+            assert (await roads.raw("B?")).answer == BLOCK.decode("latin-1")
+            assert await is_in_step(roads)
+
+
+@promise("answer.whole")
+async def test_a_block_behind_a_header_comes_whole_to_a_program_whatever_its_pauses() -> None:
+    # Tektronix with HEADer ON: the answer does not begin with the block.
+    head = b":CURVE #216"
+    async with paced() as (unit, roads):
+        unit.paced["CURV?"] = [head + b"ab\ncd", 0.12, b"efg", 0.12, b"hijklmnop\n"]
+        assert await roads.program("CURV?") == head + b"ab\ncdefghijklmnop\n"
+        assert await is_in_step(roads)
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_an_empty_block_is_empty(kind: WireKind) -> None:
+    async with on_wire(kind) as (bench, roads):
+        for answer in (b"#10\n", b"#10", b"#3000\n", b"#10\r\n"):
+            bench.special[b"B?"] = answer
+            assert await roads.captured("B?", BYTES) == b""
+            assert await roads.program("B?") == answer
+            assert await roads.typed("B?", TEXT) == ""
+            assert await roads.typed("B?", ListAnswer()) == []
+            assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_a_block_whose_length_stands_in_brackets_is_read(kind: WireKind) -> None:
+    # Rohde & Schwarz, for a gigabyte and more: the length has ten digits then.
+    async with on_wire(kind) as (bench, roads):
+        for answer in (b"#(%d)" % len(DATA) + DATA + b"\n", b"#(%010d)" % len(DATA) + DATA):
+            bench.special[b"B?"] = answer
+            assert await roads.captured("B?", BYTES) == DATA
+            assert await roads.program("B?") == answer
+            assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_a_block_of_another_kind_is_not_looked_for_in_its_data(kind: WireKind) -> None:
+    # HP 8753 FORM1 to FORM3: two bytes of length behind "#A"; what looks like a head is data.
+    async with on_wire(kind) as (bench, roads):
+        data = struct.pack(">H", 12) + b"ab#15hello\x00\x01"
+        bench.special[b"B?"] = b"#A" + data
+        with pytest.raises(Failed, match="#A") as refused:
+            await roads.captured("B?", BYTES)
+        assert refused.value.code in {ErrorCode.BAD_ANSWER, ErrorCode.TIMEOUT}
+        assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@promise("answer.as-described")
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_what_stands_behind_a_block_is_told(kind: WireKind) -> None:
+    async with on_wire(kind) as (bench, roads):
+        bench.special[b"B?"] = b"#15hello;1.5\n"
+        with pytest.raises(Failed, match="more") as refused:
+            await roads.captured("B?", BYTES)
+        assert refused.value.code is ErrorCode.BAD_ANSWER
+        assert await roads.program("B?") == b"#15hello;1.5\n"
+        with pytest.raises(Failed, match="hello"):
+            await roads.typed("B?", NUMBER)
+        assert (await roads.raw("B?")).answer == "#15hello;1.5"
+        assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@promise("answer.as-described")
+async def test_what_comes_a_little_behind_a_block_is_told_too() -> None:
+    async with paced() as (unit, roads):
+        for pieces in ([b"#15hello", 0.02, b";1.5\n"], [b"#15hello\n", 0.02, b"1.5\n"]):
+            unit.paced["B?"] = pieces
+            with pytest.raises(Failed, match="more"):
+                await roads.captured("B?", BYTES)
+            assert await is_in_step(roads)
+
+
+# What a line without a question mark is answered by
+
+
+@promise("answer.unasked")
+@pytest.mark.parametrize("kind", SIMULATED)
+@pytest.mark.parametrize(
+    "answer",
+    [b"R+1.25\n", b"R+1.25\r\n", b"1\n2\n3\n", b"\x00\x00\x01\x02\x00\n", b"#15he\nlo\n"],
+)
+async def test_a_program_reads_what_its_write_is_answered_by(kind: WireKind, answer: bytes) -> None:
+    async with on_wire(kind) as (bench, roads):
+        bench.special[b"TARM SGL"] = answer
+        for _ in range(2):
+            reply = await roads.written("TARM SGL")
+            came = b"".join(data for line, data in reply.unasked or () if line == "TARM SGL")
+            assert (came or await roads.listened("TARM SGL")) == answer
+            assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@promise("answer.unasked")
+@pytest.mark.parametrize("kind", MESSAGES)
+@pytest.mark.parametrize("answer", [b"R+1.25", b"\x00\x01\x02\x03", b"1\n2", b"#15he\nlo", b"OK\r"])
+async def test_a_program_reads_no_line_end_that_was_not_sent(kind: WireKind, answer: bytes) -> None:
+    async with on_wire(kind) as (bench, roads):
+        bench.special[b"TARM SGL"] = answer
+        for _ in range(2):
+            reply = await roads.written("TARM SGL")
+            came = b"".join(data for line, data in reply.unasked or () if line == "TARM SGL")
+            assert (came or await roads.listened("TARM SGL")) == answer
+            assert await roads.line.ask("*IDN?") == bench.idn
+
+
+# An instrument that hangs
+
+
+async def outcome_of(asked: Awaitable[Any]) -> tuple[Any, str]:
+    """What a call gave, or the message of its failure."""
+    try:
+        return await asked, ""
+    except Failed as failed:
+        return None, failed.message
+
+
+HANGS: dict[str, Sequence[Piece]] = {
+    "silent": [],
+    "half": [b"1.2"],
+    "half, then closed": [b"1.2", End.CLOSE],
+    "half, then reset": [b"1.2", 0.05, End.RESET],
+    "closed": [End.CLOSE],
+    "reset": [End.RESET],
+    "endless": [End.ENDLESS],
+    "trickle": [End.TRICKLE],
+    "trickle in a block": [b"#9000100000", End.TRICKLE],
+    "half a block": [b"#3500abc"],
+    "half a block, then closed": [b"#3500abc", End.CLOSE],
+    "half a block, then reset": [b"#3500abc", 0.05, End.RESET],
+    "empty lines": [b"\n" * 200, End.TRICKLE],
+    "lines without end": [b"1\n", 0.01] * 250,
+}
+
+
+@promise("line.recovery-bounded")
+@pytest.mark.parametrize("road", ["typed", "raw", "program", "list", "captured", "written"])
+@pytest.mark.parametrize("hang", HANGS)
+async def test_whatever_hangs_ends_in_time_and_shows_what_came(hang: str, road: str) -> None:
+    async with paced() as (unit, roads):
+        unit.paced["B?"] = unit.paced["B"] = HANGS[hang]
+        asks: dict[str, Callable[[], Awaitable[Any]]] = {
+            "typed": lambda: roads.typed("B?", NUMBER),
+            "raw": lambda: roads.raw("B?"),
+            "program": lambda: roads.program("B?"),
+            "list": lambda: roads.typed("B?", ListAnswer(lines=None)),
+            "captured": lambda: roads.captured("B?", BYTES),
+            "written": lambda: roads.written("B"),
+        }
+        for _ in range(2):
+            began = time.monotonic()
+            told, message = await outcome_of(asks[road]())
+            took_s = time.monotonic() - began
+            if road == "list" and hang == "lines without end" and not message:
+                # They are so many, and each is there in time.
+                assert len(told) == 250
+                break
+            assert took_s < T_S + 1.0 + SLOW_S, (hang, road, took_s)
+            assert message or road in {"written", "program", "raw"}, told
+            assert "nothing came" not in message or hang == "silent", message
+            if message and hang.startswith("half"):
+                assert "1.2" in message or "#3500abc" in message, message
+        unit.paced.clear()
+        assert await is_back(roads, "ECHO? 42", "42")
+
+
+@promise("answer.bytes-came")
+@pytest.mark.parametrize("kind", NETWORK)
+@pytest.mark.parametrize("how", [How.CUT, How.RESET, How.HANG, How.LOSE, How.SPLIT])
+async def test_an_answer_that_is_cut_off_by_the_network_ends_in_time(
+    kind: WireKind, how: How
+) -> None:
+    async with on_wire(kind) as (bench, roads):
+        proxy = bench.proxy
+        assert proxy is not None
+        bench.special[b"B?"] = b"1.25\n"
+        assert await roads.typed("B?", NUMBER) == 1.25
+        proxy.always = Spoil(how, seconds=0.001)
+        for _ in range(2):
+            began = time.monotonic()
+            try:
+                told = await roads.typed("B?", NUMBER)
+            except Failed:
+                assert how is not How.SPLIT
+            else:
+                assert told == 1.25
+                assert how is How.SPLIT
+            assert time.monotonic() - began < T_S + 1.0 + SLOW_S
+        await proxy.heal()
+        assert await is_back(roads, "*IDN?", bench.idn)
+
+
+# Line ends
+
+
+@pytest.mark.parametrize(
+    ("end", "wanted"),
+    [
+        ("\n", "\n"),
+        ("\n", "\r\n"),
+        ("\n", "\n\r"),
+        ("\r", "\r"),
+        ("\n", "\r\n\x00"),
+        ("\n", "\n\n"),
+    ],
+)
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_line_ends_of_all_kinds_are_no_part_of_an_answer(
+    kind: WireKind, end: str, wanted: str
+) -> None:
+    connection = Connection(timeout_ms=600, read_termination=end)
+    async with on_wire(kind, connection) as (bench, roads):
+        bench.special[b"V?"] = b"1.5" + wanted.encode()
+        bench.special[b"*IDN?"] = bench.idn.encode() + wanted.encode()
+        for _ in range(3):
+            began = time.monotonic()
+            assert await roads.typed("V?", NUMBER) == 1.5
+            assert (await roads.raw("V?")).answer == "1.5"
+            assert await roads.typed("V?", TEXT) == "1.5"
+            assert time.monotonic() - began < T_S
+
+
+DIGITS = "0123456789" * 7
+
+
+@promise("answer.whole")
+@pytest.mark.parametrize("aligns", [True, False])
+@pytest.mark.parametrize("more", [1, 2, 3, 4, 7, 16])
+async def test_no_text_that_usbtmc_does_not_announce_is_dropped(more: int, *, aligns: bool) -> None:
+    # pyvisa-py issues 449 and 465.
+    with usb_bus() as bus:
+        unit = bus.plug(UsbInstrument())
+        unit.aligns = aligns
+        lines = Lines()
+        try:
+            roads = Roads(lines.open(unit.address, unit.idn, SHORT), SHORT)
+            unit.special["D?"] = f"{DIGITS}\n".encode
+            for _ in range(2):
+                unit.unannounced = more
+                assert await roads.typed("D?", TEXT) == DIGITS
+                unit.unannounced = more
+                assert await roads.program("D?") == f"{DIGITS}\n".encode()
+        finally:
+            await lines.close()
+
+
+@promise("answer.whole")
+async def test_usbtmc_gives_blocks_and_pieces_whole() -> None:
+    with usb_bus() as bus:
+        unit = bus.plug(UsbInstrument())
+        lines = Lines()
+        try:
+            roads = Roads(lines.open(unit.address, unit.idn, SHORT), SHORT)
+            for answer in (BLOCK + b"\n", BLOCK, b"#10\n", b"#10", b"#0ab\n\n"):
+                unit.special["B?"] = lambda data=answer: data  # type: ignore[misc]
+                for fault in ("", "pieces"):
+                    unit.faults.extend([fault] * 2)
+                    data = b"ab\n" if answer.startswith(b"#0") else answer.rstrip(b"\n")[4:]
+                    if answer[:4] == BLOCK[:4]:
+                        data = DATA
+                    assert await roads.captured("B?", BYTES) == data
+                    assert await roads.program("B?") == answer
+                    unit.faults.clear()
+                    assert await roads.line.ask("ECHO? 7") == "7"
+            for answer in (b"", b"\n"):
+                unit.special["B?"] = lambda data=answer: data  # type: ignore[misc]
+                with pytest.raises(Failed):
+                    await roads.typed("B?", NUMBER)
+                assert await roads.line.ask("ECHO? 7", timeout_s=20) == "7"
+        finally:
+            await lines.close()
