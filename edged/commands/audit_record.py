@@ -122,7 +122,7 @@ class AuditRecord:
         # What an interlock reads all the time is told where it trips or refuses.
         if isinstance(action, RunCommand) and action.purpose is Purpose.INTERLOCK:
             return
-        if _is_of_nobody(action, outcome):
+        if outcome.error is not None and _is_of_nobody(action, outcome.error):
             return
         if action.caller.is_look and action.tool in LOOKS and outcome.status is OutcomeStatus.OK:
             return
@@ -286,11 +286,10 @@ class AuditRecord:
         return unit
 
 
-def _is_of_nobody(action: Action, outcome: Outcome) -> bool:
+def _is_of_nobody(action: Action, error: EdgedError) -> bool:
     """An abort of a wrapper whose device is not there, and was not since the engine started."""
-    if not isinstance(action, CallWrapper) or action.is_expected or outcome.error is None:
-        return False
-    return outcome.error.code in NOBODY_THERE
+    is_forgiven = isinstance(action, CallWrapper) and not action.is_expected
+    return is_forgiven and error.code in NOBODY_THERE
 
 
 def _aim(action: Action) -> tuple[str, str, Mapping[str, Any]]:

@@ -461,7 +461,7 @@ class CommandPath:
             status=done.status,
             data=done.data,
             scpi=done.scpi,
-            execution_time_ms=self._since_ms(began),
+            execution_time_ms=(self._clock.monotonic() - began) * 1000,
             written_at=done.written_at,
             pictures=done.pictures,
             links=done.links,
@@ -470,7 +470,7 @@ class CommandPath:
     def _failure(
         self, action: Action, target: Target | None, error: EdgedError, began: float
     ) -> Outcome:
-        spent_ms = self._since_ms(began)
+        spent_ms = (self._clock.monotonic() - began) * 1000
         is_failure = isinstance(error, Failed | Fault)
         return Outcome(
             status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
@@ -487,9 +487,6 @@ class CommandPath:
             data={"fault_id": action.action_id},
             remedy=f"Its log has the details under {action.action_id}.",
         )
-
-    def _since_ms(self, began: float) -> float:
-        return (self._clock.monotonic() - began) * 1000
 
 
 async def _begun(running: Running) -> Done | LineJob:

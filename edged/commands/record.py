@@ -139,7 +139,7 @@ class CountedRecord:
         tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
         latencies: kind of action → how long those took that were tried.
         faults: bugs of ours that callers met.
-        listener: hears how each ended, where anybody wants to know.
+        listener: hears how each command of an instrument ended, where anybody wants to know.
     """
 
     def __init__(self, inner: Record) -> None:
@@ -167,7 +167,7 @@ class CountedRecord:
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)
-        if self.listener is not None:
+        if self.listener is not None and target is not None and target.command is not None:
             self.listener(action, target, outcome)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:

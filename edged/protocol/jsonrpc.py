@@ -495,13 +495,9 @@ def _message(value: object) -> Message:
 
 def _known_id(value: dict[str, Any]) -> RequestId | None:
     found = value.get("id")
-    return found if _is_id(found) else None
-
-
-def _is_id(found: object) -> bool:
     if isinstance(found, str):
-        return len(found) <= MAX_NAME_CHARS
-    return isinstance(found, int) and not isinstance(found, bool)
+        return found if len(found) <= MAX_NAME_CHARS else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _call(value: dict[str, Any], request_id: RequestId | None) -> Request | Notification:

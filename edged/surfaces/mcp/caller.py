@@ -66,6 +66,7 @@ class RelayGuard:
         self._refuse = refuse
         self._clock = clock
         self._direct = DirectGuard()
+        self.direct = self._direct.direct
         self._rows_left = float(ROWS_AT_ONCE)
         self._counted_s = clock.monotonic()
         self._not_noted = 0
@@ -81,10 +82,6 @@ class RelayGuard:
             # Not `from bad`: nothing of it may travel with what the caller sees.
             raise (_not_now() if isinstance(bad, NoKeysError) else _refusal()) from None
         return Caller(route=Route.RELAY, remote=head.remote, subject=claims.sub, claims=claims)
-
-    def direct(self, remote: str) -> Caller:
-        """See ``CallerGuard``."""
-        return self._direct.direct(remote)
 
     def _note(self, remote: str, asked: str, reason: str) -> None:
         """Write a refusal down; in a flood only some, with the number of the others."""
