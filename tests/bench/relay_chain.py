@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -19,9 +18,9 @@ from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.nats_server import USERS, NatsServer, running_nats
+from tests.bench.waiting import wait_for
 
 EDGE = "edge-1"
-READY_WITHIN_S = 60.0
 EDGED = (sys.executable, "-m", "edged")
 
 
@@ -134,15 +133,6 @@ def a_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
-
-
-def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> float:
-    """How long it took."""
-    began = time.monotonic()
-    while not what():
-        assert time.monotonic() - began < within_s, "it did not happen in time"
-        time.sleep(0.05)  # noqa: TID251
-    return time.monotonic() - began
 
 
 @contextlib.contextmanager

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench
+from tests.bench.waiting import wait_for
 
 EDGED = (sys.executable, "-m", "edged")
 

@@ -30,9 +30,9 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import McpClient, modern
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 STATIC = REPOSITORY / "edged" / "surfaces" / "page" / "static"

@@ -11,7 +11,6 @@ import shutil
 import signal
 import statistics
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 BENCH = "psu1,dmm1,scope1,gen1=rigol_dg1022z,lockin1=srs_sr830"
@@ -56,11 +56,8 @@ def client_of(engine: Engine) -> McpClient:
 
 
 def wait_for_names(engine: Engine, names: list[str]) -> None:
-    deadline = time.monotonic() + 20
     for name in names:
-        while not engine.tool("list_instruments", filter=name)["result"]:
-            assert time.monotonic() < deadline, name
-            time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
+        wait_for(lambda name=name: engine.tool("list_instruments", filter=name)["result"])
 
 
 async def told(client: McpClient, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -70,9 +67,9 @@ async def told(client: McpClient, tool: str, **arguments: Any) -> dict[str, Any]
     return content
 
 
-async def over(client: McpClient, run_id: str, within_s: float = 30.0) -> dict[str, Any]:
+async def over(client: McpClient, run_id: str) -> dict[str, Any]:
     """The run once it runs no more."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(HANGS_S):
         while (run := await told(client, "bench__runs", run_id=run_id))["state"] == "running":
             await asyncio.sleep(0.05)
     return run

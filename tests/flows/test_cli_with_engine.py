@@ -26,6 +26,7 @@ from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 TOKEN = "s3cret-of-the-test"
@@ -44,13 +45,6 @@ def edged(
     assert done.returncode == status, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done
-
-
-def wait_until(what: Callable[[], object], within_s: float = 10) -> None:
-    give_up = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.05)  # noqa: TID251 - an engine in a process of its own
 
 
 def as_json(engine: Engine, *words: str, status: int = 0) -> Any:
@@ -256,10 +250,10 @@ def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: Engine) ->
     words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
     command = [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
-        wait_until(lambda: engine.tool("get_status")["result"]["sequences"])
+        wait_for(lambda: engine.tool("get_status")["result"]["sequences"])
         started.send_signal(signal.SIGINT)
         assert started.wait(10) == 130
-    wait_until(lambda: not engine.tool("get_status")["result"]["sequences"])
+    wait_for(lambda: not engine.tool("get_status")["result"]["sequences"])
     off = engine.tool(
         "execute_command",
         instrument_id="psu1",

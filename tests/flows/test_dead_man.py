@@ -22,9 +22,9 @@ from tests.bench.guarded_supply import (
     switch_on,
     write_bench_file,
 )
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 LIMIT_S = 3.0

@@ -28,7 +28,7 @@ from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_rules import holds
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SUPPLY = "psu1"

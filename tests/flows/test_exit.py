@@ -15,9 +15,10 @@ from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.flows.test_cli_with_engine import edged
 from tests.flows.test_sdk_wrappers import OWN_PATH, RELAYCARD, documented_example
-from tests.flows.test_sweeps import engine_on, wait_for
+from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
 PSU1, PSU2 = "psu1", "psu2"

@@ -13,8 +13,8 @@ import pytest
 
 from tests.bench.engine import Engine
 from tests.bench.guarded_supply import command, dead_men, done, engine_on, is_on, is_running
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 OBSTACLES = ("budget", "interlock", "dead-man", "lockout")

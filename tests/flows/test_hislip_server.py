@@ -28,8 +28,8 @@ from edged.surfaces.hislip.server import MAX_PROGRAMS
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.hislip_program import HislipEnded, HislipProgram, Line
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
@@ -169,7 +169,7 @@ def test_a_device_clear_gives_up_what_is_under_way(engine: Engine, psu: HislipPr
         assert time.monotonic() - began < 1.0
     finally:
         engine.sim("clear", instrument="psu1")
-    assert "DP832A" in psu.query("*IDN?", within_s=20)
+    assert "DP832A" in psu.query("*IDN?")
 
 
 @promise("hislip.rules")

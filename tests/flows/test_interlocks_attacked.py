@@ -17,8 +17,8 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.guarded_supply import done, engine_on
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 POLL_S, MAX_AGE_S = 0.5, 1.5

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import running_bench
-from tests.flows.test_sweeps import engine_on, wait_for
+from tests.bench.waiting import wait_for
+from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
 

@@ -15,7 +15,7 @@ import threading
 import time
 import zipfile
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.parquet_reader import read_parquet
+from tests.bench.waiting import first, wait_for
 
 METER = "dmm1"
 SUPPLY = "psu1"
@@ -55,7 +56,7 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def there(engine: Engine, name: str) -> None:
     """Wait until an instrument has answered: a busy machine is slower than an engine's start."""
-    wait_for(lambda: engine.tool("list_instruments", filter=name)["result"], within_s=15)
+    wait_for(lambda: engine.tool("list_instruments", filter=name)["result"])
 
 
 def client_of(engine: Engine) -> McpClient:
@@ -480,11 +481,12 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     rows = data.read_text().splitlines()[1:]
     assert len(rows) >= count - 60
     with engine_process(tmp_path) as again:
-        deadline = time.monotonic() + 5
-        status = "running"
-        while status == "running" and time.monotonic() < deadline:
-            status = again.rpc("runs.show", run_id=started["stream_id"])["meta"]["status"]
-        assert status == "failed"
+
+        def status() -> str:
+            return str(again.rpc("runs.show", run_id=started["stream_id"])["meta"]["status"])
+
+        wait_for(lambda: status() != "running")
+        assert status() == "failed"
         shown = again.rpc("runs.show", run_id=started["stream_id"], rows=0)
         assert shown["meta"]["rows"] == len(rows)
 
@@ -541,8 +543,8 @@ def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: Engi
             f"POST /rpc HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode()
         )
-        (running,) = wait_for(lambda: engine.tool("get_status")["result"]["streams"])
-    shown = wait_for(
+        (running,) = first(lambda: engine.tool("get_status")["result"]["streams"])
+    shown = first(
         lambda: (
             found
             if (found := engine.rpc("streams.show", stream_id=running["stream_id"]))["status"]
@@ -551,12 +553,3 @@ def test_a_client_of_the_rpc_interface_that_goes_cancels_its_stream(engine: Engi
         )
     )
     assert shown["status"] == "cancelled"
-
-
-def wait_for(look: Callable[[], Any], within_s: float = 2.0) -> Any:
-    """The first thing that is there."""
-    deadline = time.monotonic() + within_s
-    while not (found := look()):
-        assert time.monotonic() < deadline
-        pause(0.02)
-    return found

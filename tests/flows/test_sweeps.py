@@ -18,6 +18,7 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SUPPLY = "psu1"
@@ -48,10 +49,10 @@ def healthy_bench(bench: SimBench, request: pytest.FixtureRequest) -> None:
         # What the test before did to a line may still be healing.
         engine = request.getfixturevalue("engine")
         for name in ("psu1", "psu2", "dmm1"):
-            wait_for(lambda name=name: answers(engine, name), within_s=20)
+            wait_for(lambda name=name: answers(engine, name))
         # A failed sweep keeps its parameter until the instrument has taken the abort.
         engine.tool("bench__stop_all")
-        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"], within_s=20)
+        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"])
         for name in ("psu1", "psu2"):
             bench.tell(name, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
 
@@ -85,13 +86,6 @@ def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def connected(engine: Engine) -> int:
     listed = engine.tool("list_instruments")["result"]
     return sum(1 for entry in listed if entry["is_connected"])
-
-
-def wait_for(condition: Any, within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 def start(engine: Engine, target: float = 3.0, rate: float = 1.0, **more: Any) -> str:
