@@ -27,8 +27,9 @@ from tests.bench.answering_server import answering_server
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
+from tests.bench.mcp_client import Answer
 from tests.bench.mcp_rules import holds
-from tests.bench.waiting import wait_for
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 SUPPLY = "psu1"
@@ -50,7 +51,7 @@ def healthy_bench(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def mcp(
-    engine: Engine, method: str, within_s: float = 30, version: str = "", **params: Any
+    engine: Engine, method: str, version: str = "", **params: Any
 ) -> tuple[int, dict[str, Any]]:
     """One sessionless POST, as curl sends it."""
     more = {"MCP-Protocol-Version": version} if version else {}
@@ -61,10 +62,10 @@ def mcp(
         {"Content-Type": "application/json", "Accept": ACCEPT, **more},
     )
     try:
-        with urllib.request.urlopen(request, timeout=within_s) as reply:
-            return reply.status, json.load(reply)
+        with urllib.request.urlopen(request, timeout=HANGS_S) as reply:
+            return reply.status, Answer.of(reply).messages()[-1]
     except urllib.error.HTTPError as refused:
-        return refused.code, json.load(refused)
+        return refused.code, Answer.of(refused).messages()[-1]
 
 
 def call(engine: Engine, tool: str, **arguments: Any) -> dict[str, Any]:
