@@ -36,9 +36,11 @@ from edged.runs.left_work import LeftWork
 from edged.service import StateLock, lock_data
 from edged.sim.program import read_options, serving
 from tests.bench.hosted import hosted
+from tests.bench.waiting import HANGS_S, first
 
 ANSWERED_WITHIN_S = 10.0
 POLL_S = 0.02
+TRYING = "trying"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class Engine:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.rpc_url, body.encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=HANGS_S) as answer:
             reply = json.load(answer)
         assert "error" not in reply, reply
         return reply["result"]
@@ -74,10 +76,26 @@ class Engine:
         """One tool call over RPC: {is_error, result, error?}."""
         return self.rpc("tools/call", name=name, arguments=arguments)
 
+    def stop_all(self) -> Any:
+        """The result of bench__stop_all, once each unit has answered it.
+
+        Its answer comes within a second, and names those that are still being tried. On a machine
+        that is slower than that they are asked about again.
+        """
+
+        def answered() -> Any:
+            told = self.tool("bench__stop_all")["result"]
+            units = [*told["instruments"], *told["wrappers"]]
+            return None if any(unit["state"] == TRYING for unit in units) else told
+
+        return first(answered)
+
     def sim(self, method: str, **params: Any) -> Any:
         """One call of the simulated bench's control port."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        with socket.create_connection(("127.0.0.1", self.ports["sim_control_port"]), 5) as line:
+        with socket.create_connection(
+            ("127.0.0.1", self.ports["sim_control_port"]), HANGS_S
+        ) as line:
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
                 reply = json.loads(answers.readline())

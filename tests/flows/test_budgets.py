@@ -197,7 +197,7 @@ def test_what_makes_safe_has_none(tmp_path: Path) -> None:
         refusal(call(engine, "set_voltage", voltage=2))
         for _ in range(3):
             done(engine, "output_off")
-            assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+            assert engine.stop_all()["is_confirmed"]
 
 
 @promise("budget.every-road")

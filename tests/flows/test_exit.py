@@ -86,7 +86,7 @@ def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
         # One is set anew, the other is confirmed off.
         switch_on(engine, PSU1)
         assert left_on(engine) == {PSU2: ["OUTP CH1"]}
-        assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+        assert engine.stop_all()["is_confirmed"]
         assert left_on(engine) == {}
         assert engine.stop() == 0
     assert lines_of(engine)[-1]["left_on"] == []

@@ -123,7 +123,7 @@ def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent
             assert "must be: value > 3" in answer["error"]["message"]
         assert written(engine) == before
         done(engine, "output_off")
-        assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+        assert engine.stop_all()["is_confirmed"]
         assert state(engine)["reason"] is None
 
 

@@ -212,7 +212,7 @@ def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
 def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: Engine) -> None:
     engine.tool("rough__arm")
     engine.tool("relays__switch", relay=3, to="closed")
-    stopped = engine.tool("bench__stop_all")["result"]
+    stopped = engine.stop_all()
     told = {one["tool"]: (one["state"], one["unconfirmed"]) for one in stopped["wrappers"]}
     # The one returns what its device says, the other only that it did something.
     assert told == {

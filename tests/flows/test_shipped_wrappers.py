@@ -67,7 +67,7 @@ def test_a_korad_is_set_verified_measured_and_made_safe(engine: Engine, korad: F
     measured = call(engine, f"{KORAD}__read_output")
     assert (measured["volts"], measured["amps"], measured["mode"]) == (2.5, 0.25, "CC")
     korad.is_deaf_to_off = 1
-    stopped = engine.tool("bench__stop_all")["result"]
+    stopped = engine.stop_all()
     assert korad.is_on is False
     assert {one["instrument_id"]: one["state"] for one in stopped["wrappers"]} == {
         f"sdk:{KORAD}": "confirmed",

@@ -341,7 +341,7 @@ def test_stopping_all_proves_by_its_own_register_that_each_channel_of_a_2231a_is
     key = "keithley_2231a_30_3"
     value(bench.call(key, "channel_on", channel=2))
     value(bench.call(key, "get_voltage", channel=1))
-    stopped = bench.engine.tool("bench__stop_all")["result"]
+    stopped = bench.engine.stop_all()
     told = next(one for one in stopped["instruments"] if one["alias"] == key)
     asked = {answer["query"]: answer["answer"] for answer in told["confirmed"]}
     assert asked == {f"STAT:OPER:INST:ISUM{n}:COND?": "0" for n in (1, 2, 3)}

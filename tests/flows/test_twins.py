@@ -157,7 +157,7 @@ def test_stop_all_reaches_both(place: Place) -> None:
     for name in ("one", "other"):
         assert not place.run(name, "output_on", **ON)["is_error"]
         assert place.is_on(name)
-    told = place.engine.tool("bench__stop_all")["result"]
+    told = place.engine.stop_all()
     states = {i["instrument_id"]: i["state"] for i in told["instruments"]}
     assert (states[place.ids["one"]], states[place.ids["other"]]) == ("confirmed", "confirmed")
     assert not place.is_on("one")
