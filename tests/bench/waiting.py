@@ -1,7 +1,8 @@
 """Waiting for a state of another process or thread, which has no event here.
 
-The deadline is not a promise of edged: it is there so that a test fails instead of hanging, and it
-is long enough for a machine on which everything takes ten times its usual time.
+The deadline is not a promise of edged: it is there so that a test fails instead of hanging. It is
+long enough for a machine on which everything takes twenty times its usual time, and longer than
+edged itself waits for a program that it started.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-HANGS_S: Final = 60.0
+HANGS_S: Final = 120.0
 LOOK_EVERY_S: Final = 0.05
 
 Found = TypeVar("Found")
