@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ import pytest
 from edged.clock import SystemClock
 from edged.config.keys import PRIVATE_NETWORKS, Exposure
 from edged.http.pulse import Pulse
-from edged.supervisor.proxy import PortProxy, ProxySettings
+from edged.supervisor.proxy import CONNECT_WITHIN_S, PortProxy, ProxySettings
 from edged.supervisor.watchdog import Health, Watchdog
 from tests.bench.mcp_endpoint import running_endpoint
 from tests.promises import promise
@@ -454,6 +455,16 @@ async def test_a_thousand_connections_are_served_side_by_side(port: int) -> None
         assert {status for status, _ in answers} == {200}
         assert bench.connections == 1_000
         assert bench.proxy.connection_count == 1_000
+
+
+@promise("proxy.thousand")
+async def test_a_connection_that_was_made_while_we_were_held_up_is_not_given_up(port: int) -> None:
+    async with running(port) as bench:
+        connecting = bench.proxy.connect(asyncio.Protocol)
+        assert connecting is not None
+        await asyncio.sleep(0)
+        time.sleep(CONNECT_WITHIN_S + 0.1)  # noqa: ASYNC251, TID251 - we are held up
+        assert await connecting
 
 
 @promise("proxy.new-addresses")
