@@ -127,7 +127,7 @@ async def _collecting() -> AsyncIterator[Collector]:
         body = await request.read()
         collector.asked.set()
         if collector.hangs.is_set():
-            await asyncio.to_thread(collector.released.wait, 30)
+            await asyncio.to_thread(collector.released.wait)
         with collector.came:
             collector.take(request.path, body)
             collector.came.notify_all()

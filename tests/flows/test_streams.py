@@ -27,7 +27,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.parquet_reader import read_parquet
-from tests.bench.waiting import first, wait_for
+from tests.bench.waiting import HANGS_S, first, wait_for
 
 METER = "dmm1"
 SUPPLY = "psu1"
@@ -201,7 +201,7 @@ async def test_a_cancelled_request_cancels_its_stream(engine: Engine) -> None:
         await connection.read_head()
         stream_id, _ = await first_stream(connection)
         await client.notify("notifications/cancelled", {"requestId": message["id"]})
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(HANGS_S):
             while engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "running":
                 await asyncio.sleep(0.05)
     assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"
@@ -209,7 +209,6 @@ async def test_a_cancelled_request_cancels_its_stream(engine: Engine) -> None:
 
 
 def test_a_detached_stream_outlives_its_client(engine: Engine) -> None:
-    began = time.monotonic()
     answer = engine.tool(
         "start_stream",
         instrument_id=SUPPLY,
@@ -219,18 +218,14 @@ def test_a_detached_stream_outlives_its_client(engine: Engine) -> None:
         duration_ms=400,
         detach=True,
     )["result"]
-    assert time.monotonic() - began < 0.3
     stream_id = answer.pop("stream_id")
     assert answer == {"count": 0, "last": None, "status": "running"}
+    wait_for(lambda: engine.rpc("streams.show", stream_id=stream_id)["status"] != "running")
     shown = engine.rpc("streams.show", stream_id=stream_id)
-    while shown["status"] == "running":
-        assert time.monotonic() - began < 5
-        shown = engine.rpc("streams.show", stream_id=stream_id)
     assert shown["status"] == "ended"
     assert set(shown["last"]["value"]) >= {"voltage", "current"}
     # Its recording is closed right after it.
-    while engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] == "running":
-        assert time.monotonic() - began < 5
+    wait_for(lambda: engine.rpc("runs.show", run_id=stream_id)["meta"]["status"] != "running")
     recorded = engine.rpc("runs.export", run_id=stream_id, format="jsonl")["content"]
     rows = [json.loads(line) for line in recorded.splitlines()]
     assert len(rows) == shown["count"]
