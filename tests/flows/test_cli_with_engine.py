@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
-from tests.bench.waiting import wait_for
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 TOKEN = "s3cret-of-the-test"
@@ -70,14 +69,17 @@ def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_cal
 ) -> None:
     call = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
     edged(engine.state_dir, "lockout", "psu1", "--reason", "hands inside", "--by", "anna")
-    engine.sim("fault", instrument="dmm1", kind="late", seconds=3, count=1)
+    engine.sim("fault", instrument="dmm1", kind="late", seconds=9, count=1)
     with ThreadPoolExecutor() as callers:
         answers = [callers.submit(engine.tool, "execute_command", **call) for _ in range(4)]
-        deadline = time.monotonic() + 10
-        while (waiting := engine.tool("get_status")["result"]["waiting_calls"]) == []:
-            assert time.monotonic() < deadline
-        assert [line["alias"] for line in waiting] == ["dmm1"]
+
+        def waiting() -> list[tuple[str, int]]:
+            told = engine.tool("get_status")["result"]["waiting_calls"]
+            return [(line["alias"], line["calls"]) for line in told]
+
+        wait_for(lambda: waiting() == [("dmm1", 3)])
         shown = edged(engine.state_dir, "status").stdout
+        engine.sim("clear")
         assert "dmm1: calls that wait for its line: 3" in shown
         assert "psu1: locked out by anna: hands inside" in shown
         assert all(answer.result()["result"]["success"] for answer in answers)
@@ -252,7 +254,7 @@ def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: Engine) ->
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
         wait_for(lambda: engine.tool("get_status")["result"]["sequences"])
         started.send_signal(signal.SIGINT)
-        assert started.wait(10) == 130
+        assert started.wait(HANGS_S) == 130
     wait_for(lambda: not engine.tool("get_status")["result"]["sequences"])
     off = engine.tool(
         "execute_command",
@@ -343,7 +345,7 @@ def test_connect_prints_an_address_at_which_the_engine_answers(engine: Engine, c
     assert url == engine.mcp_url + ("?tools=essential" if is_short else "")
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=HANGS_S) as answer:
         names = {tool["name"] for tool in json.load(answer)["result"]["tools"]}
     assert "rigol_dp832__set_voltage" in names
     assert ("rigol_dp832__ovp_off" in names) is not is_short

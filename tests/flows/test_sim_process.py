@@ -172,6 +172,16 @@ def test_a_late_answer_comes_before_the_next_one(bench: SimBench, psu: Line) -> 
     assert [psu.read(), psu.read()] == ["first", "second"]
 
 
+def test_an_answer_that_is_held_back_comes_when_the_faults_are_removed(
+    bench: SimBench, psu: Line
+) -> None:
+    bench.fault("psu1", "late", seconds=3_000, count=1)
+    psu.send('DIAG:ECHO? "held"')
+    _wait_for(lambda: not bench.call("state")["instruments"]["psu1"]["faults"])
+    bench.clear()
+    assert psu.read() == "held"
+
+
 def test_garbage_double_stray_and_pieces_are_as_told(bench: SimBench, psu: Line) -> None:
     bench.fault("psu1", "garbage", count=1)
     assert all(ord(letter) >= 0x80 for letter in psu.ask("*IDN?"))
