@@ -464,7 +464,7 @@ async def test_two_names_of_the_owner_are_two_units_though_they_tell_one_serial_
             await lab.ask(lab.pool.get("left"), "ECHO? x")
         assert "ECHO? x" not in other.received
         await one.plug_in()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while not lab.pool.get("left").is_connected:
                 await asyncio.sleep(0.05)
         assert await lab.ask(lab.pool.get("left"), "ECHO? y") == "y"

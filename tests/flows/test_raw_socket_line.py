@@ -384,7 +384,7 @@ async def test_a_hung_instrument_delays_no_other(
         hung_line, line = open_line(instrument.port), open_line(other.port)
         hung = asyncio.create_task(hung_line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
         await instrument.heard("HANG?")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             for number in range(200):
                 assert await line.ask(f"ECHO? {number}") == str(number)
         assert not hung.done()
@@ -404,7 +404,7 @@ async def test_a_look_wakes_no_line_on_which_nothing_has_come(
         patched.setattr(actor._mailbox, "nudge", lambda: pytest.fail("it was woken"))
         actor.look()
     await instrument.say(b"surprise\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while not any(entry.data == b"surprise\n" for entry in actor.exchanges()):
             actor.look()
             await asyncio.sleep(0.005)

@@ -156,7 +156,7 @@ async def test_a_client_that_is_killed_in_mid_stream_leaves_a_silent_instrument(
         connection.abort()
     else:
         await connection.close()
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(HANGS_S):
         while engine.rpc("streams.show", stream_id=stream_id)["status"] == "running":
             await asyncio.sleep(0.05)
     assert engine.rpc("streams.show", stream_id=stream_id)["status"] == "cancelled"

@@ -16,6 +16,7 @@ import pytest
 from tests.bench.mcp_client import McpClient
 from tests.bench.sim_bench import running_bench
 from tests.bench.supervised import Supervised, supervised
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 IDLE_S = 4.0
@@ -106,7 +107,7 @@ async def streams(one: Supervised) -> list[str]:
 
 
 async def until_served(client: McpClient) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while not await is_served(client):
             await asyncio.sleep(0.05)
 

@@ -12,6 +12,7 @@ from edged.actions.action import Progress
 from edged.actions.tool import ToolCall
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.bench.waiting import HANGS_S
 
 POINTS = 20_000
 PADDING = "x" * 1000
@@ -43,7 +44,7 @@ async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=4096)
         message = client.tool_call("measure", token=1)
         writer.write(client.bytes_of("POST", json.dumps(message).encode()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             await done.wait()
         assert took[0] < 5
         numbers, result = await _read_all(Connection(reader, writer))

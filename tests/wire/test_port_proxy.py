@@ -18,6 +18,7 @@ from edged.http.pulse import Pulse
 from edged.supervisor.proxy import CONNECT_WITHIN_S, PortProxy, ProxySettings
 from edged.supervisor.watchdog import Health, Watchdog
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 OTHER = "127.0.0.2"  # stands for an address of the private network
@@ -130,13 +131,13 @@ class Line:
         return await self.answer()
 
     async def answer(self) -> tuple[int, bytes]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
             return int(head.split()[1]), await self.reader.readexactly(length)
 
     async def rest(self) -> bytes:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             return await self.reader.read()
 
 
@@ -312,7 +313,7 @@ async def test_events_pass_at_once_and_one_by_one(port: int) -> None:
         await line.reader.readuntil(b"\r\n\r\n")
         for _ in range(3):
             go.put_nowait(None)
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(HANGS_S):
                 assert await line.reader.readexactly(14) == b"9\r\ndata: x\n\n\r\n"
 
 
@@ -341,7 +342,7 @@ async def test_a_client_that_goes_is_gone_for_the_engine_at_once(port: int) -> N
         async with Line.to(port) as line:
             line.writer.write(REQUEST)
             await asyncio.sleep(0.05)
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(HANGS_S):
             await gone.wait()
 
 
@@ -423,7 +424,7 @@ async def test_what_cannot_be_followed_is_refused_behind_the_answers_before_it(p
             (whole + chunked + b"zz\r\n" + whole, [b"200", b"400"]),
             (chunked + b"1\r\nzz0\r\n\r\n", [b"400"]),
         ):
-            async with Line.to(port) as line, asyncio.timeout(20):
+            async with Line.to(port) as line, asyncio.timeout(HANGS_S):
                 line.writer.write(sent)
                 answers = (await line.reader.read()).split(b"HTTP/1.")[1:]
             assert [answer.split()[1] for answer in answers] == statuses
@@ -442,7 +443,7 @@ async def test_a_watched_call_ends_soon_when_its_client_closes_behind_the_proxy(
             line.writer.write(call)
             await mcp.tools.started.get()
             line.writer.close()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANGS_S):
                 assert await mcp.tools.ended.get() == "watch"
     assert mcp.tools.cancelled == ["watch"]
 
