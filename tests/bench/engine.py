@@ -37,7 +37,7 @@ from edged.runs.left_work import LeftWork
 from edged.service import StateLock, lock_data
 from edged.sim.program import read_options, serving
 from tests.bench.hosted import hosted
-from tests.bench.waiting import HANGS_S, first
+from tests.bench.waiting import HANGS_S, first, wait_for
 
 ANSWERED_WITHIN_S = HANGS_S
 SILENT = "did not answer in time"
@@ -86,6 +86,8 @@ class Engine:
         """
 
         def answered() -> Any:
+            # Another stop would begin anew with those that are under way.
+            wait_for(lambda: not self.tool("get_status")["result"]["stopping"])
             told = self.tool("bench__stop_all")["result"]
             units = [*told["instruments"], *told["wrappers"]]
             return None if any(unit["state"] == TRYING for unit in units) else told
