@@ -17,7 +17,8 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from tests.bench.mcp_client import Connection, McpClient
-from tests.bench.relay_chain import EDGE, Chain, a_port, running_chain, wait_for
+from tests.bench.relay_chain import EDGE, Chain, a_port, running_chain
+from tests.bench.waiting import wait_for
 
 ROUNDS = 400
 CLIENTS = 32

@@ -21,8 +21,8 @@ from edged.profiles.model import Profile
 from edged.profiles.raw import identify
 from edged.scpi.program import Incoming
 from tests.bench.engine_process import EngineProcess, engine_process
-from tests.bench.relay_chain import wait_for
 from tests.bench.shipped import shipped_library
+from tests.bench.waiting import wait_for
 from tests.unit.profiles.test_raw_classes import WORST
 
 ROUNDS = 5

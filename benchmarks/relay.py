@@ -23,8 +23,9 @@ import psutil
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from tests.bench.mcp_client import McpClient
 from tests.bench.nats_server import running_nats
-from tests.bench.relay_chain import a_port, process, wait_for
+from tests.bench.relay_chain import a_port, process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 
 EDGES = 20
 STREAMS = 200

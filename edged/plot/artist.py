@@ -22,8 +22,9 @@ from edged.plot.paper import PAPER, Paper
 
 __all__ = ["Artist"]
 
-DEADLINE_S: Final = 30.0
-"""The first picture on a machine waits for a list of its fonts; later ones take about a second."""
+DEADLINE_S: Final = 100.0
+"""A picture takes about a second of processor time, and the first one on a machine waits for a list
+of its fonts. On a busy small computer that is a minute; what takes longer hangs."""
 MAX_WAITING: Final = 8
 MAX_PNG_BYTES: Final = 8 * 1024 * 1024
 MAX_PDF_BYTES: Final = 32 * 1024 * 1024

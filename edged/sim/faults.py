@@ -7,7 +7,7 @@ moves bytes carries out the deliveries this module plans; it decides nothing.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
@@ -121,18 +121,25 @@ Delivery = SendBytes | Wait | Close | Reset
 
 
 class FaultBook:
-    """The faults under which one instrument stands now."""
+    """The faults under which one instrument stands now.
+
+    Attributes:
+        on_clear: called when all faults are removed.
+    """
 
     def __init__(self) -> None:
         self._active: list[WireFault] = []
+        self.on_clear: set[Callable[[], None]] = set()
 
     def add(self, fault: WireFault) -> None:
         """Put a fault behind those that wait already."""
         self._active.append(fault)
 
     def clear(self) -> None:
-        """Be well again."""
+        """Be well again; an answer that is held back comes now."""
         self._active.clear()
+        for call in tuple(self.on_clear):
+            call()
 
     def active(self) -> tuple[WireFault, ...]:
         """What is in force, first come first."""

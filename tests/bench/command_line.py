@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from edged.cli.main import main
+from tests.bench.waiting import HANGS_S
 
 STAYING = frozenset({"dev-issuer", "engine", "relay", "sim", "stream", "supervisor"})
-WITHIN_S = 60.0
 # For a doctor of whom a test wants something else: it looks through every profile, for two seconds.
 NO_PROFILES = {"EDGED_PROFILE_DIRS": "[]"}
 
@@ -42,7 +42,7 @@ def edged(
             [sys.executable, "-m", "edged", *words],
             capture_output=True,
             text=True,
-            timeout=WITHIN_S,
+            timeout=HANGS_S,
             check=False,
             stdin=subprocess.DEVNULL,
             cwd=cwd,

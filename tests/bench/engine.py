@@ -16,6 +16,7 @@ import json
 import logging
 import socket
 import time
+import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,9 +37,12 @@ from edged.runs.left_work import LeftWork
 from edged.service import StateLock, lock_data
 from edged.sim.program import read_options, serving
 from tests.bench.hosted import hosted
+from tests.bench.waiting import HANGS_S, first, wait_for
 
-ANSWERED_WITHIN_S = 10.0
+ANSWERED_WITHIN_S = HANGS_S
+SILENT = "did not answer in time"
 POLL_S = 0.02
+TRYING = "trying"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +69,7 @@ class Engine:
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
         request = urllib.request.Request(self.rpc_url, body.encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=HANGS_S) as answer:
             reply = json.load(answer)
         assert "error" not in reply, reply
         return reply["result"]
@@ -74,10 +78,40 @@ class Engine:
         """One tool call over RPC: {is_error, result, error?}."""
         return self.rpc("tools/call", name=name, arguments=arguments)
 
+    def stop_all(self) -> Any:
+        """The result of bench__stop_all, once each unit has answered it.
+
+        Its answer comes within a second, and names those that are still being tried. On a machine
+        that is slower than that they are asked about again.
+        """
+
+        def answered() -> Any:
+            # Another stop would begin anew with those that are under way.
+            wait_for(lambda: not self.tool("get_status")["result"]["stopping"])
+            told = self.tool("bench__stop_all")["result"]
+            units = [*told["instruments"], *told["wrappers"]]
+            return None if any(unit["state"] == TRYING for unit in units) else told
+
+        return first(answered)
+
+    def tidy(self) -> None:
+        """Remove faults of the simulated bench, and lockouts and leases; end what runs."""
+        if self.ports["sim_control_port"]:
+            self.sim("clear")
+        for lease in self.rpc("leases.list")["leases"]:
+            self.rpc("leases.break", lease_id=lease["lease_id"], reason="tidied", by="a test")
+        for lockout in self.rpc("lockout.list")["lockouts"]:
+            self.rpc("lockout.clear", instrument_id=lockout["instrument_id"])
+        status = self.tool("get_status")["result"]
+        if status["sweeps"] or status["streams"] or status["sequences"]:
+            self.stop_all()
+
     def sim(self, method: str, **params: Any) -> Any:
         """One call of the simulated bench's control port."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        with socket.create_connection(("127.0.0.1", self.ports["sim_control_port"]), 5) as line:
+        with socket.create_connection(
+            ("127.0.0.1", self.ports["sim_control_port"]), HANGS_S
+        ) as line:
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
                 reply = json.loads(answers.readline())
@@ -141,30 +175,38 @@ def wait_answered(engine: Engine, begins_at: int, configured: int, within_s: flo
     """On a busy machine an engine is ready before its instruments have answered; a test is not.
 
     Goes by the log, so that nothing is asked of the engine. What never answers is not waited for
-    longer than it takes to be reported.
+    longer than it takes to be reported; but a simulated unit that was too slow, with all else on
+    this machine, would not be asked again for minutes, so the engine is told to scan.
     """
-    wanted = configured
+    simulated: set[str] = set()
     if engine.ports["sim_control_port"]:
-        wanted += len(engine.sim("state")["instruments"])
+        units = engine.sim("state")["instruments"].values()
+        simulated = {unit["address"] for unit in units if not unit["faults"]}
+        configured += len(units)
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         with engine.log.open("rb") as file:
             file.seek(begins_at)
-            if len(_answered(file.read())) >= wanted:
+            answered = _answered(file.read())
+        if len(answered) >= configured:
+            silent = {address for address, is_known in answered.items() if not is_known}
+            if not silent & simulated:
                 return
+            with contextlib.suppress(urllib.error.HTTPError):  # it wants a token
+                engine.tool("scan_instruments")
         time.sleep(POLL_S)  # noqa: TID251 - a log has no event to wait for
 
 
-def _answered(log: bytes) -> set[str]:
-    """Addresses at which somebody answered, or nobody did."""
-    found = set()
+def _answered(log: bytes) -> dict[str, bool]:
+    """Addresses at which somebody answered, or nobody did in time (false)."""
+    found: dict[str, bool] = {}
     for line in log.splitlines():
         with contextlib.suppress(ValueError):
             entry = json.loads(line)
-            if entry.get("event") in {"instrument_registered", "address_unknown"}:
-                found.add(entry.get("id") or entry.get("address"))
-            elif entry.get("event") == "instrument_alternative":
-                found.add(entry["address"])
+            if entry.get("event") in {"instrument_registered", "instrument_alternative"}:
+                found[entry.get("address") or entry["id"]] = True
+            elif entry.get("event") == "address_unknown":
+                found[entry["address"]] = SILENT not in entry["reason"]
     return found
 
 

@@ -13,6 +13,7 @@ from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import Candidate, Listing
 from edged.discovery.hotplug import Picked
 from edged.discovery.hotplug_windows import ListThings
+from tests.bench.waiting import HANGS_S
 
 
 class FakeBus:
@@ -27,6 +28,7 @@ class FakeBus:
         self.failing: Exception | None = None
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.is_hanging = False
         self._devices: dict[str, Candidate] = {}
 
     def plug(
@@ -48,7 +50,9 @@ class FakeBus:
 
     def list_now(self) -> Listing:
         self.looks += 1
-        self.may_answer.wait(10)
+        self.is_hanging = True
+        self.may_answer.wait(HANGS_S)
+        self.is_hanging = False
         if self.failing is not None:
             raise self.failing
         return Listing(candidates=tuple(self._devices.values()))

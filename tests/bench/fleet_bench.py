@@ -50,6 +50,7 @@ from tests.bench.mcp_client import McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.nats_server import USERS, NatsServer, running_nats
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
+from tests.bench.waiting import HANGS_S
 
 SECRET = "s" * 43
 REFUSED_AFTER_S = 0.01
@@ -251,7 +252,7 @@ class FleetBench:
 
     async def known(self, *edges: str) -> None:
         """Wait until every front has heard these."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while not all(front.table.find(e) for front in self.fronts for e in edges):
                 await asyncio.sleep(0.05)
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.waiting import HANGS_S
 
 PROGRAMS = REPOSITORY / ".venv-clients" / "instruments" / "bin"
 WITHIN_S = 30.0
@@ -220,7 +221,7 @@ def running(server: ForeignServer, folder: Path) -> Iterator[str]:
     finally:
         process.terminate()
         try:
-            process.wait(5)
+            process.wait(HANGS_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.engine import Engine, running_engine
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench
+from tests.bench.waiting import wait_for
 
 CHANNEL = {"channel": 1}
 

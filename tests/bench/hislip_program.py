@@ -23,8 +23,8 @@ from edged.protocol.hislip import (
     next_message_id,
     read_header,
 )
+from tests.bench.waiting import HANGS_S
 
-WAIT_S = 10.0
 VERSION_AND_VENDOR = 0x0100 << 16 | int.from_bytes(b"zz", "big")
 
 
@@ -40,27 +40,27 @@ class Line:
 
     @classmethod
     def to(cls, port: int, host: str = "127.0.0.1") -> Line:
-        line = socket.create_connection((host, port), WAIT_S)
+        line = socket.create_connection((host, port), HANGS_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return cls(line)
 
     def send(self, kind: int, control: int = 0, parameter: int = 0, payload: bytes = b"") -> None:
         self.socket.sendall(message(kind, control, parameter, payload))
 
-    def receive(self, within_s: float = WAIT_S) -> HislipMessage:
+    def receive(self, within_s: float = HANGS_S) -> HislipMessage:
         """The next message, whatever it is; TimeoutError, or HislipEnded at the end."""
         self.socket.settimeout(within_s)
         header = read_header(self._exactly(HEADER.size))
         return HislipMessage(*header[:3], self._exactly(header.length))
 
-    def next(self, within_s: float = WAIT_S) -> HislipMessage:
+    def next(self, within_s: float = HANGS_S) -> HislipMessage:
         """The next message; a FatalError raises with its code and words."""
         received = self.receive(within_s)
         if received.kind == MessageType.FATAL_ERROR:
             raise HislipEnded(f"{received.control}: {received.payload.decode('ascii', 'replace')}")
         return received
 
-    def is_ended(self, within_s: float = WAIT_S) -> bool:
+    def is_ended(self, within_s: float = HANGS_S) -> bool:
         """Whether the server closes it, whatever it says before."""
         self.socket.settimeout(within_s)
         try:
@@ -168,7 +168,7 @@ class HislipProgram:
         self.sync.send(MessageType.TRIGGER, self._read_flag(), self.next_id)
         self._sent()
 
-    def read(self, within_s: float = WAIT_S) -> bytes:
+    def read(self, within_s: float = HANGS_S) -> bytes:
         """The answer to the last message; older ones are dropped, as the standard wants it."""
         data = b""
         while True:
@@ -183,11 +183,11 @@ class HislipProgram:
                 self._has_read = True
                 return data
 
-    def query(self, text: str, within_s: float = WAIT_S) -> str:
+    def query(self, text: str, within_s: float = HANGS_S) -> str:
         self.write(text)
         return self.read(within_s).decode().rstrip("\r\n")
 
-    def refusal(self, text: str, within_s: float = WAIT_S) -> str:
+    def refusal(self, text: str, within_s: float = HANGS_S) -> str:
         """What is said to a message that is refused."""
         self.write(text)
         received = self.sync.next(within_s)
@@ -217,7 +217,7 @@ class HislipProgram:
 
     def lock(self, key: str = "", timeout_s: float = 0.0) -> LockResult:
         answer = self.ask_async(
-            MessageType.ASYNC_LOCK, 1, round(timeout_s * 1000), key.encode(), WAIT_S + timeout_s
+            MessageType.ASYNC_LOCK, 1, round(timeout_s * 1000), key.encode(), HANGS_S + timeout_s
         )
         return LockResult(answer.control)
 
@@ -235,7 +235,7 @@ class HislipProgram:
         control: int = 0,
         parameter: int = 0,
         payload: bytes = b"",
-        within_s: float = WAIT_S,
+        within_s: float = HANGS_S,
     ) -> HislipMessage:
         self.asynchronous.send(kind, control, parameter, payload)
         while (answer := self.asynchronous.next(within_s)).kind == MessageType.ASYNC_INTERRUPTED:

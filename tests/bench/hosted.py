@@ -12,9 +12,7 @@ from typing import Generic, TypeVar
 
 from tests.bench.driven_clock import settle
 from tests.bench.leaks import HOSTED_THREAD
-
-READY_WITHIN_S = 60.0
-ENDED_WITHIN_S = 60.0
+from tests.bench.waiting import HANGS_S
 
 What = TypeVar("What")
 
@@ -29,7 +27,7 @@ def hosted(make: Callable[[], AbstractAsyncContextManager[What]]) -> Iterator[Wh
     host = _Host(make)
     host.thread.start()
     try:
-        yield host.ready.result(READY_WITHIN_S)
+        yield host.ready.result(HANGS_S)
     finally:
         host.end()
 
@@ -47,7 +45,7 @@ class _Host(Generic[What]):
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._asked.set)
-        self.thread.join(ENDED_WITHIN_S)
+        self.thread.join(HANGS_S)
         assert not self.thread.is_alive(), "what is hosted did not end"
         if self.ready.exception() is None:
             self._ended.result(0)

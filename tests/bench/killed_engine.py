@@ -19,6 +19,7 @@ import aiohttp
 from edged.store.audit.verify import verify_file
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import HANGS_S
 
 CALLS_AT_ONCE = 4
 
@@ -63,7 +64,7 @@ async def _until_connected(engine: EngineProcess) -> None:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while not await asyncio.to_thread(condition):
             await asyncio.sleep(0.05)
 

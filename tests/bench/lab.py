@@ -20,6 +20,7 @@ from edged.transports.link import Link
 from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeBus
 from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.bench.waiting import HANGS_S
 
 PROFILE = Profile(
     key="acme_psu1",
@@ -77,7 +78,7 @@ class Lab:
 
     async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
         """Wait for the nth event of a kind; gives its instrument."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while len(found := [e for e in self.events if isinstance(e, kind)]) < times:
                 self.news.clear()
                 await self.news.wait()

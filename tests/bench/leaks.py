@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 # What ends by itself (a closing loop's executor, a joined child) is given this long.
-GRACE_S = 2.0
+GRACE_S = 20.0
 FDS = Path("/proc/self/fd")
 HOSTED_THREAD = "edged-hosted"
 

@@ -1,7 +1,8 @@
 """A small SCPI instrument on a loopback socket, driven by the test's own loop.
 
 Each connection is served by itself, line by line. ``DELAY? seconds`` answers ``late`` after that
-long; ``ECHO? text`` answers the text; whatever ends in ``?`` and is unknown is never answered.
+long, ``HOLD?`` once ``let_go`` is set; ``ECHO? text`` answers the text; whatever ends in ``?`` and
+is unknown is never answered.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from tests.bench.accepting import Accepting
+from tests.bench.waiting import HANGS_S
 
 IDN = "ACME,PSU1,A001,1.0"
 
@@ -35,6 +37,7 @@ class LoopbackInstrument:
         # sent at the beginning of each connection, and around each answer
         self.banner = self.before = self.after = b""
         self.line_came = asyncio.Condition()
+        self.let_go = asyncio.Event()
         self._accepting: Accepting | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -79,7 +82,7 @@ class LoopbackInstrument:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for writer in writers:
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(HANGS_S):
                     await writer.wait_closed()
         for _ in range(TURNS):
             # What was broken off is told so at the loop's next turn.
@@ -100,7 +103,7 @@ class LoopbackInstrument:
 
     async def heard(self, line: str, times: int = 1) -> None:
         """Wait until a line has come that often."""
-        async with asyncio.timeout(5), self.line_came:
+        async with asyncio.timeout(HANGS_S), self.line_came:
             await self.line_came.wait_for(lambda: self.received.count(line) >= times)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,5 +150,8 @@ class LoopbackInstrument:
             return rest.encode() + b"\n"
         if head == "DELAY?":
             await asyncio.sleep(float(rest))
+            return b"late\n"
+        if line == "HOLD?":
+            await self.let_go.wait()
             return b"late\n"
         return b""

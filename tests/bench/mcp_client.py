@@ -7,9 +7,12 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPResponse
 from typing import Any
+from urllib.error import HTTPError
 
-WAIT_S = 20.0
+from tests.bench.waiting import HANGS_S
+
 BOTH = "application/json, text/event-stream"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
@@ -23,6 +26,12 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+    @classmethod
+    def of(cls, reply: HTTPResponse | HTTPError) -> Answer:
+        """As the standard library's client has it."""
+        headers = {name.lower(): value for name, value in reply.headers.items()}
+        return cls(reply.status or 0, headers, reply.read())
 
     def json(self) -> Any:
         assert self.headers["content-type"] == "application/json", self
@@ -103,7 +112,7 @@ class Connection:
         self.writer.transport.abort()
 
     async def read_head(self) -> tuple[int, dict[str, str]]:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.rstrip("\r\n").split("\r\n")
         pairs = (line.partition(":") for line in lines)
@@ -111,7 +120,7 @@ class Connection:
 
     async def read_answer(self) -> Answer:
         status, headers = await self.read_head()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             if headers.get("transfer-encoding") == "chunked":
                 body = b""
                 while chunk := await self.read_chunk():
@@ -129,7 +138,7 @@ class Connection:
 
     async def read_rest(self) -> bytes:
         """Everything until the server closes."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             try:
                 return await self.reader.read()
             except ConnectionError:
@@ -137,7 +146,7 @@ class Connection:
 
     async def next_event(self, *, comments: bool = False) -> Event | None:
         """The next event of a stream whose head was read; ``None`` at its end."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             while True:
                 while b"\n\n" not in self._buffer:
                     chunk = await self.read_chunk()

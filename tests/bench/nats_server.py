@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.bench.nats_keys import NatsKey
 from tests.bench.token_issuer import rsa_key
+from tests.bench.waiting import HANGS_S
 
 # The configuration of docs/relay.md; test_relay_docs holds the two equal.
 USERS = """
@@ -119,7 +120,7 @@ class NatsServer:
                 stderr=log,
                 env={**os.environ, **PASSWORDS, **NKEYS},
             )
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + HANGS_S
         while time.monotonic() < deadline:
             with (
                 contextlib.suppress(OSError),

@@ -51,8 +51,9 @@ ACKNOWLEDGES: Final = "say acknowledge"
 """In the warning of a unit that answers what asks nothing."""
 LOOK_S: Final = 0.2
 """Between two looks at what list_instruments warns of."""
-HERE_WITHIN_S: Final = 10.0
+HERE_WITHIN_S: Final = 20.0
 """Longer than it takes from one unit to the next."""
+PATIENCE_MS: Final = 10_000
 SLOWNESS: Final = 3.0
 """Of an engine that begins with hundreds of instruments at once."""
 MOST_ON_BUS: Final = 60
@@ -433,6 +434,11 @@ class Bench:
             await asyncio.gather(watching, return_exceptions=True)
 
 
+def _patience(trial: Trial) -> dict[str, int]:
+    """A unit that loses no answer has the time of a busy machine for it."""
+    return {"timeout_ms": PATIENCE_MS} if trial.fault == "nothing" else {}
+
+
 @contextlib.asynccontextmanager
 async def numbered_engine(
     directory: Path,
@@ -455,7 +461,8 @@ async def numbered_engine(
         addresses |= {s.instrument.unit: s.address for s in stations}
         config = {
             "INSTRUMENTS": [
-                {"address": addresses[trial.unit], "name": trial.alias} for trial in trials
+                {"address": addresses[trial.unit], "name": trial.alias, **_patience(trial)}
+                for trial in trials
             ],
             "PROFILE_DIRS": [str(folder)],
             "MAX_SESSIONS": 10,

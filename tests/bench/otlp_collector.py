@@ -20,8 +20,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.bench.hosted import hosted
-
-WITHIN_S = 15.0
+from tests.bench.waiting import HANGS_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Collector:
 
     def wait_for(self, is_so: Callable[[], bool]) -> None:
         with self.came:
-            has_come = self.came.wait_for(is_so, WITHIN_S)
+            has_come = self.came.wait_for(is_so, HANGS_S)
         assert has_come, (sorted({span.name for span in self.spans}), self.histograms)
 
     def below(self, parent: CollectedSpan) -> list[CollectedSpan]:
@@ -128,7 +127,7 @@ async def _collecting() -> AsyncIterator[Collector]:
         body = await request.read()
         collector.asked.set()
         if collector.hangs.is_set():
-            await asyncio.to_thread(collector.released.wait, 30)
+            await asyncio.to_thread(collector.released.wait)
         with collector.came:
             collector.take(request.path, body)
             collector.came.notify_all()

@@ -26,8 +26,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.waiting import HANGS_S
+
 SOCKET = "TESTS_PREPARED_ENGINES"
-END_WITHIN_S = 10.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     def end() -> None:
         del os.environ[SOCKET]
-        process.communicate(timeout=END_WITHIN_S)
+        process.communicate(timeout=HANGS_S)
         shutil.rmtree(place)
 
     config.add_cleanup(end)

@@ -6,6 +6,8 @@ import contextlib
 import socket
 import threading
 
+from tests.bench.waiting import HANGS_S
+
 VERSION = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
 
 
@@ -60,7 +62,7 @@ class Adapter:
 
     def wait_for(self, line: str) -> None:
         with self.news:
-            assert self.news.wait_for(lambda: line in self.heard, 5)
+            assert self.news.wait_for(lambda: line in self.heard, HANGS_S)
 
     def _take(self) -> None:
         with contextlib.suppress(OSError):

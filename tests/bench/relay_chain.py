@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -18,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
+from tests.bench.mcp_client import Answer
 from tests.bench.nats_server import USERS, NatsServer, running_nats
+from tests.bench.waiting import HANGS_S, wait_for
 
 EDGE = "edge-1"
-READY_WITHIN_S = 60.0
 EDGED = (sys.executable, "-m", "edged")
 
 
@@ -72,7 +72,7 @@ class Chain:
             f"http://127.0.0.1:{self.front_ports[front]}/fleet",
             headers={"Accept": "application/json", "Authorization": f"Bearer {token}"},
         )
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=HANGS_S) as reply:
             edges: list[dict[str, Any]] = json.load(reply)["edges"]
             return edges
 
@@ -96,10 +96,10 @@ class Chain:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as reply:
-                return reply.status, json.load(reply)
+            with urllib.request.urlopen(request, timeout=HANGS_S) as reply:
+                return reply.status, Answer.of(reply).messages()[-1]
         except urllib.error.HTTPError as refused:
-            return refused.code, json.load(refused)
+            return refused.code, Answer.of(refused).messages()[-1]
 
     def rpc_tool(self, name: str) -> Any:
         """A tool called at the edge itself: {is_error, result}."""
@@ -110,7 +110,7 @@ class Chain:
             json.dumps(call).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=HANGS_S) as reply:
             return json.load(reply)["result"]
 
     def engine_pid(self) -> int:
@@ -134,15 +134,6 @@ def a_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     return port
-
-
-def wait_for(what: Callable[[], object], within_s: float = READY_WITHIN_S) -> float:
-    """How long it took."""
-    began = time.monotonic()
-    while not what():
-        assert time.monotonic() - began < within_s, "it did not happen in time"
-        time.sleep(0.05)  # noqa: TID251
-    return time.monotonic() - began
 
 
 @contextlib.contextmanager
@@ -169,7 +160,7 @@ def process(log: Path, *words: str, reads_line: bool = False) -> Iterator[Any]:
         if made.poll() is None:
             made.send_signal(signal.SIGTERM)
         try:
-            made.wait(10)
+            made.wait(HANGS_S)
         except subprocess.TimeoutExpired:
             made.kill()
             made.wait()

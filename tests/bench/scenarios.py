@@ -15,6 +15,7 @@ from edged.errors import Failed
 from edged.profiles.model import Connection
 from edged.sim.faults import FaultKind
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
+from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Line, Wired
 
 Scenario = Callable[["Trial"], Awaitable[None]]
@@ -62,7 +63,7 @@ class Trial:
 
     async def is_up(self) -> None:
         """A first answer: on a busy machine a connection may take longer than a line allows."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while not await self.ask(20.0):
                 await asyncio.sleep(0.05)
         self.errors = 0
@@ -357,7 +358,7 @@ class Neighbour:
 
     async def has_answered(self) -> None:
         """At least once: a quick scenario is over before its first answer."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while not self.asked and not self._task.done():
                 await asyncio.sleep(0.001)
 

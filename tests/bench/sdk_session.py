@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
-
-END_WITHIN_S = 10
+from tests.bench.waiting import HANGS_S
 
 CLIENTS: dict[str, tuple[str, ...]] = {
     "python-sdk-1": ("mcp1", "mcp1_session.py"),
@@ -113,7 +112,7 @@ def sdk_session(client: str, url: str, *more: str) -> Iterator[SdkSession]:
             if process.stdin:
                 process.stdin.close()
         try:
-            process.wait(END_WITHIN_S)
+            process.wait(HANGS_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

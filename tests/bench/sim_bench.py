@@ -20,11 +20,9 @@ from typing import Any
 
 from edged.sim.program import read_options, serving
 from tests.bench.hosted import hosted
+from tests.bench.waiting import HANGS_S
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-READY_WITHIN_S = 60.0
-END_WITHIN_S = 5.0
-ANSWER_WITHIN_S = 10.0
 COMMAND = (sys.executable, "-m", "edged.sim.program")
 
 
@@ -54,7 +52,7 @@ class SimBench:
     def call(self, method: str, **params: Any) -> Any:
         """One call of the control port; raises SimError with its sentence."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        with socket.create_connection(("127.0.0.1", self.control_port), ANSWER_WITHIN_S) as line:
+        with socket.create_connection(("127.0.0.1", self.control_port), HANGS_S) as line:
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
                 reply = json.loads(answers.readline())
@@ -110,7 +108,7 @@ class SimBench:
 
     def ask(self, name: str, message: str) -> str:
         """One question over a connection of its own."""
-        with socket.create_connection(("127.0.0.1", self.port(name)), ANSWER_WITHIN_S) as line:
+        with socket.create_connection(("127.0.0.1", self.port(name)), HANGS_S) as line:
             line.sendall(message.encode("ascii") + b"\n")
             with line.makefile("rb") as answers:
                 return answers.readline().decode("latin-1").rstrip("\n")
@@ -127,7 +125,7 @@ class SimProcess(SimBench):
     def stop(self) -> int:
         """SIGTERM; the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(END_WITHIN_S)
+        return self.process.wait(HANGS_S)
 
 
 @contextlib.contextmanager
@@ -153,13 +151,13 @@ def bench_process(*arguments: str, command: Sequence[str] = COMMAND) -> Iterator
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    watchdog = threading.Timer(READY_WITHIN_S, process.kill)
+    watchdog = threading.Timer(HANGS_S, process.kill)
     try:
         watchdog.start()
         line = process.stdout.readline()
         watchdog.cancel()
         if not line:
-            raise AssertionError(f"the simulated bench ended with {process.wait(END_WITHIN_S)}")
+            raise AssertionError(f"the simulated bench ended with {process.wait(HANGS_S)}")
         ready = json.loads(line)
         yield SimProcess(ready["control"], _by_name(ready), process)
     finally:
@@ -167,7 +165,7 @@ def bench_process(*arguments: str, command: Sequence[str] = COMMAND) -> Iterator
         watchdog.join()
         process.stdin.close()
         try:
-            process.wait(END_WITHIN_S)
+            process.wait(HANGS_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

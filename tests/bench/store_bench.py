@@ -19,8 +19,7 @@ from edged.store.journal import Journal
 from edged.store.leases import LeaseRows
 from edged.store.lockouts import Lockouts
 from edged.store.told_on import ToldOn
-
-WAIT_S = 5.0
+from tests.bench.waiting import HANGS_S
 
 
 class QuotaFile(DatabaseFile):
@@ -61,12 +60,12 @@ class StoreBench:
 
     async def healed(self) -> None:
         """It heals by itself within a second or so; asking makes that sooner."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             while not self.database.health.is_healthy:
                 await self.database.flush()
                 await asyncio.sleep(0.05)
 
-    async def has_state(self, state: StoreState, *, within_s: float = WAIT_S) -> None:
+    async def has_state(self, state: StoreState, *, within_s: float = HANGS_S) -> None:
         await until(
             self.database.subscribe,
             lambda: self.database.health.state is state,
@@ -78,7 +77,7 @@ async def until(
     subscribe: Callable[[Callable[[object], None]], Callable[[], None]],
     is_so: Callable[[], bool],
     *,
-    within_s: float = WAIT_S,
+    within_s: float = HANGS_S,
 ) -> None:
     """Wait for the notification after which it is so."""
     told = asyncio.Event()

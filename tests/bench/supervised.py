@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench
+from tests.bench.waiting import HANGS_S, wait_for
 
 EDGED = (sys.executable, "-m", "edged")
 
@@ -89,4 +89,4 @@ def supervised(
         yield made
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(15)
+        process.wait(HANGS_S)

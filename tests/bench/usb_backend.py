@@ -23,6 +23,8 @@ import usb.backend
 import usb.backend.libusb1
 import usb.core
 
+from tests.bench.waiting import HANGS_S
+
 PACKET_BYTES = 64
 HEADER_BYTES = 12
 BULK_OUT, BULK_IN, INTERRUPT_IN = 0x01, 0x82, 0x83
@@ -99,7 +101,7 @@ class UsbInstrument:
     def address(self) -> str:
         return f"USB0::{self.vendor}::{self.product}::{self.serial}::0::INSTR"
 
-    def heard(self, line: str, within_s: float = 5.0) -> bool:
+    def heard(self, line: str, within_s: float = HANGS_S) -> bool:
         with self._news:
             return self._news.wait_for(lambda: line in self.received, within_s)
 

@@ -13,12 +13,12 @@ import threading
 from typing import Any
 
 from tests.bench.usb_backend import UsbBus, usb_error
+from tests.bench.waiting import HANGS_S
 
 SUBMIT = struct.Struct(">5IIiIii8s")
 HEAD = struct.Struct(">5I28s")
 OUT, IN = 0, 1
 STALLED = -32
-WAIT_S = 10.0
 
 
 class UsbipDevice:
@@ -85,7 +85,7 @@ class UsbipDevice:
         *,
         setup: bytes = bytes(8),
         data: bytes = b"",
-        within_s: float = WAIT_S,
+        within_s: float = HANGS_S,
     ) -> tuple[int, bytes]:
         """One URB; one that is not done in time is unlinked."""
         with self._lock:
@@ -97,7 +97,7 @@ class UsbipDevice:
                 try:
                     return self._returned(number, direction)
                 except TimeoutError:
-                    self._connection.settimeout(WAIT_S)
+                    self._connection.settimeout(HANGS_S)
                     unlinking = self._put(2, 0, 0, struct.pack(">I24x", number))
                     return self._unlinked(unlinking, number, direction)
             except OSError as error:
@@ -115,7 +115,7 @@ class UsbipDevice:
         command, told, *_, rest = HEAD.unpack(self._exactly(HEAD.size))
         assert (command, told) == (3, number)
         status, length = struct.unpack_from(">ii", rest)
-        self._connection.settimeout(WAIT_S)
+        self._connection.settimeout(HANGS_S)
         return status, self._exactly(length) if direction == IN else b""
 
     def _unlinked(self, unlinking: int, number: int, direction: int) -> tuple[int, bytes]:

@@ -30,6 +30,7 @@ from edged.sim.wires.stream import ByteLog, WireKind
 from edged.transports.address import parse_address
 from edged.transports.visa import VisaLibrary
 from tests.bench.fault_proxy import FaultProxy
+from tests.bench.waiting import HANGS_S
 
 NETWORK = (WireKind.SOCKET, WireKind.VXI11, WireKind.HISLIP)
 SIMULATED = (*NETWORK, WireKind.SERIAL, WireKind.PROLOGIX)
@@ -151,7 +152,7 @@ class Wired:
         text = b"".join(entry.data for entry in entries if entry.direction == "in")
         return [line for line in text.decode("latin-1").splitlines() if line]
 
-    async def heard(self, line: str, times: int = 1, within_s: float = 8.0) -> None:
+    async def heard(self, line: str, times: int = 1, within_s: float = HANGS_S) -> None:
         """Wait until a line has reached the instrument."""
         async with asyncio.timeout(within_s):
             while self.received().count(line) < times:

@@ -19,8 +19,8 @@ import pytest
 from edged.runs.recordings.files import RunFiles, write_meta
 from tests.bench.browser import Browser
 from tests.bench.engine_process import EngineProcess, engine_process
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import wait_for
 from tests.browser.looking import (
     CURRENT,
     MEASURED,

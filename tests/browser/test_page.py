@@ -12,7 +12,7 @@ import pytest
 from edged.surfaces.page.owner import keep_page_key
 from tests.bench.browser import ENTER, ESCAPE, HOME, TAB, Browser
 from tests.bench.engine_process import EngineProcess, engine_process
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 from tests.browser.looking import (
     CURRENT,
     MEASURED,

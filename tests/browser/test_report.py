@@ -9,7 +9,7 @@ import pytest
 
 from tests.bench.browser import Browser
 from tests.bench.engine_process import EngineProcess
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 from tests.browser.looking import SWEEP, sideways, violations
 from tests.promises import promise
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests.bench.browser import ELEMENT, ESCAPE, HOME, Browser, running_browser
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
-from tests.bench.relay_chain import wait_for
 from tests.bench.sdk_session import NODE_PACKAGES, node_binary
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 HOST = REPOSITORY / "tests" / "clients" / "node" / "apps_host.mjs"

@@ -31,8 +31,8 @@ from tests.bench.guarded_supply import (
     is_running,
     switch_on,
 )
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 LIMIT_S = 3.0

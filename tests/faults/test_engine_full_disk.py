@@ -15,8 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import pytest
 
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SIZE_BYTES = 2 * 1024 * 1024
@@ -136,13 +136,6 @@ def run(engine: EngineProcess, command: str, **parameters: Any) -> Any:
     )
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - another process is waited for
-
-
 def recordings(engine: EngineProcess) -> dict[str, Any]:
     return dict(engine.tool("get_status")["result"]["recordings"])
 
@@ -174,7 +167,7 @@ class Sweep:
             parameters={"channel": 1},
         )
         self.sweep_id = told["result"]["sweep_id"]
-        until(lambda: self.told()["steps"] >= 2)
+        wait_for(lambda: self.told()["steps"] >= 2)
 
     def told(self) -> dict[str, Any]:
         return dict(self.engine.tool("get_sweep_status", sweep_id=self.sweep_id)["result"])
@@ -195,18 +188,18 @@ def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it
             engine_process(on_disk, "--instruments", "psu1,psu2=rigol_dp832")
         )
         pid = engine.process.pid
-        until(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
+        wait_for(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
         sweep = Sweep(engine)
         with FAULTS[fault](engine.state_dir):
             # What is in the file has room for some rows more.
-            until(lambda: run(engine, "set_voltage", channel=1, voltage=2)["is_error"])
+            wait_for(lambda: run(engine, "set_voltage", channel=1, voltage=2)["is_error"])
             refused = run(engine, "set_voltage", channel=1, voltage=3)
             assert refused["error"]["code"] == "store_failed"
             assert re.search(reason, refused["error"]["message"])
             assert not run(engine, "measure_voltage", channel=1)["is_error"]
             assert not run(engine, "output_off", channel=1)["is_error"]
             assert engine.tool("list_instruments")["result"]
-            until(lambda: sweep.told()["status"] == "holding")
+            wait_for(lambda: sweep.told()["status"] == "holding")
             assert "its journal cannot be written" in sweep.told()["error"]
             assert re.search(reason, sweep.told()["error"])
             held_at = sweep.told()["set_value"]
@@ -214,7 +207,7 @@ def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it
             assert (status, line["verdict"]) == (1, "FAIL")
             assert re.search(reason, line["found"])
             assert sweep.told()["set_value"] == held_at < 30
-        until(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
+        wait_for(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
         assert doctor(engine)[1]["verdict"] == "PASS"
         assert sweep.told()["status"] == "holding"
         stopped = engine.tool("stop_sweep", sweep_id=sweep.sweep_id)
@@ -228,19 +221,19 @@ def test_writes_are_refused_safe_and_reads_go_on_sweeps_hold_doctor_fails_and_it
 @promise("store.heals")
 def test_a_database_that_another_program_holds_at_the_start_is_waited_for(tmp_path: Path) -> None:
     with engine_process(tmp_path) as engine:
-        until(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
+        wait_for(lambda: not run(engine, "set_voltage", channel=1, voltage=1)["is_error"])
     database = engine.state_dir / "edged.db"
     with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with engine_process(tmp_path) as engine:
-            until(lambda: not run(engine, "measure_voltage", channel=1)["is_error"])
+            wait_for(lambda: not run(engine, "measure_voltage", channel=1)["is_error"])
             refused = run(engine, "set_voltage", channel=1, voltage=3)
             assert "another program holds it locked" in refused["error"]["message"]
             assert not run(engine, "measure_voltage", channel=1)["is_error"]
             assert not run(engine, "output_off", channel=1)["is_error"]
             assert doctor(engine)[1]["verdict"] == "FAIL"
             other.close()
-            until(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
+            wait_for(lambda: not run(engine, "set_voltage", channel=1, voltage=4)["is_error"])
             assert doctor(engine)[1]["verdict"] == "PASS"
             assert engine.rpc("audit.verify")["is_intact"]
 
@@ -250,7 +243,7 @@ def test_a_stream_that_ends_on_a_full_disk_is_ended_when_all_its_rows_are_there(
     tmp_path: Path,
 ) -> None:
     with small_disk(tmp_path / "data"), engine_process(tmp_path, "--instruments", "psu1") as engine:
-        until(lambda: engine.tool("list_instruments", filter="psu1")["result"])
+        wait_for(lambda: engine.tool("list_instruments", filter="psu1")["result"])
         with full(tmp_path / "data"):
             begun = engine.tool("start_stream", **{**STREAM, "duration_ms": 100})
             assert begun["is_error"] is False
@@ -258,17 +251,17 @@ def test_a_stream_that_ends_on_a_full_disk_is_ended_when_all_its_rows_are_there(
             assert not [path for path in (tmp_path / "data").glob("runs/*/*") if path.is_dir()]
         with ThreadPoolExecutor(1) as pool:
             streaming = pool.submit(engine.tool, "start_stream", **STREAM)
-            until(lambda: recordings(engine)["open"] == 1)
-            until(lambda: any((tmp_path / "data").glob("runs/*/*/data.csv")))
+            wait_for(lambda: recordings(engine)["open"] == 1)
+            wait_for(lambda: any((tmp_path / "data").glob("runs/*/*/data.csv")))
             with full(tmp_path / "data"):
                 ended = streaming.result()["result"]
-                until(lambda: recordings(engine)["waiting"] == 1)
+                wait_for(lambda: recordings(engine)["waiting"] == 1)
                 assert "No space left" in recordings(engine)["error"]
                 run_id = ended["stream_id"]
                 assert engine.rpc("runs.show", run_id=run_id)["meta"]["status"] == "running"
                 status, line = doctor(engine, "recorded data")
                 assert (status, line["verdict"]) == (1, "FAIL"), line
-            until(lambda: recordings(engine)["waiting"] == 0)
+            wait_for(lambda: recordings(engine)["waiting"] == 0)
         shown = engine.rpc("runs.show", run_id=run_id)
         assert shown["meta"]["status"] == "ended"
         assert shown["meta"]["rows"] == ended["count"] > 10

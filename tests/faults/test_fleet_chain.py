@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.bench.nats_server import JETSTREAM_USERS
-from tests.bench.relay_chain import EDGE, Chain, a_port, process, running_chain, wait_for
+from tests.bench.relay_chain import EDGE, Chain, a_port, process, running_chain
 from tests.bench.sdk_session import sdk_session
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 AWAY_WITHIN_S = 45.0

@@ -18,9 +18,9 @@ from tests.bench.engine_process import REPOSITORY
 from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.numbered import TRANSPORTS, value_of
 from tests.bench.numbered_trial import Bench, Trial, client_of, numbered_engine
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}

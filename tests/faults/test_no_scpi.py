@@ -6,7 +6,6 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.shipped import PROFILES
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 CLIENTS = 4
@@ -100,13 +100,6 @@ class Asking:
             self.crossed.append(f"{kind} {number} gave {data}")
 
 
-def until(is_so: Callable[[], bool], within_s: float = 40.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 - the clients are threads of their own
-
-
 def kill_unit(sim: SimBench, dice: random.Random) -> None:
     """In mid-query: switched off, cut off, hanging, or late, and back again."""
     kind = dice.choice(("off", "cycle", "hang", "late", "reset"))
@@ -150,10 +143,10 @@ def test_no_answer_crosses_when_unit_and_engine_are_killed_in_mid_query(
                         asking.engine = engine
                         for _ in range(KILLS_OF_UNIT):
                             goal = asking.right + LEAST_RIGHT // 20
-                            until(lambda goal=goal: asking.right >= goal)
+                            wait_for(lambda goal=goal: asking.right >= goal)
                             kill_unit(sim, dice)
                         goal = asking.right + LEAST_RIGHT // 20
-                        until(lambda goal=goal: asking.right >= goal)
+                        wait_for(lambda goal=goal: asking.right >= goal)
                         asking.engine = None
                         engine.process.kill()
                         engine.process.wait()

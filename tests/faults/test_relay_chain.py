@@ -19,8 +19,9 @@ from pyvisa.constants import StatusCode
 from pyvisa.resources import MessageBasedResource
 
 from pyvisa_edged import EdgedVisaError
-from tests.bench.relay_chain import Chain, a_port, running_chain, wait_for
+from tests.bench.relay_chain import Chain, a_port, running_chain
 from tests.bench.sdk_session import sdk_session
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from tests.bench.engine_process import REPOSITORY
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.supervised import EDGED, Supervised, supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 

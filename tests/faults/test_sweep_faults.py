@@ -16,6 +16,7 @@ from edged.runs.sweeps.ramp import NETWORK_USUAL_S
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.flows.test_sweeps import (
     OFF,
     SLACK_S,
@@ -26,7 +27,6 @@ from tests.flows.test_sweeps import (
     messages,
     start,
     status,
-    wait_for,
     writes,
 )
 from tests.promises import promise

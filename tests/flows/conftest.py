@@ -1,7 +1,10 @@
 """What flows share."""
 
+from __future__ import annotations
+
+import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +13,9 @@ import pyvisa
 from edged.changes import TOLD
 from edged.operations.instrument_list import InstrumentList
 from edged.protocol.results import ToldList
+from tests.bench.engine import Engine
+
+FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,3 +51,27 @@ def _without_rounding(told: list[dict[str, Any]], now: list[dict[str, Any]]) -> 
         and abs((one["heard_ms"] or 0) - (other["heard_ms"] or 0)) <= 5
         for one, other in zip(told, now, strict=True)
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if call.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def failure_is_no_others(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a failed test leaves at an engine that others use, too, is removed."""
+    yield
+    if not request.node.stash.get(FAILED, False):
+        return
+    for value in request.node.funcargs.values():
+        engine = value if isinstance(value, Engine) else getattr(value, "engine", None)
+        if isinstance(engine, Engine):
+            # It may have been the test's own, and have ended.
+            with contextlib.suppress(OSError, AssertionError):
+                engine.tidy()

@@ -12,7 +12,8 @@ from typing import Any
 from edged.cli.instruments import absent_lines
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
-from tests.flows.test_cli_with_engine import as_json, edged, wait_until
+from tests.bench.waiting import wait_for
+from tests.flows.test_cli_with_engine import as_json, edged
 from tests.promises import promise
 
 
@@ -106,7 +107,7 @@ def test_what_is_configured_and_absent_is_listed_with_a_reason_of_its_own(tmp_pa
                 "nohost": "its host name is not known",
                 "unplugged": "there is no such device",
             }
-            wait_until(lambda: absent(engine) == reasons, within_s=20)
+            wait_for(lambda: absent(engine) == reasons)
             # list_instruments counts those that were met, as ever.
             assert [row["alias"] for row in as_json(engine, "instruments")] == ["meter"]
             assert as_json(engine, "status")["instrument_count"] == 1
@@ -117,7 +118,7 @@ def test_what_is_configured_and_absent_is_listed_with_a_reason_of_its_own(tmp_pa
             assert f'  silent ({silent.address}): no answer to "*IDN?"' in shown.splitlines()
             meter.become("Kettle Works,K1,2,1.0")
             other = "another unit answers there: Kettle Works K1 2"
-            wait_until(lambda: absent(engine).get("meter") == other, within_s=20)
+            wait_for(lambda: absent(engine).get("meter") == other)
 
 
 def test_what_a_bus_found_and_nobody_configured_is_no_absent_instrument() -> None:

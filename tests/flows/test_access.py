@@ -17,6 +17,7 @@ from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.key_server import serving_keys
 from tests.bench.mcp_client import McpClient
 from tests.bench.token_issuer import EDGE, ISSUER, TokenIssuer, key_set
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 HEADER = "Edge-Caller-JWT"
@@ -202,7 +203,7 @@ async def test_a_stream_whose_call_ended_with_its_token_is_recorded_to_its_end(
     client.headers[HEADER] = issuer.mint(
         tools_allow=list(tools), sub="user:carl", jti="newer", exp=int(began) + 200
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while True:
             (run,) = (await client.call("bench__runs", {}))["structuredContent"]["runs"]
             if run["state"] != "running":

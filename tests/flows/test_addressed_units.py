@@ -15,6 +15,7 @@ from tests.bench.documented import documented_profiles
 from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 
@@ -104,12 +105,11 @@ def test_a_stop_of_one_unit_does_not_wait_for_a_question_of_the_other(units: Pai
     answers: list[Any] = []
     asking = threading.Thread(target=lambda: answers.append(units.run("6", "get_slow")))
     asking.start()
-    while "SLOW?" not in units.bus.supplies["6"].heard:
-        threading.Event().wait(0.01)
+    wait_for(lambda: "SLOW?" in units.bus.supplies["6"].heard)
     stopped = units.run("7", "output_off")
     assert stopped["is_error"] is False, stopped
     assert not units.bus.supplies["7"].is_on
-    asking.join(10)
+    asking.join(HANGS_S)
     (ended,) = answers
     assert ended["is_error"]
     assert "another unit of its port goes first" in str(ended)
@@ -121,7 +121,7 @@ def test_a_stop_of_one_unit_does_not_wait_for_a_question_of_the_other(units: Pai
 def test_a_stop_of_all_switches_off_both_and_proves_it(units: Pair) -> None:
     for number in ("6", "7"):
         assert units.run(number, "output_on")["is_error"] is False
-    told = units.engine.tool("bench__stop_all")["result"]
+    told = units.engine.stop_all()
     assert told["is_confirmed"] is True, told
     assert not any(supply.is_on for supply in units.bus.supplies.values())
 
@@ -133,19 +133,17 @@ def test_a_unit_that_is_switched_off_does_not_silence_the_other(units: Pair) -> 
         answer = units.run("6", "get_voltage")
         assert answer["is_error"] is False, answer
     assert units.run("6", "output_on")["is_error"] is False
-    told = units.engine.tool("bench__stop_all")["result"]
-    states = {one["alias"]: one["state"] for one in told["instruments"]}
-    assert states["supply6"] == "confirmed", told
-    assert states["supply7"] != "confirmed", told
+
+    def states() -> dict[str, str]:
+        told = units.engine.tool("bench__stop_all")["result"]
+        return {one["alias"]: one["state"] for one in told["instruments"]}
+
+    wait_for(lambda: states()["supply6"] == "confirmed")
+    assert states()["supply7"] != "confirmed"
     assert not units.bus.supplies["6"].is_on
     units.bus.supplies["7"].is_off_the_bus = False
-    for _ in range(200):
-        # The stop that it has not confirmed goes on, and goes first.
-        told = units.run("7", "set_voltage", voltage=2)
-        if told["is_error"] is False:
-            break
-        threading.Event().wait(0.05)
-    assert told["is_error"] is False, told
+    # The stop that it has not confirmed goes on, and goes first.
+    wait_for(lambda: units.run("7", "set_voltage", voltage=2)["is_error"] is False)
 
 
 @promise("instruments.shared-port")
@@ -256,7 +254,7 @@ def test_the_profiles_of_the_documentation_work_the_simulated_units(
                     parameters={name: value},
                 )
                 assert answer["is_error"] is False, answer
-            told = engine.tool("bench__stop_all")["result"]
+            told = engine.stop_all()
             assert told["is_confirmed"] is True, told
         state = bench.state("bus")
     if key == "tdk_genesys":

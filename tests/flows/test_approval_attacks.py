@@ -14,6 +14,7 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import CAPABILITIES_KEY, McpClient, modern
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 BENCH = """\
@@ -24,7 +25,6 @@ psu2: {confirm: ["set_voltage.voltage >= 24"]}
 INSTRUMENTS = "psu1,psu2=rigol_dp832"
 ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
 YES = {"approval": {"action": "accept", "content": {"approve": True}}}
-WITHIN_S = 20
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def is_on(engine: Engine, name: str = "psu1") -> bool:
 
 
 async def waiting(engine: Engine) -> dict[str, Any]:
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while True:
             found = (await asyncio.to_thread(engine.rpc, "approvals.list"))["approvals"]
             if found:
@@ -173,7 +173,7 @@ async def test_an_edit_that_has_nothing_to_do_with_it_leaves_a_yes_good(
     calling = asyncio.create_task(client.call("execute_command", ON))
     shown = await waiting(engine)
     (tmp_path / "bench.yaml").write_text(BENCH.replace("psu1: {", "psu1: {location: here, "))
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while True:
             listed = await asyncio.to_thread(engine.tool, "list_instruments")
             if any(one["location"] == "here" for one in listed["result"]):

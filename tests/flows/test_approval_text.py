@@ -24,7 +24,6 @@ psu2:
 """
 YES = {"action": "accept", "content": {"approve": True}}
 NO = {"action": "decline"}
-WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")

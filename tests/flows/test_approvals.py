@@ -17,6 +17,7 @@ from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import CAPABILITIES_KEY, Connection, McpClient, modern
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 BENCH = """\
@@ -40,7 +41,6 @@ HIGH = {
 }
 LOW = {**HIGH, "parameters": {"channel": 1, "voltage": 2.0}}
 INSTRUMENTS = "psu1,load1=rigol_dl3021,smu1=keithley_2450"
-WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def data_of(result: dict[str, Any]) -> Any:
 
 
 async def waits(engine: Engine, count: int = 1) -> list[dict[str, Any]]:
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while True:
             found = await asyncio.to_thread(engine.rpc, "approvals.list")
             if len(found["approvals"]) == count:
@@ -196,7 +196,7 @@ async def test_a_sweep_is_asked_about_once_and_then_runs_to_its_end(
         (waiting,) = await waits(engine)
         engine.rpc("approvals.approve", approval_id=waiting["approval_id"], by="anna")
         sweep_id = data_of(await calling)["sweep_id"]
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(HANGS_S):
             while True:
                 told = data_of(await alice.call("get_sweep_status", {"sweep_id": sweep_id}))
                 if told["status"] != "running":

@@ -12,9 +12,8 @@ import pytest
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import Answer, Connection
+from tests.bench.waiting import HANGS_S
 from tests.wire.test_mcp_at_once import call, request
-
-WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ async def known(engine: Engine, headers: dict[str, str]) -> AsyncIterator[Connec
     """A connection whose head is known, so that the next query needs no task."""
     async with await Connection.to(engine.ports["mcp_port"]) as connection:
         well = 0
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(HANGS_S):
             # After a hang the line comes back by itself, at its own pace.
             while well < 3:
                 connection.send(request(query(), **headers))
@@ -66,7 +65,7 @@ def last_row(engine: Engine) -> dict[str, Any]:
 
 async def heard(engine: Engine, since: int) -> None:
     """Until the instrument has got something."""
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while not [
             entry
             for entry in engine.sim("log", instrument="psu1", since=since)["entries"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from edged.cli.profile.borrowing import errand_settings
 from edged.config.load import load_config, this_machine
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import first, wait_for
 from tests.promises import promise
 
 LIMITED = """\
@@ -23,10 +23,7 @@ DP8B26AM00234: {alias: psu1, limits: {set_voltage: {voltage: {max: 12}}}}
 
 def set_voltage(engine: Engine, voltage: float) -> bool:
     """Whether the supply, once it is here, lets itself be set."""
-    deadline = time.monotonic() + 20
-    while not engine.tool("get_status")["result"]["instrument_count"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+    wait_for(lambda: engine.tool("get_status")["result"]["instrument_count"])
     (supply,) = engine.tool("list_instruments")["result"]
     answer = engine.tool(
         "execute_command",
@@ -72,11 +69,8 @@ def test_a_running_engine_judges_a_unit_by_its_own_profile_and_names_that_one(
     with running_engine(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:
         assert not set_voltage(engine, 13)
         file.write_text(LIMITED.replace("max: 12", "max: 60"))
-        deadline = time.monotonic() + 20
-        while not (told := engine.tool("get_status")["result"]["profiles"])["bench_error"]:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
-        assert "max 60 would widen what rigol_dp832 allows (0 to 32)" in told["bench_error"]
+        error = first(lambda: engine.tool("get_status")["result"]["profiles"]["bench_error"])
+        assert "max 60 would widen what rigol_dp832 allows (0 to 32)" in error
         assert not set_voltage(engine, 13), "the limit of before holds"
 
 

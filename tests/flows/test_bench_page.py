@@ -30,9 +30,9 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import McpClient, modern
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 STATIC = REPOSITORY / "edged" / "surfaces" / "page" / "static"
@@ -165,7 +165,7 @@ async def test_nothing_else_of_the_disk_can_be_reached(browser: TestClient, path
 
 
 async def told(socket: aiohttp.ClientWebSocketResponse, topic: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while True:
             message = await socket.receive_json()
             if message.get("params", {}).get("topic") == topic:
@@ -290,7 +290,7 @@ async def waiting_call(engine: Engine) -> AsyncIterator[tuple[asyncio.Task[Any],
     await client.initialize("2025-06-18")
     call = asyncio.create_task(client.call("execute_command", ON))
     found: list[Any] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while not found:
             found = await asyncio.to_thread(lambda: engine.rpc("approvals.list")["approvals"])
     yield call, found[0]["approval_id"]

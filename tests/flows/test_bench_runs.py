@@ -11,7 +11,6 @@ import shutil
 import signal
 import statistics
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 BENCH = "psu1,dmm1,scope1,gen1=rigol_dg1022z,lockin1=srs_sr830"
@@ -56,11 +56,8 @@ def client_of(engine: Engine) -> McpClient:
 
 
 def wait_for_names(engine: Engine, names: list[str]) -> None:
-    deadline = time.monotonic() + 20
     for name in names:
-        while not engine.tool("list_instruments", filter=name)["result"]:
-            assert time.monotonic() < deadline, name
-            time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
+        wait_for(lambda name=name: engine.tool("list_instruments", filter=name)["result"])
 
 
 async def told(client: McpClient, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -70,9 +67,9 @@ async def told(client: McpClient, tool: str, **arguments: Any) -> dict[str, Any]
     return content
 
 
-async def over(client: McpClient, run_id: str, within_s: float = 30.0) -> dict[str, Any]:
+async def over(client: McpClient, run_id: str) -> dict[str, Any]:
     """The run once it runs no more."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(HANGS_S):
         while (run := await told(client, "bench__runs", run_id=run_id))["state"] == "running":
             await asyncio.sleep(0.05)
     return run
@@ -80,7 +77,7 @@ async def over(client: McpClient, run_id: str, within_s: float = 30.0) -> dict[s
 
 async def rows_taken(client: McpClient, run_id: str, count: int) -> dict[str, Any]:
     """The run once it has so many rows."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while (run := await told(client, "bench__runs", run_id=run_id))["total_rows"] < count:
             await asyncio.sleep(0.05)
     return run
@@ -227,14 +224,14 @@ def check_picture(result: Any) -> str:
 @promise("runs.statistics")
 async def test_a_long_stream_comes_by_pages_with_the_statistics_of_all(client: McpClient) -> None:
     begun = await told(
-        client, "start_stream", **VOLTAGE, interval_ms=10, duration_ms=4_000, detach=True
+        client, "start_stream", **VOLTAGE, interval_ms=10, duration_ms=600_000, detach=True
     )
     run_id = begun["stream_id"]
-    await told(client, "bench__runs", run_id=run_id)
+    await rows_taken(client, run_id, 201)
+    await told(client, "bench__stop_run", run_id=run_id)
     whole = await over(client, run_id)
     total = whole["total_rows"]
-    assert whole["state"] == "ended"
-    assert total > 200
+    assert whole["state"] == "terminated"
     assert len(whole["rows"]) < total
     rows, following = [], 0
     while following is not None:
@@ -492,7 +489,7 @@ async def test_after_a_kill_every_run_is_told_with_who_began_it_and_when(tmp_pat
         before = {run["run_id"]: run for run in (await told(client, "bench__runs"))["runs"]}
         assert before.keys() == {resting, pointing, ramping}
         assert {run["state"] for run in before.values()} == {"running"}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while len(places := [*tmp_path.glob("data/runs/*/*/meta.json")]) < 3:
                 await asyncio.sleep(0.05)
         engine.process.send_signal(signal.SIGKILL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
@@ -16,9 +15,8 @@ import pytest
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
+from tests.bench.waiting import wait_for
 from tests.promises import promise
-
-WITHIN_S = 15.0
 
 
 @contextmanager
@@ -56,13 +54,6 @@ def refusal(answer: Any) -> Any:
 def sent(engine: Engine, line: str) -> int:
     entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
     return "".join(e["text"] for e in entries if e["direction"] == "in").count(f"{line}\n")
-
-
-def until(holds: Any) -> None:
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < WITHIN_S
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
 
 
 @promise("budget.every-road")
@@ -121,7 +112,7 @@ def test_what_was_refused_denied_or_rehearsed_does_not_count(tmp_path: Path) -> 
         assert "error" not in dry
         with ThreadPoolExecutor(1) as pool:
             waits = pool.submit(call, engine, "output_on")
-            until(lambda: engine.rpc("approvals.list")["approvals"])
+            wait_for(lambda: engine.rpc("approvals.list")["approvals"])
             (question,) = engine.rpc("approvals.list")["approvals"]
             engine.rpc("approvals.deny", approval_id=question["approval_id"], by="test")
             assert waits.result(30)["error"]["code"] == "approval_denied"
@@ -130,7 +121,7 @@ def test_what_was_refused_denied_or_rehearsed_does_not_count(tmp_path: Path) -> 
             }
             assert spent == {"set_voltage": 0, "output_on": 0}
             waits = pool.submit(call, engine, "output_on")
-            until(lambda: engine.rpc("approvals.list")["approvals"])
+            wait_for(lambda: engine.rpc("approvals.list")["approvals"])
             (question,) = engine.rpc("approvals.list")["approvals"]
             engine.rpc("approvals.approve", approval_id=question["approval_id"], by="test")
             assert "error" not in waits.result(30)
@@ -206,7 +197,7 @@ def test_what_makes_safe_has_none(tmp_path: Path) -> None:
         refusal(call(engine, "set_voltage", voltage=2))
         for _ in range(3):
             done(engine, "output_off")
-            assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+            assert engine.stop_all()["is_confirmed"]
 
 
 @promise("budget.every-road")
@@ -237,7 +228,7 @@ def test_each_step_of_a_sweep_counts_and_the_next_sweep_is_refused_whole(tmp_pat
             "target_value": 1, "sweep_rate": 1,
         }  # fmt: skip
         assert "error" not in engine.tool("start_sweep", **sweep)
-        until(lambda: not engine.tool("get_status")["result"]["sweeps"])
+        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"])
         (told,) = engine.tool("get_status")["result"]["budgets"]
         before = sent_voltages(engine)
         assert 3 < told["spent"] == before
@@ -258,7 +249,7 @@ def test_a_step_that_meets_one_that_others_used_up_ends_its_run_with_its_finally
         ThreadPoolExecutor(1) as pool,
     ):
         running = pool.submit(engine.tool, "execute_sequence", **curve)
-        until(lambda: engine.tool("get_status")["result"]["sequences"])
+        wait_for(lambda: engine.tool("get_status")["result"]["sequences"])
         for _ in range(5):
             call(engine, "set_voltage", voltage=0.5)
         answer = running.result(30)
@@ -276,8 +267,8 @@ def test_what_was_on_its_way_to_a_line_that_hangs_counts_after_kill_9(tmp_path: 
     ):
         engine.sim("fault", instrument="psu1", kind="freeze")
         waits = pool.submit(call, engine, "output_on")
-        until(lambda: engine.tool("get_status")["result"]["budgets"][0]["spent"] == 1)
-        until(lambda: '"output_on"' in json.dumps(engine.rpc("audit.list", limit=50)["rows"]))
+        wait_for(lambda: engine.tool("get_status")["result"]["budgets"][0]["spent"] == 1)
+        wait_for(lambda: '"output_on"' in json.dumps(engine.rpc("audit.list", limit=50)["rows"]))
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
         assert waits.exception(30) is not None

@@ -13,7 +13,8 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
-from tests.flows.test_sweeps import engine_on, wait_for
+from tests.bench.waiting import wait_for
+from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
 MODELS = "psu1=rigol_dp832,dmm1=keysight_34461a"

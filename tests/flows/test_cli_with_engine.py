@@ -11,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 TOKEN = "s3cret-of-the-test"
@@ -44,13 +44,6 @@ def edged(
     assert done.returncode == status, done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     return done
-
-
-def wait_until(what: Callable[[], object], within_s: float = 10) -> None:
-    give_up = time.monotonic() + within_s
-    while not what():
-        assert time.monotonic() < give_up, "it did not happen in time"
-        time.sleep(0.05)  # noqa: TID251 - an engine in a process of its own
 
 
 def as_json(engine: Engine, *words: str, status: int = 0) -> Any:
@@ -76,14 +69,17 @@ def test_what_waits_for_a_line_and_who_is_locked_out_stand_under_what_people_cal
 ) -> None:
     call = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
     edged(engine.state_dir, "lockout", "psu1", "--reason", "hands inside", "--by", "anna")
-    engine.sim("fault", instrument="dmm1", kind="late", seconds=3, count=1)
+    engine.sim("fault", instrument="dmm1", kind="late", seconds=9, count=1)
     with ThreadPoolExecutor() as callers:
         answers = [callers.submit(engine.tool, "execute_command", **call) for _ in range(4)]
-        deadline = time.monotonic() + 10
-        while (waiting := engine.tool("get_status")["result"]["waiting_calls"]) == []:
-            assert time.monotonic() < deadline
-        assert [line["alias"] for line in waiting] == ["dmm1"]
+
+        def waiting() -> list[tuple[str, int]]:
+            told = engine.tool("get_status")["result"]["waiting_calls"]
+            return [(line["alias"], line["calls"]) for line in told]
+
+        wait_for(lambda: waiting() == [("dmm1", 3)])
         shown = edged(engine.state_dir, "status").stdout
+        engine.sim("clear")
         assert "dmm1: calls that wait for its line: 3" in shown
         assert "psu1: locked out by anna: hands inside" in shown
         assert all(answer.result()["result"]["success"] for answer in answers)
@@ -256,10 +252,10 @@ def test_a_sequence_that_is_interrupted_leaves_its_output_off(engine: Engine) ->
     words = ["sequence", "start", "psu1", "iv_curve", "channel=1", "stop=3", "points=500"]
     command = [sys.executable, "-m", "edged", *words, "--state-dir", str(engine.state_dir)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as started:
-        wait_until(lambda: engine.tool("get_status")["result"]["sequences"])
+        wait_for(lambda: engine.tool("get_status")["result"]["sequences"])
         started.send_signal(signal.SIGINT)
-        assert started.wait(10) == 130
-    wait_until(lambda: not engine.tool("get_status")["result"]["sequences"])
+        assert started.wait(HANGS_S) == 130
+    wait_for(lambda: not engine.tool("get_status")["result"]["sequences"])
     off = engine.tool(
         "execute_command",
         instrument_id="psu1",
@@ -349,7 +345,7 @@ def test_connect_prints_an_address_at_which_the_engine_answers(engine: Engine, c
     assert url == engine.mcp_url + ("?tools=essential" if is_short else "")
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=HANGS_S) as answer:
         names = {tool["name"] for tool in json.load(answer)["result"]["tools"]}
     assert "rigol_dp832__set_voltage" in names
     assert ("rigol_dp832__ovp_off" in names) is not is_short

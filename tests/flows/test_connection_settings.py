@@ -20,6 +20,7 @@ from edged.transports.link import LinkPreempted, LinkTimeout
 from edged.transports.serial import SerialLink
 from edged.transports.visa import VisaLibrary
 from tests.bench.usb_backend import UsbInstrument, usb_bus
+from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Line, Lines, wired
 
 
@@ -100,10 +101,8 @@ def test_a_wait_on_a_serial_port_is_pre_empted(port: Port) -> None:
     port.link.open(2.0)
     port.link.begin(1)
     port.link.preempt(1)
-    began = time.monotonic()
     with pytest.raises(LinkPreempted):
-        port.link.read_message(b"\n", 30.0)
-    assert time.monotonic() - began < 5
+        port.link.read_message(b"\n", 3_000.0)
 
 
 async def speak(line: Line, command: Command, connection: Connection) -> object:
@@ -179,7 +178,7 @@ async def test_gaps_are_kept_on_the_wire_and_last_words_are_said() -> None:
         finally:
             await lines.close()
         assert unit.received()[:2] == ["*IDN?", "LEV 1"]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             # What is in the port's buffer the unit reads when it gets to it.
             while unit.received()[-1] != "LEV 0":
                 await asyncio.sleep(0.05)

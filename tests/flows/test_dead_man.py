@@ -22,9 +22,9 @@ from tests.bench.guarded_supply import (
     switch_on,
     write_bench_file,
 )
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 LIMIT_S = 3.0
@@ -67,7 +67,7 @@ def test_it_runs_before_the_output_goes_on_by_each_road(engine: Engine, bench: S
         assert ASK in before[before.index(ENABLE) :]
         assert is_on(bench)
         assert [one["state"] for one in dead_men(engine)] == ["armed"]
-        done(engine.tool("bench__stop_all"))
+        engine.stop_all()
         wait_for(lambda: not is_running(bench))
 
 
@@ -107,7 +107,7 @@ def test_it_is_fed_while_something_is_on_and_stopped_once_all_is_known_to_be_off
     assert is_on(bench)
     assert not bench.state("psu1")["watchdog"]["is_tripped"]
     assert DISABLE not in bench.received("psu1")
-    assert done(engine.tool("bench__stop_all"))["is_confirmed"]
+    assert engine.stop_all()["is_confirmed"]
     wait_for(lambda: not is_running(bench))
     wait_for(lambda: dead_men(engine) == [])
     assert events(engine) == ["dead_man.disarmed"]
@@ -172,7 +172,7 @@ def test_one_that_has_switched_off_is_told_everywhere_and_cleared_by_a_person_al
     assert answer["is_error"]
     assert "dead_man" in str(answer)
     assert "OUTP:PROT:CLE (@1:4)" in str(answer)
-    done(process.tool("bench__stop_all"))
+    process.stop_all()
     cleared = command(process, "clear_protection")
     assert cleared["is_error"], cleared
     heard = bench.received("psu1", since=begun)
@@ -203,7 +203,7 @@ def test_an_orderly_end_leaves_it_running_and_the_next_start_feeds_it(
         wait_for(lambda: "dead_man.armed" in events(engine))
         assert is_on(bench)
         assert [one["state"] for one in dead_men(engine)] == ["armed"]
-        assert done(engine.tool("bench__stop_all"))["is_confirmed"]
+        assert engine.stop_all()["is_confirmed"]
         wait_for(lambda: not is_running(bench))
         assert engine.stop() == 0
 
@@ -257,7 +257,7 @@ def test_each_makers_timer_switches_off_and_holds_until_it_was_looked_at(
             answer = engine.tool("execute_command", instrument_id="psu1", command_name="output_on")
             assert "dead_man" in str(answer), answer
         assert not is_on(bench)
-        done(engine.tool("bench__stop_all"))
+        engine.stop_all()
         if model != "delta_sm500_cp_90":
             bench.tell("psu1", "OUTP:PROT:CLE")
         wait_for(lambda: dead_men(engine) == [])

@@ -24,9 +24,9 @@ from tests.bench.guarded_supply import (
     is_running,
     switch_on,
 )
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.supervised import supervised
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 TWO = "psu1=keysight_n6700,psu2=keysight_n6700"

@@ -19,7 +19,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.hosted import hosted
 from tests.bench.loopback_instrument import LoopbackInstrument
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 
 HEAD = """\
 format: 1

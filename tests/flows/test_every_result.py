@@ -14,6 +14,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.mcp_client import Answer
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 SUPPLY = "psu1"
@@ -63,8 +65,8 @@ class Walk:
             "MCP-Protocol-Version": VERSION,
         }
         request = urllib.request.Request(self.engine.mcp_url, body.encode(), headers)
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            told = json.load(reply)
+        with urllib.request.urlopen(request, timeout=HANGS_S) as reply:
+            told = Answer.of(reply).messages()[-1]
         result: dict[str, Any] = told["result"]
         return result
 

@@ -15,9 +15,10 @@ from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.flows.test_cli_with_engine import edged
 from tests.flows.test_sdk_wrappers import OWN_PATH, RELAYCARD, documented_example
-from tests.flows.test_sweeps import engine_on, wait_for
+from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
 PSU1, PSU2 = "psu1", "psu2"
@@ -85,7 +86,7 @@ def test_what_is_left_on_is_named_by_the_last_log_line_and_after_the_next_start(
         # One is set anew, the other is confirmed off.
         switch_on(engine, PSU1)
         assert left_on(engine) == {PSU2: ["OUTP CH1"]}
-        assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+        assert engine.stop_all()["is_confirmed"]
         assert left_on(engine) == {}
         assert engine.stop() == 0
     assert lines_of(engine)[-1]["left_on"] == []

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
+from tests.bench.waiting import HANGS_S
 
-PATIENCE_S = 5.0
+PATIENCE_S = HANGS_S
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 
 from tests.bench.engine import Engine
 from tests.bench.guarded_supply import command, dead_men, done, engine_on, is_on, is_running
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 OBSTACLES = ("budget", "interlock", "dead-man", "lockout")
@@ -82,7 +82,7 @@ def test_whatever_guards_stand_in_the_way_stops_pass(
             bench.tell("psu1", "OUTP ON,(@1)")
             assert is_on(bench)
             if way == "stop all":
-                stopped = done(engine.tool("bench__stop_all"))
+                stopped = engine.stop_all()
                 assert stopped["is_confirmed"], stopped
             else:
                 if way == "lockout":
@@ -91,6 +91,6 @@ def test_whatever_guards_stand_in_the_way_stops_pass(
             wait_for(lambda: not is_on(bench))
             if way == "lockout" or set(obstacles) != {"dead-man"}:
                 assert command(engine, "output_on")["is_error"]
-        done(engine.tool("bench__stop_all"))
+        engine.stop_all()
         wait_for(lambda: not is_running(bench))
         wait_for(lambda: dead_men(engine) == [])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.guarded_supply import command, dead_men, done, engine_on, is_on, is_running
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import wait_for
 
 PAGE = REPOSITORY / "docs" / "guards.md"
 

@@ -28,6 +28,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.lab import PROFILE, Lab
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 LATER_S = 3_600.0
@@ -53,7 +54,7 @@ class Bench:
         """One, to its end."""
         before = self.instrument.heard_at
         self.heartbeat.beat()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while self.instrument.heard_at == before and not self.instrument.is_silent:
                 await asyncio.sleep(0.005)  # the line tells nobody of a heartbeat
             await settle()
@@ -115,7 +116,7 @@ async def test_a_unit_that_does_not_answer_is_silent_for_as_long_as_it_does_not(
     assert state_of(bench.instrument) is UnitState.SILENT
     assert "*IDN?" in [entry["text"].strip() for entry in bench.instrument.trace()[-6:]]
     bench.wire.is_silent = False
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while state_of(bench.instrument) is not UnitState.READY:
             await asyncio.sleep(0.05)
 

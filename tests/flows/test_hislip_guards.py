@@ -15,8 +15,8 @@ from edged.protocol.hislip import MessageType
 from tests.bench.engine import Engine, running_engine
 from tests.bench.guarded_supply import engine_on, is_on, is_running
 from tests.bench.hislip_program import HislipEnded, HislipProgram
-from tests.bench.relay_chain import wait_for
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}

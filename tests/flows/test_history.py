@@ -15,6 +15,7 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 SET = {"instrument_id": "psu1", "command_name": "set_voltage"}
@@ -97,7 +98,7 @@ async def test_a_sweep_in_the_way_is_told_with_who_started_it(engine: Engine) ->
     assert f"is held by {sweep_id}, started 0 s ago by claude-code 2.1 at 127.0.0.1" in said
     (running,) = (await told(other, "get_status"))["sweeps"]
     assert running["who"] == "claude-code 2.1 at 127.0.0.1"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         while not (await told(one, "get_sweep_status", sweep_id=sweep_id))["steps"] > 3:
             await asyncio.sleep(0.05)
     await told(one, "stop_sweep", sweep_id=sweep_id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import signal
 import sys
-import time
 from pathlib import Path
 
 from edged.profiles.library_cache import warm
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.waiting import wait_for
 
 # Tells at SIGUSR1 which modules it has loaded; otherwise `edged`.
 TELLING = """
@@ -38,7 +38,6 @@ NEVER_ASKED_FOR = (
     "zeroconf",
 )
 WITH_THE_FIRST_CALL = "jsonschema"
-GIVE_UP_S = 20.0
 
 
 def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path) -> None:
@@ -56,9 +55,7 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
     ) as engine:
         loaded = modules_of(engine, told)
         assert [i["is_connected"] for i in engine.tool("list_instruments")["result"]] == [True] * 3
-        give_up = time.monotonic() + GIVE_UP_S
-        while WITH_THE_FIRST_CALL not in modules_of(engine, told) and time.monotonic() < give_up:
-            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+        wait_for(lambda: WITH_THE_FIRST_CALL in modules_of(engine, told))
         called = modules_of(engine, told)
     assert sorted(loaded & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == []
     assert sorted(called & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == [WITH_THE_FIRST_CALL]
@@ -69,7 +66,5 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
 def modules_of(engine: EngineProcess, told: Path) -> set[str]:
     told.unlink(missing_ok=True)
     engine.process.send_signal(signal.SIGUSR1)
-    give_up = time.monotonic() + GIVE_UP_S
-    while not told.exists() and time.monotonic() < give_up:
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+    wait_for(told.exists)
     return set(told.read_text().split())

@@ -17,6 +17,7 @@ from tests.bench.numbered_trial import (
     rows_of,
     trials_on,
 )
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 SEED = 5
@@ -117,7 +118,7 @@ async def sweep(client: Client, instrument: Numbered, target: float) -> None:
     is_begun, told = await client.call("start_sweep", arguments)
     assert is_begun, told
     state = told
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         # At its target it still reads back, and holds the unit meanwhile.
         while state["status"] == "running":
             await asyncio.sleep(0.05)

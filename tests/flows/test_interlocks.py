@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
@@ -16,11 +15,11 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import first, wait_for
 from tests.promises import promise
 
 POLL_S, MAX_AGE_S = 0.3, 1.0
 AT_MOST = "value < 3"
-WITHIN_S = 15.0
 
 
 def rules(**more: Any) -> str:
@@ -75,15 +74,6 @@ def is_on(engine: Engine) -> bool:
     return bool(engine.sim("state")["instruments"]["psu1"]["state"]["ch1"]["is_on"])
 
 
-def until(holds: Any, within_s: float = WITHIN_S) -> float:
-    """Seconds until it holds."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < within_s
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
-    return time.monotonic() - began
-
-
 def written(engine: Engine) -> list[str]:
     """What the supply was told, questions apart."""
     entries = engine.sim("log", instrument="psu1", limit=10_000)["entries"]
@@ -133,7 +123,7 @@ def test_a_bad_reading_refuses_a_guarded_write_on_every_road_and_nothing_is_sent
             assert "must be: value > 3" in answer["error"]["message"]
         assert written(engine) == before
         done(engine, "output_off")
-        assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+        assert engine.stop_all()["is_confirmed"]
         assert state(engine)["reason"] is None
 
 
@@ -163,17 +153,17 @@ def test_the_abort_of_a_trip_is_tried_until_it_is_obeyed(tmp_path: Path) -> None
     with bench(tmp_path, config={"ABORT_AFTER_CRASH_SEC": 0}) as engine:
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching")
+        wait_for(lambda: state(engine)["state"] == "watching")
         engine.sim("fault", instrument="psu1", kind="refuse")
         engine.sim("fault", instrument="dmm1", kind="refuse")
-        until(lambda: state(engine)["reason"] is not None)
+        wait_for(lambda: state(engine)["reason"] is not None)
         status = engine.tool("get_status")["result"]
         unit = next(i for i in engine.tool("list_instruments")["result"] if i["alias"] == "psu1")
         assert unit["id"] in status["stopping"]
         assert is_on(engine)
         engine.sim("clear", instrument="psu1")
-        until(lambda: not is_on(engine))
-        until(lambda: not engine.tool("get_status")["result"]["stopping"])
+        wait_for(lambda: not is_on(engine))
+        wait_for(lambda: not engine.tool("get_status")["result"]["stopping"])
 
 
 @promise("interlock.trip")
@@ -184,13 +174,13 @@ def test_a_bad_reading_while_it_is_on_trips_runs_the_abort_ends_the_sweep_and_is
         done(engine, "set_voltage", voltage=1)
         assert state(engine)["last"] is None
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching")
+        wait_for(lambda: state(engine)["state"] == "watching")
         sweep = engine.tool("start_sweep", **{**SWEEP, "target_value": 20, "sweep_rate": 4})
         sweep_id = sweep["result"]["sweep_id"]
-        until(lambda: state(engine)["reason"] is not None)
-        until(lambda: not is_on(engine))
+        wait_for(lambda: state(engine)["reason"] is not None)
+        wait_for(lambda: not is_on(engine))
         status = engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
-        until(lambda: engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]["status"]
+        wait_for(lambda: engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]["status"]
               == "stopped")  # fmt: skip
         status = engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
         assert status["reason"] == "the interlock rail tripped"
@@ -207,7 +197,7 @@ def test_a_bad_reading_while_it_is_on_trips_runs_the_abort_ends_the_sweep_and_is
         assert not polls
         # Weaker than a lockout: it may be switched on again where the reading is good.
         done(engine, "set_voltage", voltage=1)
-        until(lambda: "error" not in call(engine, "output_on"))
+        wait_for(lambda: "error" not in call(engine, "output_on"))
 
 
 @promise("interlock.missing")
@@ -218,19 +208,19 @@ def test_a_meter_that_hangs_vanishes_or_talks_nonsense_trips_and_its_return_swit
     with bench(tmp_path) as engine:
         done(engine, "set_voltage", voltage=1)
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching")
+        wait_for(lambda: state(engine)["state"] == "watching")
         count = {"count": 1_000} if fault in {"garbage", "timeout"} else {}
         engine.sim("fault", instrument="dmm1", kind=fault, **count)
-        until(lambda: not is_on(engine))
+        wait_for(lambda: not is_on(engine))
         assert "gave no reading" in state(engine)["reason"]
         answer = call(engine, "output_on")
         assert answer["error"]["code"] == "interlock"
         assert "gave no reading" in answer["error"]["message"]
         engine.sim("clear", instrument="dmm1")
         done(engine, "output_off")
-        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
+        wait_for(lambda: "error" not in call(engine, "set_voltage", voltage=1))
         assert not is_on(engine)
-        until(lambda: "error" not in call(engine, "output_on"))
+        wait_for(lambda: "error" not in call(engine, "output_on"))
         assert is_on(engine)
 
 
@@ -241,9 +231,9 @@ def test_a_meter_in_other_hands_is_read_all_the_same(tmp_path: Path) -> None:
         engine.rpc("lockout.set", instrument_id="dmm1", reason="being wired", by="anna")
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching")
+        wait_for(lambda: state(engine)["state"] == "watching")
         call(engine, "set_voltage", voltage=5)
-        until(lambda: not is_on(engine))
+        wait_for(lambda: not is_on(engine))
         assert "must be: value < 3" in state(engine)["reason"]
 
 
@@ -256,10 +246,10 @@ def test_a_meter_whose_owner_lets_few_ask_it_is_read_as_any_other(tmp_path: Path
         engine.rpc("lockout.set", instrument_id="dmm1", reason="being wired", by="anna")
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching" and state(engine)["last"])
+        wait_for(lambda: state(engine)["state"] == "watching" and state(engine)["last"])
         assert not rows(engine, "interlock")
         call(engine, "set_voltage", voltage=5)
-        until(lambda: not is_on(engine))
+        wait_for(lambda: not is_on(engine))
         assert "must be: value < 3" in state(engine)["reason"]
 
 
@@ -269,14 +259,14 @@ def test_a_trip_locks_out_until_the_owner_lifts_it(tmp_path: Path) -> None:
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
         call(engine, "set_voltage", voltage=5)
-        until(lambda: not is_on(engine))
-        (lock,) = until_some(lambda: engine.tool("get_status")["result"]["lockouts"])
+        wait_for(lambda: not is_on(engine))
+        (lock,) = first(lambda: engine.tool("get_status")["result"]["lockouts"])
         assert lock["by"] == "the interlock rail"
         assert "must be: value < 3" in lock["reason"]
         answer = call(engine, "set_voltage", voltage=1)
         assert answer["error"]["code"] == "locked_out"
         engine.rpc("lockout.clear", instrument_id="psu1")
-        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
+        wait_for(lambda: "error" not in call(engine, "set_voltage", voltage=1))
         done(engine, "output_on")
 
 
@@ -286,8 +276,8 @@ def test_after_a_trip_it_cools_down_also_over_a_restart(tmp_path: Path) -> None:
         done(engine, "set_voltage", voltage=2)
         done(engine, "output_on")
         call(engine, "set_voltage", voltage=5)
-        until(lambda: not is_on(engine))
-        until(lambda: "cools down" in json.dumps(call(engine, "output_on")))
+        wait_for(lambda: not is_on(engine))
+        wait_for(lambda: "cools down" in json.dumps(call(engine, "output_on")))
         assert state(engine)["cools_s"] > 500
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
@@ -311,13 +301,13 @@ def test_after_kill_9_what_was_on_is_watched_again_at_once(tmp_path: Path) -> No
         with engine_process(tmp_path, sim=False, config=config) as engine:
             done(engine, "set_voltage", voltage=2)
             done(engine, "output_on")
-            until(lambda: state(engine)["state"] == "watching")
+            wait_for(lambda: state(engine)["state"] == "watching")
             engine.process.send_signal(signal.SIGKILL)
             engine.process.wait()
         sim.fault("dmm1", "freeze")
         with engine_process(tmp_path, sim=False, config=config) as engine:
-            until(lambda: state(engine)["reason"] is not None)
-            until(lambda: not sim.state("psu1")["ch1"]["is_on"])
+            wait_for(lambda: state(engine)["reason"] is not None)
+            wait_for(lambda: not sim.state("psu1")["ch1"]["is_on"])
 
 
 @promise("interlock.meter-is-kept-free")
@@ -329,12 +319,12 @@ def test_while_it_guards_no_call_may_keep_its_meter_for_longer_than_a_reading_ma
         assert "error" not in engine.tool("execute_command", **question)
         done(engine, "set_voltage", voltage=1)
         done(engine, "output_on")
-        until(lambda: state(engine)["state"] == "watching")
+        wait_for(lambda: state(engine)["state"] == "watching")
         answer = engine.tool("execute_command", **question)
         assert answer["error"]["code"] == "interlock"
         assert "longer than max_age_s 1" in answer["error"]["message"]
         done(engine, "output_off")
-        until(lambda: state(engine)["state"] == "idle")
+        wait_for(lambda: state(engine)["state"] == "idle")
         assert "error" not in engine.tool("execute_command", **question)
 
 
@@ -343,9 +333,4 @@ def test_a_rule_that_is_changed_is_in_force_without_a_restart(tmp_path: Path) ->
     with bench(tmp_path, must="value > 3") as engine:
         assert call(engine, "set_voltage", voltage=1)["error"]["code"] == "interlock"
         (tmp_path / "bench.yaml").write_text(rules())
-        until(lambda: "error" not in call(engine, "set_voltage", voltage=1))
-
-
-def until_some(found: Any) -> Any:
-    until(found)
-    return found()
+        wait_for(lambda: "error" not in call(engine, "set_voltage", voltage=1))

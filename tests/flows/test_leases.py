@@ -17,6 +17,7 @@ from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 SET = {
@@ -31,7 +32,6 @@ SWEEP = {
     "target_value": 5,
     "sweep_rate": 0.05,
 }
-WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ async def test_reads_stops_safe_commands_and_lockouts_pass(
     await told(bob, "send_scpi", instrument_id="psu1", scpi_command="*IDN?")
     off = {"instrument_id": "psu1", "command_name": "output_off", "parameters": {"channel": 1}}
     await told(bob, "execute_command", **off)
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while (await told(bob, "get_sweep_status", sweep_id=sweep_id))["status"] == "running":
             pass
     sweep_id = (await told(alice, "start_sweep", **SWEEP))["sweep_id"]
@@ -331,7 +331,7 @@ async def test_none_lasts_longer_than_the_owner_lets_it_and_0_gives_none(tmp_pat
     with running_engine(tmp_path / "a", config={"LEASE_MAX_SEC": 1}) as engine:
         alice, bob = await client_of(engine, "claude-code"), await client_of(engine, "notebook")
         await reserved(alice)
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(HANGS_S):
             while (await told(bob, "get_status"))["leases"]:
                 await told(alice, "execute_command", **SET)
         await told(bob, "execute_command", **SET)
@@ -355,7 +355,7 @@ async def test_what_becomes_of_a_run_whose_lease_ends_is_the_owners_word(
         lease = await reserved(alice)
         sweep_id = (await told(alice, "start_sweep", **SWEEP))["sweep_id"]
         await told(alice, "bench__release", lease_id=lease["lease_id"])
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(HANGS_S):
             while (await told(alice, "get_sweep_status", sweep_id=sweep_id))["status"] != state:
                 await asyncio.sleep(0.05)
         bob = await client_of(engine, "notebook")

@@ -14,6 +14,7 @@ from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.transports.address import parse_address
 from tests.bench.scripted_link import ScriptedLink
+from tests.bench.waiting import HANGS_S
 
 IDN = "ACME,PSU1,A001,1.0"
 
@@ -59,7 +60,7 @@ async def stuck() -> AsyncIterator[Stuck]:
 
 async def test_its_caller_is_told_in_time_and_what_was_sent(stuck: Stuck) -> None:
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(stuck.ask(), 5)
+        await asyncio.wait_for(stuck.ask(), HANGS_S)
     assert caught.value.code is ErrorCode.TIMEOUT
     assert caught.value.sent == ("HANG?",)
 

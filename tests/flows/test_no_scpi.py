@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pytest
 from edged.cli.main import main
 from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 UNITS = ("bath", "thermostat", "serial_bath", "serial_thermostat")
@@ -31,7 +31,6 @@ FLAGS = (
     "--transport", "serial_thermostat=serial",
 )  # fmt: skip
 STOPS = {"julabo_fp50": "OUT_MODE_05 0", "lauda_integral": "STOP"}
-WITHIN_S = 20.0
 """For a machine that has other things to do."""
 
 
@@ -39,15 +38,8 @@ WITHIN_S = 20.0
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     directory = tmp_path_factory.mktemp("no-scpi")
     with running_engine(directory, *FLAGS, config={"HEARTBEAT_SEC": 1}) as running:
-        until(lambda: len(listed(running)) == len(UNITS))
+        wait_for(lambda: len(listed(running)) == len(UNITS))
         yield running
-
-
-def until(is_so: Any) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, is_so
-        time.sleep(0.05)  # noqa: TID251 - another process tells nobody here
 
 
 def listed(engine: Engine) -> dict[str, Any]:
@@ -110,7 +102,7 @@ def test_it_is_swept_and_stopped_like_any_other(engine: Engine, unit: str) -> No
     def status() -> Any:
         return engine.tool("get_sweep_status", sweep_id=sweep_id)["result"]
 
-    until(lambda: status()["status"] != "running" or (status()["current_value"] or 20) > 20.2)
+    wait_for(lambda: status()["status"] != "running" or (status()["current_value"] or 20) > 20.2)
     assert status()["status"] == "running", status()
     own: dict[str, Any] = {}
 
@@ -120,10 +112,10 @@ def test_it_is_swept_and_stopped_like_any_other(engine: Engine, unit: str) -> No
         own.update(next(one for one in stopped["instruments"] if one["alias"] == unit))
         return own["state"] == "confirmed"
 
-    until(is_confirmed)
+    wait_for(is_confirmed)
     assert own["scpi"] == [STOPS[listed(engine)[unit]["profile_name"]]]
     assert own["confirmed"][0]["is_as_wanted"]
-    until(lambda: status()["status"] not in ("running", "stopping"))
+    wait_for(lambda: status()["status"] not in ("running", "stopping"))
     assert engine.sim("state")["instruments"][unit]["state"]["is_on"] is False
 
 
@@ -144,11 +136,11 @@ def test_a_sequence_polls_and_asks_what_has_no_mark(engine: Engine, unit: str) -
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_silent_one_is_noticed_without_anybody_asking(engine: Engine, unit: str) -> None:
     before = len(received(engine, unit))
-    until(lambda: len(received(engine, unit)) > before), "a heartbeat"
+    wait_for(lambda: len(received(engine, unit)) > before), "a heartbeat"
     engine.sim("fault", instrument=unit, kind="hang")
-    until(lambda: listed(engine)[unit]["state"] == "silent")
+    wait_for(lambda: listed(engine)[unit]["state"] == "silent")
     engine.sim("clear", instrument=unit)
-    until(lambda: listed(engine)[unit]["state"] == "ready")
+    wait_for(lambda: listed(engine)[unit]["state"] == "ready")
 
 
 @promise("profile.never-asked-idn")
@@ -158,10 +150,10 @@ def test_idn_is_never_sent_whatever_happens(engine: Engine, tmp_path: Path) -> N
         for kind in ("timeout", "garbage", "reset", "double"):
             engine.sim("fault", instrument=unit, kind=kind, count=1)
             answer(engine, unit, "measure_temperature")
-            until(lambda unit=unit: not answer(engine, unit, "measure_temperature")["is_error"])
+            wait_for(lambda unit=unit: not answer(engine, unit, "measure_temperature")["is_error"])
         run(engine, unit, "set_setpoint", temperature=22)
         engine.sim("power_cycle", instrument=unit)
-        until(lambda unit=unit: not answer(engine, unit, "start")["is_error"])
+        wait_for(lambda unit=unit: not answer(engine, unit, "start")["is_error"])
         run(engine, unit, "stop")
     assert not engine.tool("bench__check")["is_error"]
     assert not engine.tool("scan_instruments")["is_error"]
@@ -182,7 +174,7 @@ def test_trying_its_profile_never_asks_for_a_name_either(model: str, tmp_path: P
     with running_engine(
         tmp_path, "--instruments", f"own={model}", "--byte-log", str(log)
     ) as engine:
-        until(lambda: "own" in listed(engine))
+        wait_for(lambda: "own" in listed(engine))
         with contextlib.redirect_stdout(io.StringIO()) as told:
             place = ["--state-dir", str(engine.state_dir), "--report", str(report)]
             main(["profile", "test", model, "--address", "own", *place])
@@ -205,7 +197,7 @@ def test_what_answers_in_its_place_is_not_taken_for_it(engine: Engine) -> None:
         return next((one for one in told if one["name"] == "stranger"), None)
 
     engine.tool("scan_instruments")
-    until(aside)
+    wait_for(aside)
     assert "julabo_fp50" in aside()["reason"]
     assert "stranger" not in listed(engine)
     assert set(received(engine, "stranger").split("\r")) == {"VERSION", ""}

@@ -6,7 +6,6 @@ from the byte log of the simulated supply.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 BENCH = """\
@@ -53,10 +53,7 @@ def road(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Road]:
     directory = tmp_path_factory.mktemp("limits")
     (directory / "bench.yaml").write_text(BENCH)
     with running_engine(directory, "--instruments", "psu1,gx1=generic_scpi") as engine:
-        deadline = time.monotonic() + 20
-        while engine.tool("get_status")["result"]["instrument_count"] < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+        wait_for(lambda: engine.tool("get_status")["result"]["instrument_count"] == 2)
         yield Road(engine)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.bench.engine import Engine, running_engine
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 
 INSTRUMENTS = (
     "keithley_dmm6500",

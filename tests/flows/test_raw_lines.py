@@ -26,8 +26,9 @@ from edged.protocol.hislip import MessageType
 from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine
 from tests.bench.hislip_program import HislipProgram
-from tests.bench.relay_chain import Chain, a_port, running_chain, wait_for
+from tests.bench.relay_chain import Chain, a_port, running_chain
 from tests.bench.shipped import shipped_library
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 UNITS = {

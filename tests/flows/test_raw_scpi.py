@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from edged.operations.table import static_tools
 from edged.surfaces.mcp.prompts import PROMPTS
 from edged.surfaces.mcp.tool_list import SENTENCES
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 OVER = ":SOUR1:VOLT 33"
@@ -28,10 +28,7 @@ def arrived(engine: Engine, line: str) -> tuple[dict[str, Any], bool]:
 
 
 def with_supply(engine: Engine) -> None:
-    deadline = time.monotonic() + 20
-    while not engine.tool("get_status")["result"]["instrument_count"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
+    wait_for(lambda: engine.tool("get_status")["result"]["instrument_count"])
 
 
 @promise("raw.said")

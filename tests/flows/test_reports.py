@@ -14,8 +14,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from edged.plot.browser import NAMES
 from tests.bench import command_line
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 BENCH = """\
@@ -83,17 +83,10 @@ def sweep(engine: Engine) -> str:
 def swept(engine: Engine) -> str:
     """A sweep that has ended."""
     for name in ("psu1", "dmm1"):
-        until(lambda name=name: engine.tool("list_instruments", filter=name)["result"])
+        wait_for(lambda name=name: engine.tool("list_instruments", filter=name)["result"])
     sweep_id: str = engine.tool("start_sweep", **SWEEP)["result"]["sweep_id"]
-    until(lambda: engine.rpc("runs.show", run_id=sweep_id)["meta"]["status"] == "completed")
+    wait_for(lambda: engine.rpc("runs.show", run_id=sweep_id)["meta"]["status"] == "completed")
     return sweep_id
-
-
-def until(is_so: Callable[[], object], within_s: float = 30) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 def edged(
@@ -227,7 +220,7 @@ def test_an_installed_browser_prints_it_else_matplotlib(tmp_path: Path) -> None:
 @promise("report.says-what-is-missing")
 def test_after_a_kill_what_is_not_known_is_said(tmp_path: Path) -> None:
     with bench_with(tmp_path, browsers(tmp_path / "bin", "")) as engine:
-        until(lambda: engine.tool("list_instruments", filter="dmm1")["result"])
+        wait_for(lambda: engine.tool("list_instruments", filter="dmm1")["result"])
         begun = engine.tool(
             "start_stream",
             instrument_id="psu1",
@@ -237,13 +230,13 @@ def test_after_a_kill_what_is_not_known_is_said(tmp_path: Path) -> None:
             detach=True,
         )
         run_id = begun["result"]["stream_id"]
-        until(lambda: len(engine.rpc("runs.show", run_id=run_id)["rows"]) > 3)
+        wait_for(lambda: len(engine.rpc("runs.show", run_id=run_id)["rows"]) > 3)
         under_way = engine.rpc("runs.report", run_id=run_id)
         assert "It was still under way" in text_of(base64.b64decode(under_way["content"]))
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait(10)
     with bench_with_again(tmp_path) as engine:
-        until(lambda: engine.rpc("runs.show", run_id=run_id)["meta"]["status"] == "failed")
+        wait_for(lambda: engine.rpc("runs.show", run_id=run_id)["meta"]["status"] == "failed")
         told = text_of(base64.b64decode(engine.rpc("runs.report", run_id=run_id)["content"]))
     assert "The daemon died while this was recorded" in told
     assert "What is not known" in told

@@ -14,9 +14,8 @@ import pytest
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import Connection, McpClient, modern
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
-
-WITHIN_S = 20.0
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 async def client(engine: Engine) -> McpClient:
     client = McpClient(engine.ports["mcp_port"], engine.ports["mcp_path"])
     await client.initialize("2025-11-25")
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while len(json.loads((await client.call("list_instruments"))["content"][0]["text"])) < 3:
             await asyncio.sleep(0.05)
     return client
@@ -50,7 +49,7 @@ async def read(client: McpClient, uri: str) -> dict[str, Any]:
 
 async def rows_of(engine: Engine, uri: str) -> list[dict[str, Any]]:
     """The rows of the audit about a resource, once there are any."""
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while True:
             rows = engine.rpc("audit.list", limit=200)["rows"]
             found = [row for row in rows if row["parameters"].get("uri") == uri]
@@ -140,7 +139,7 @@ async def test_a_sweep_is_listed_followed_and_then_read_as_a_recording(
         engine.tool("stop_sweep", sweep_id=started["sweep_id"])
         await until(stream, "notifications/resources/list_changed")
     run = f"edged://runs/{started['sweep_id']}"
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while json.loads((await read(client, run))["text"])["meta"]["status"] == "running":
             await asyncio.sleep(0.05)
     entries = await listed(client)
@@ -194,7 +193,7 @@ async def test_instruments_and_commands_are_completed(client: McpClient) -> None
 
 async def until(stream: Connection, method: str) -> dict[str, Any]:
     """The next notification of that method."""
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(HANGS_S):
         while True:
             event = await stream.next_event()
             assert event is not None

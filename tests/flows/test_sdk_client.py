@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.sdk_session import CLIENTS, SdkSession, sdk_session
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 STREAM = {
@@ -57,10 +57,7 @@ def test_an_official_client_calls_hears_progress_gives_up_and_goes_on(
 
 
 def _ends_its_streams(engine: Engine) -> None:
-    deadline = time.monotonic() + 20
-    while engine.tool("get_status")["result"]["streams"]:
-        assert time.monotonic() < deadline, "the stream runs on"
-        time.sleep(0.05)  # noqa: TID251 - a real engine has no event to wait for
+    wait_for(lambda: not engine.tool("get_status")["result"]["streams"])
 
 
 def _refuses_what_it_must(client: SdkSession) -> None:

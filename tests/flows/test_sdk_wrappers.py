@@ -11,11 +11,11 @@ import pytest
 
 from tests.bench.engine import Engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
 WRAPPERS = REPOSITORY / "tests" / "bench" / "wrappers"
-WITHIN_S = 20.0
 
 
 # The maker's package that the documented example stands on.
@@ -155,7 +155,7 @@ def test_the_engine_answers_everybody_while_a_wrapper_hangs_and_a_safe_tool_gets
         assert off["data"] == "off"
         assert off["execution_time_ms"] < 5_000
     finally:
-        caller.join(WITHIN_S)
+        caller.join(HANGS_S)
     assert answers[0]["error"]["code"] == "preempted"
 
 
@@ -212,7 +212,7 @@ def test_a_wrapper_that_is_locked_out_takes_reads_and_safe_tools_only(
 def test_stop_all_runs_what_a_wrapper_marks_as_its_abort(engine: Engine) -> None:
     engine.tool("rough__arm")
     engine.tool("relays__switch", relay=3, to="closed")
-    stopped = engine.tool("bench__stop_all")["result"]
+    stopped = engine.stop_all()
     told = {one["tool"]: (one["state"], one["unconfirmed"]) for one in stopped["wrappers"]}
     # The one returns what its device says, the other only that it did something.
     assert told == {

@@ -18,6 +18,7 @@ from edged.transports.visa import VisaLibrary
 from tests.bench.lab import Lab
 from tests.bench.loopback_instrument import IDN, LoopbackInstrument
 from tests.bench.scripted_link import ScriptedLink
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 STUCK = "TCPIP::127.0.0.9::inst0::INSTR"
@@ -51,7 +52,7 @@ class Doubled:
         """A question on the first line that is never answered; returns when it is on the wire."""
         self.link.while_waiting = lambda: self.let_go.wait(20) and None
         asked = asyncio.create_task(self.lab.ask(instrument, "HANG?"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while "HANG?" not in self.link.written:
                 await asyncio.sleep(0.005)
         return asked
@@ -87,12 +88,12 @@ async def test_an_abort_goes_by_the_second_line_when_the_first_hangs_for_good(
 ) -> None:
     instrument = await unit.begin()
     asked = await unit.hang(instrument)
-    reply = await asyncio.wait_for(make_safe(instrument), 5)
+    reply = await asyncio.wait_for(make_safe(instrument), HANGS_S)
     assert reply.sent == ("OUTP OFF",)
     assert unit.second.received == ["*IDN?", "OUTP OFF", "SYST:ERR?"]
     assert "OUTP OFF" not in unit.link.written
     # Some instruments take one connection at a time: the second line is not kept.
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while unit.second.open_connections:
             await asyncio.sleep(0.05)
     unit.let_go.set()
@@ -104,7 +105,7 @@ async def test_only_what_makes_safe_is_said_twice(unit: Doubled) -> None:
     instrument = await unit.begin()
     asked = await unit.hang(instrument)
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(make_safe(instrument, is_repeatable=False), 5)
+        await asyncio.wait_for(make_safe(instrument, is_repeatable=False), HANGS_S)
     assert caught.value.code is ErrorCode.TIMEOUT
     assert unit.second.received == []
     unit.let_go.set()
@@ -119,7 +120,7 @@ async def test_another_unit_at_the_second_address_is_asked_its_name_and_nothing_
     asked = await unit.hang(instrument)
     unit.second.idn = "ACME,PSU1,OTHER,1.0"
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(make_safe(instrument), 5)
+        await asyncio.wait_for(make_safe(instrument), HANGS_S)
     assert caught.value.code is ErrorCode.TIMEOUT
     assert set(unit.second.received) == {"*IDN?"}
     unit.let_go.set()
@@ -157,7 +158,7 @@ async def test_a_unit_whose_first_address_refuses_is_made_safe_at_once() -> None
             await lab.saw(Changed)
             second.received.clear()
             await first.unplug()
-            await asyncio.wait_for(make_safe(instrument), 5)
+            await asyncio.wait_for(make_safe(instrument), HANGS_S)
             assert "OUTP OFF" in second.received
         finally:
             await lab.discovery.stop()

@@ -20,6 +20,7 @@ from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_dwf import compile_fake_dwf
 from tests.bench.fake_korad import FakeKorad
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 KORAD, DIGILENT = "korad_ka3005p", "digilent_analog_discovery"
@@ -67,7 +68,7 @@ def test_a_korad_is_set_verified_measured_and_made_safe(engine: Engine, korad: F
     measured = call(engine, f"{KORAD}__read_output")
     assert (measured["volts"], measured["amps"], measured["mode"]) == (2.5, 0.25, "CC")
     korad.is_deaf_to_off = 1
-    stopped = engine.tool("bench__stop_all")["result"]
+    stopped = engine.stop_all()
     assert korad.is_on is False
     assert {one["instrument_id"]: one["state"] for one in stopped["wrappers"]} == {
         f"sdk:{KORAD}": "confirmed",
@@ -204,7 +205,7 @@ async def test_clients_hear_of_a_device_that_came_and_the_search_finds_its_tools
         async with await client.open_stream() as stream:
             # A call that goes well shows that a device is there.
             await client.call(f"{DIGILENT}__list_devices")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANGS_S):
                 method = ""
                 while method != "notifications/tools/list_changed":
                     event = await stream.next_event()

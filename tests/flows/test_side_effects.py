@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
-
-WITHIN_S = 15.0
-
-
-def until(holds: Callable[[], object]) -> None:
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < WITHIN_S
-        time.sleep(0.05)  # noqa: TID251 - a real process has no event to wait for
 
 
 @contextmanager
@@ -38,7 +29,7 @@ def smu(directory: Path, must: str, guards: str = "smu1.output_on") -> Iterator[
     (directory / "bench.yaml").write_text(json.dumps({"format": 1, "interlocks": [rule]}))
     flag = "smu1=keysight_b2901a,dmm1=keysight_34461a"
     with running_engine(directory, "--instruments", flag) as engine:
-        until(lambda: engine.tool("get_status")["result"]["instrument_count"] == 2)
+        wait_for(lambda: engine.tool("get_status")["result"]["instrument_count"] == 2)
         yield engine
 
 
@@ -89,7 +80,7 @@ def test_a_query_that_switches_on_is_refused_under_a_bad_reading_on_every_road(
             assert answer["error"]["code"] == "interlock", (tool, arguments, answer)
         # A sweep sets its level, and its measurement is what is refused.
         engine.tool("start_sweep", **sweep)
-        until(lambda: not engine.tool("get_status")["result"]["sweeps"])
+        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"])
         sent = received(engine, "smu1")
         assert ":READ?" not in sent
         assert ":INIT" not in sent
@@ -105,9 +96,9 @@ def test_what_a_query_has_switched_on_is_watched_and_aborted_by_the_interlock(
         answer = engine.tool("send_scpi", instrument_id="smu1", scpi_command=":READ?")
         assert answer["result"]["error"] is None
         assert is_on(engine)
-        until(lambda: interlock(engine)["state"] == "watching")
+        wait_for(lambda: interlock(engine)["state"] == "watching")
         engine.sim("fault", instrument="dmm1", kind="refuse")
-        until(lambda: not is_on(engine))
+        wait_for(lambda: not is_on(engine))
         assert "gave no reading" in interlock(engine)["reason"]
 
 
@@ -160,7 +151,7 @@ def test_a_stored_state_does_not_come_back_over_a_limit_until_the_owner_allows_i
         ):
             assert "error" not in call(name, **given)
         (tmp_path / "bench.yaml").write_text(BENCH)
-        until(is_limited)
+        wait_for(is_limited)
         for answer in (
             call("recall_state", memory=1),
             engine.tool("siglent_spd3303x__recall_state", memory=1),
@@ -173,6 +164,6 @@ def test_a_stored_state_does_not_come_back_over_a_limit_until_the_owner_allows_i
         assert "*RCL" not in received(engine, "psu1")
         assert volts() == 5
         (tmp_path / "bench.yaml").write_text(BENCH + "  allow_changes: [recall_state]\n")
-        until(lambda: "error" not in call("recall_state", memory=1))
+        wait_for(lambda: "error" not in call("recall_state", memory=1))
         assert volts() == 25.5
         assert call("timer_on", channel=1)["error"]["code"] == "denied_by_owner"

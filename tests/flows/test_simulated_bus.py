@@ -1,13 +1,13 @@
 """Instruments that are put on the running simulated bench, and taken off it."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 
@@ -26,13 +26,6 @@ def names(engine: Engine) -> set[str]:
 
 def tools(engine: Engine) -> set[str]:
     return {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 @promise("discovery.simulated-bench")
@@ -56,9 +49,9 @@ def test_the_rescan_finds_what_was_added_and_lets_go_of_what_was_removed(tmp_pat
         tmp_path, "--instruments", "psu1", config={"RESCAN_INTERVAL_SEC": 1}
     ) as engine:
         engine.sim("add", name="scope7", model="rigol_ds1054z")
-        until(lambda: "scope7" in names(engine))
+        wait_for(lambda: "scope7" in names(engine))
         engine.sim("remove", name="scope7")
-        until(lambda: "scope7" not in names(engine))
+        wait_for(lambda: "scope7" not in names(engine))
         assert names(engine) == {"psu1"}
 
 

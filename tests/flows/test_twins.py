@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
 from tests.bench.sim_bench import SimBench, running_bench
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 ON = {"channel": 1}
@@ -28,13 +28,6 @@ format: 1
   limits: {{set_voltage: {{voltage: {{max: 5}}}}}}
 gone: {{deny: [output_on]}}
 """
-
-
-def until(is_so: Callable[[], object], within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)  # noqa: TID251 - other processes are waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +74,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         never = {"address": "TCPIP::127.0.0.9::1::SOCKET", "name": "spare"}
         config = {"INSTRUMENTS": [*entries, never], "GONE_AFTER_SEC": 1}
         with running_engine(directory, sim=False, config=config) as engine:
-            until(lambda: engine.tool("get_status")["result"]["instrument_count"] == len(entries))
+            wait_for(
+                lambda: engine.tool("get_status")["result"]["instrument_count"] == len(entries)
+            )
             ids = {name: bench.address(name) for name in ("one", "other", "spelling")}
             yield Place(bench, engine, serial, ids)
 
@@ -162,7 +157,7 @@ def test_stop_all_reaches_both(place: Place) -> None:
     for name in ("one", "other"):
         assert not place.run(name, "output_on", **ON)["is_error"]
         assert place.is_on(name)
-    told = place.engine.tool("bench__stop_all")["result"]
+    told = place.engine.stop_all()
     states = {i["instrument_id"]: i["state"] for i in told["instruments"]}
     assert (states[place.ids["one"]], states[place.ids["other"]]) == ("confirmed", "confirmed")
     assert not place.is_on("one")
@@ -181,7 +176,7 @@ def test_when_the_first_drops_nothing_for_it_goes_to_the_other(place: Place) -> 
             ("measure_voltage", ON),
         ):
             assert place.run("one", command, **parameters)["is_error"]
-        until(lambda: not _listed(place, "one")["is_connected"])
+        wait_for(lambda: not _listed(place, "one")["is_connected"])
         assert place.run("one", "output_off", **ON)["is_error"]
         assert place.run("main", "output_off", **ON)["is_error"]
         heard = place.bench.received("other", mark)
@@ -189,7 +184,7 @@ def test_when_the_first_drops_nothing_for_it_goes_to_the_other(place: Place) -> 
         assert place.is_on("other")
     finally:
         place.bench.clear("one")
-    until(lambda: _listed(place, "one")["is_connected"])
+    wait_for(lambda: _listed(place, "one")["is_connected"])
     place.engine.tool("bench__stop_all")
 
 

@@ -19,6 +19,7 @@ from edged.profiles.model import Connection, Match, Profile
 from edged.transports.visa import VisaLibrary
 from tests.bench.fake_bus import FakeMonitor
 from tests.bench.usb_backend import UsbBus, UsbInstrument, usb_bus
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 PROFILE = Profile(
@@ -57,7 +58,7 @@ class UsbBench:
         )
 
     async def next(self, kind: type[Event]) -> Instrument:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while not isinstance(event := await self.events.get(), kind):
                 pass
         return event.instrument

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.bench.fake_resources import FakeResources
 from tests.bench.mcp_client import Connection, McpClient, modern
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.bench.waiting import HANGS_S
 
 METHODS = [
     "initialize",
@@ -150,7 +151,7 @@ async def leaves_nothing(requests: list[tuple[str, object, dict[str, str]]]) -> 
             told = {k: session.session_id if v == LIVE else v for k, v in headers.items()}
             data = McpClient(mcp.port).bytes_of(verb, body, told)
             await exchange(mcp.port, data)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while (
                 mcp.surface.session_count
                 or mcp.surface.connection_count

@@ -15,9 +15,9 @@ from edged.operations.table import static_tools
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from tests.bench.engine import Engine
 from tests.bench.engine_process import EngineProcess, engine_process
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
-ANSWER_S = 10.0
 NAMES = sorted({*METHOD_TABLE} | {tool.name for tool in static_tools()})
 WORDS = ["psu1", "dmm1", "set_voltage", "channel", "*IDN?", "jsonl", "", "\x00", "é" * 300]
 VALUES = st.recursive(
@@ -56,7 +56,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 @given(method=st.sampled_from(NAMES) | st.text(max_size=30), params=PARAMS)
 def test_whatever_is_asked_gets_an_answer(engine: Engine, method: str, params: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    line = http.client.HTTPConnection("127.0.0.1", engine.ports["rpc_port"], timeout=ANSWER_S)
+    line = http.client.HTTPConnection("127.0.0.1", engine.ports["rpc_port"], timeout=HANGS_S)
     try:
         line.request("POST", "/rpc", body.encode(), {"Content-Type": "application/json"})
         answer = line.getresponse()

@@ -15,7 +15,6 @@ from pytest_aiohttp import AiohttpClient
 from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed, Refused
-from edged.fleet import desk
 from edged.fleet.tools import FleetTools
 from edged.relay.envelope import Cancel, Open
 from edged.relay.login import LoginMetadata
@@ -23,6 +22,7 @@ from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
 from tests.bench.listener_server import already_at
 from tests.bench.mcp_client import Answer, McpClient, modern
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 Bench = FleetBench
@@ -166,7 +166,7 @@ async def test_an_edge_is_shown_at_its_own_host_alone_whatever_address_it_announ
         """Where Prometheus is sent, and people."""
         before = front.table.find(edge_id)
         await ends[edge_id].say(metrics=f"{host}:8767/metrics", page=f"http://{host}:8767/bench")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             while front.table.find(edge_id) is before:
                 await asyncio.sleep(0.01)
         places = (await get(front, "/fleet/http_sd", sd)).json()
@@ -284,7 +284,7 @@ async def test_an_edge_cannot_answer_the_next_request_of_a_connection_that_a_pro
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
     try:
         writer.write(head.encode() + body + other)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             try:
                 told = await reader.read(-1)
             except ConnectionResetError:
@@ -466,7 +466,7 @@ async def test_an_edge_hears_of_a_client_that_goes_away_and_judges_by_itself_wha
     arguments = {"edge_id": "edge-1", "tool": "start_stream"}
     call = client.message("tools/call", {"name": "fleet__call", "arguments": arguments})
     connection = await client.open_post(call)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while not any(isinstance(envelope, Open) for envelope in heard):
             await asyncio.sleep(0.01)
         connection.abort()
@@ -562,24 +562,22 @@ async def test_the_history_of_all_benches_is_one_list_and_no_edge_speaks_for_ano
 
 
 @promise("fleet.stop-everywhere")
-async def test_everything_is_stopped_within_three_seconds_and_who_hangs_is_not_confirmed(
+async def test_everything_is_stopped_beside_one_that_hangs_and_that_one_is_not_confirmed(
     bench: Bench,
 ) -> None:
     await bench.front()
     good, hangs = await bench.edge("edge-1"), await bench.edge("edge-2")
-    finished = asyncio.Event()
+    let_go, finished = asyncio.Event(), asyncio.Event()
 
     async def hang(_call: ToolCall) -> Any:
-        await asyncio.sleep(desk.STOP_WITHIN_S + 1)
+        await let_go.wait()
         finished.set()
         return {"is_confirmed": True}
 
     hangs.endpoint.tools.add("bench__stop_all", hang)
     # Of edge-9 nobody ever heard; it is told of all the same.
     client = bench.client(edges_allow=["edge-1", "edge-2", "edge-9"])
-    began = asyncio.get_running_loop().time()
     told = await structured(client, "fleet__stop_everywhere")
-    assert asyncio.get_running_loop().time() - began < 3.0
     assert told["is_confirmed"] is False
     rows = {row["edge_id"]: row for row in told["edges"]}
     assert {name: row["is_confirmed"] for name, row in rows.items()} == {
@@ -591,7 +589,8 @@ async def test_everything_is_stopped_within_three_seconds_and_who_hangs_is_not_c
     assert "not connected" in rows["edge-9"]["error"]
     assert good.endpoint.tools.calls[-1].caller.subject == "user:ada"
     # What was begun goes on.
-    await asyncio.wait_for(finished.wait(), 5)
+    let_go.set()
+    await asyncio.wait_for(finished.wait(), HANGS_S)
     all_good = bench.client(edges_allow=["edge-1"])
     assert (await structured(all_good, "fleet__stop_everywhere"))["is_confirmed"] is True
 
@@ -684,7 +683,7 @@ async def test_a_stop_that_an_edge_may_get_late_is_not_taken_back(bench: Bench) 
     assert not any(isinstance(envelope, Cancel) for envelope in heard)
     # Any other call is, so that nothing is switched on behind the back of who asked for it.
     await client.call("fleet__call", {"edge_id": "edge-1", "tool": "echo"})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while not any(isinstance(envelope, Cancel) for envelope in heard):
             await asyncio.sleep(0.01)
 
@@ -705,10 +704,10 @@ async def test_a_client_that_goes_away_stops_no_stop(bench: Bench) -> None:
     client = bench.client(edges_allow=["edge-1"])
     message, headers = modern(client.tool_call("fleet__stop_everywhere"))
     connection = await client.open_post(message, headers)
-    await asyncio.wait_for(asked.wait(), 5)
+    await asyncio.wait_for(asked.wait(), HANGS_S)
     connection.abort()
     gate.set()
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), HANGS_S)
 
 
 @promise("fleet.own-voice")
@@ -723,13 +722,13 @@ async def test_the_broker_lets_no_edge_speak_for_another(
         await bench.known("edge-1", "edge-2")
         forged = json.dumps({"version": "6.6.6"}).encode()
         await two.say_bytes(forged, "edge-1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while "edged.edge-1.up.here" not in two.link.status.last_error:
                 await asyncio.sleep(0.01)
         assert "permissions violation" in two.link.status.last_error.lower()
         # What it says next of itself comes through, and nothing of the other did.
         await two.say(version="2.1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while front.table.listed({"edge-2"})[0].said.version != "2.1":
                 await asyncio.sleep(0.01)
         assert front.table.listed({"edge-1"})[0].said.version == "1.0"
@@ -758,7 +757,7 @@ async def test_hostile_announcements_leave_the_last_good_one_and_the_front_alive
         await edge.say_bytes(data)
     # An announcement that the next, good one follows has been judged when that one is there.
     await edge.say(version="1.1")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while front.table.listed({"*"})[0].said.version != "1.1":
             assert front.table.listed({"*"})[0].said.units == (UNIT,)
             await asyncio.sleep(0.01)
@@ -780,7 +779,7 @@ async def test_the_fleet_is_told_again_once_the_broker_is_back(bench: Bench) -> 
         while not (front.link.is_connected and edge.link.is_connected):
             await asyncio.sleep(0.05)
     await edge.say(version="2.0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while front.table.listed({"*"})[0].said.version != "2.0":
             await asyncio.sleep(0.01)
     assert await structured(client, "fleet__call", edge_id="edge-1", tool="echo")

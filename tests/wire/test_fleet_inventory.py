@@ -19,6 +19,7 @@ from edged.sharing.leases import Moment
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fleet_bench import UNIT, FleetBench, running_fleet
 from tests.bench.nats_server import JETSTREAM_USERS
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 CLOCK = SystemClock()
@@ -41,7 +42,7 @@ async def bench(tmp_path: Path, free_port: Callable[[], int]) -> AsyncIterator[F
 
 
 async def recalled(table: EdgeTable, edge_id: str) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         while table.find(edge_id) is None:
             await asyncio.sleep(0.02)
 
@@ -60,7 +61,7 @@ async def test_what_edges_said_outlives_all_fronts_and_a_restart_of_the_broker(
     edge = await bench.edge()
     await edge.say(page="http://10.0.0.7:8767/bench")
     await bench.known("edge-1")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANGS_S):
         while not kept[0]._put:
             await asyncio.sleep(0.02)
     await kept[0].stop()
@@ -77,7 +78,7 @@ async def test_what_edges_said_outlives_all_fronts_and_a_restart_of_the_broker(
     await kept[1].stop()
     # No edge can write there.
     await edge.link.publish(f"$KV.{BUCKET}.edge-1", b"forged")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while BUCKET not in edge.link.status.last_error:
             await asyncio.sleep(0.02)
 

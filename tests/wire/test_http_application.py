@@ -15,6 +15,7 @@ from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.http.connection import HttpConnection
 from edged.http.server import HttpServer
 from tests.bench.mcp_client import Connection
+from tests.bench.waiting import HANGS_S
 from tests.wire.test_http_connection import statuses
 
 OWN = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nown"
@@ -264,7 +265,7 @@ async def test_a_client_that_goes_leaves_nothing_behind(port: Port) -> None:
             connection.abort()
     # Whoever only stops to send would still get the answer to what he has sent.
     port.gate.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(HANGS_S):
         while port.server.connections:
             await asyncio.sleep(0.005)
 
@@ -280,5 +281,5 @@ async def test_a_server_that_stops_lets_the_answer_under_way_be_read(port: Port)
         assert await idle.read_rest() == b""
         port.gate.set()
         assert (await waiting.read_answer()).body == b"waited"
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             await stopping

@@ -16,6 +16,7 @@ from edged.http.connection import MAX_HELD_BYTES
 from tests.bench.mcp_client import Connection, McpClient, modern
 from tests.bench.mcp_endpoint import Endpoint
 from tests.bench.mcp_rules import holds
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 from tests.wire.test_mcp_asking import begin, endpoint  # noqa: F401 - a fixture
 from tests.wire.test_mcp_http import is_quiet
@@ -55,7 +56,7 @@ async def test_a_body_whose_framing_breaks_is_400_at_once(
             await asyncio.sleep(0.02)
             connection.send(piece)
         # Long before the 30 s that a body may take.
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             answer = await connection.read_answer()
             assert await connection.read_rest() == b""
     assert (answer.status, answer.error_code) == (400, -32600)
@@ -70,7 +71,7 @@ async def test_half_a_body_is_never_taken_for_a_whole_one(mcp: Endpoint) -> None
         await asyncio.sleep(0.05)
         # The end of the chunk wakes the reader, who finds the body broken.
         connection.send(b"\r\nzz\r\n")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             assert await statuses(connection) == [400]
     assert mcp.tools.calls == []
 
@@ -178,10 +179,10 @@ async def test_a_flood_of_empty_lines_holds_nobody_up(mcp: Endpoint) -> None:
         flooding.send(b"\r\n" * 500_000)
         for _ in range(20):
             other.send(ping(mcp.client()))
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(HANGS_S):
                 assert (await other.read_answer()).status == 200
         flooding.send(ping(mcp.client()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             assert (await flooding.read_answer()).status == 200
 
 
@@ -287,7 +288,7 @@ async def test_requests_behind_a_call_that_waits_are_not_gathered_without_end(
         assert sent < 100_000
         mcp.tools.gate.set()
         answered = 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while answered < 2_000:
                 answered += (await connection.reader.read(65_536)).count(b"HTTP/1.1 200")
         connection.abort()

@@ -11,6 +11,7 @@ from pytest_aiohttp import AiohttpRawServer
 
 from edged.auth import keys
 from edged.auth.keys import HttpJwksSource, JwksError
+from tests.bench.waiting import HANGS_S
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Issuer = tuple[HttpJwksSource, list[str]]
@@ -85,7 +86,7 @@ async def test_a_server_that_stalls_is_given_up(
     issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys, "FETCH_WITHIN_S", 0.1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(HANGS_S):
         with pytest.raises(JwksError, match="within"):
             await issuer[0].fetch()
 

@@ -12,6 +12,7 @@ import pytest
 from edged.http.connection import MAX_HELD_BYTES
 from tests.bench.mcp_client import Connection, parse_events
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.waiting import HANGS_S
 from tests.wire.test_mcp_at_once import add_tools, call, message, request
 
 REVISION = "2025-06-18"
@@ -37,7 +38,7 @@ async def begin(
 
 
 async def settled(endpoint: Endpoint, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANGS_S):
         assert await endpoint.tools.ended.get() == name
 
 

@@ -15,6 +15,7 @@ from edged.surfaces.mcp.calling import SERVED_AT_ONCE
 from tests.bench.mcp_client import modern
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 
@@ -305,7 +306,7 @@ async def test_a_client_that_leaves_ends_a_watched_call(mcp: Endpoint, has_token
         if leave == "abort":
             call.abort()
         await call.close()
-        assert await asyncio.wait_for(mcp.tools.ended.get(), 5) == "count_watched"
+        assert await asyncio.wait_for(mcp.tools.ended.get(), HANGS_S) == "count_watched"
     assert mcp.tools.cancelled == ["count_watched"] * 2
 
 
@@ -327,7 +328,7 @@ async def test_a_modern_client_that_leaves_ends_any_call(mcp: Endpoint) -> None:
     call = await mcp.client().open_post(message, headers)
     await mcp.tools.started.get()
     call.abort()
-    await asyncio.wait_for(mcp.tools.ended.get(), 5)
+    await asyncio.wait_for(mcp.tools.ended.get(), HANGS_S)
     assert mcp.tools.cancelled == ["wait"]
 
 

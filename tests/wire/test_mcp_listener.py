@@ -15,6 +15,7 @@ from edged.errors import ErrorCode, Failed
 from edged.supervisor.watchdog import ask, look_at_mcp
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 
@@ -89,7 +90,7 @@ async def test_over_the_cap_a_connection_hears_503_and_others_go_on() -> None:
         assert (await kept[0].read_answer()).status == 400
         for connection in kept:
             await connection.close()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while mcp.surface.connection_count:
                 await asyncio.sleep(0.01)
         assert (await client.initialize()).status == 200

@@ -17,6 +17,7 @@ from edged.surfaces.mcp.sessions import MOST_STREAMS
 from tests.bench.mcp_client import OMIT, Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint
 from tests.bench.mcp_rules import holds
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
@@ -107,7 +108,7 @@ async def test_delete_ends_the_stream_and_the_calls_of_its_session(mcp: Endpoint
 async def test_an_idle_session_expires(mcp: Endpoint) -> None:
     async with running_endpoint(session_idle_s=0.05) as short:
         client = await short.session()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANGS_S):
             while short.surface.session_count:
                 await asyncio.sleep(0.01)
         assert (await client.request("ping")).status == 404
@@ -120,7 +121,7 @@ async def test_a_session_does_not_expire_under_a_call_or_a_stream() -> None:
         async with await listening.open_stream() as stream:
             async with await busy.open_post(busy.tool_call("wait")) as call:
                 await mcp.tools.started.get()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(HANGS_S):
                     while mcp.surface.session_count > 2:
                         await asyncio.sleep(0.01)
                 mcp.tools.gate.set()

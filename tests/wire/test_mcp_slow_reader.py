@@ -12,6 +12,7 @@ from edged.actions.action import Progress
 from edged.actions.tool import ToolCall
 from tests.bench.mcp_client import Connection
 from tests.bench.mcp_endpoint import running_endpoint
+from tests.bench.waiting import HANGS_S
 
 POINTS = 20_000
 PADDING = "x" * 1000
@@ -19,13 +20,10 @@ PADDING = "x" * 1000
 
 @pytest.mark.promise("stream.slow-reader")
 async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
-    took: list[float] = []
     refused: list[int] = []
     done = asyncio.Event()
 
     async def measure(call: ToolCall) -> Any:
-        loop = asyncio.get_running_loop()
-        began = loop.time()
         assert call.progress is not None
         for number in range(1, POINTS + 1):
             was_told = call.progress(Progress(progress=number, message=PADDING))
@@ -33,7 +31,6 @@ async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
                 refused.append(number)
             if number % 100 == 0:
                 await asyncio.sleep(0)
-        took.append(loop.time() - began)
         done.set()
         return {"count": POINTS}
 
@@ -43,9 +40,9 @@ async def test_a_slow_reader_loses_points_and_never_the_result() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port, limit=4096)
         message = client.tool_call("measure", token=1)
         writer.write(client.bytes_of("POST", json.dumps(message).encode()))
-        async with asyncio.timeout(10):
+        # It reads nothing until then.
+        async with asyncio.timeout(HANGS_S):
             await done.wait()
-        assert took[0] < 5
         numbers, result = await _read_all(Connection(reader, writer))
         writer.close()
     assert result == {"count": POINTS}

@@ -14,10 +14,10 @@ from edged.errors import Invalid
 from edged.relay.link import LinkSettings, LinkState, NatsLink, RelayMessage
 from tests.bench.nats_keys import NatsKey, creds, operator_config
 from tests.bench.nats_server import NKEY_USERS, NatsServer, running_nats
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 CLOCK = SystemClock()
-WAIT_S = 20.0
 EDGE_MAY = ("edged.edge-1.up.>", "edged.edge-1.down")
 SEED = NatsKey("U", "changed").seed
 CHANGED = SEED[:20] + ("A" if SEED[20] != "A" else "B") + SEED[21:]
@@ -28,7 +28,7 @@ FRONT_MAY = ("edged.*.down", "edged.*.up.>")
 async def link_of(nats: NatsServer, path: Path) -> AsyncIterator[NatsLink]:
     link = NatsLink(LinkSettings(url=nats.url, credentials=path, ca_file=nats.ca_file), clock=CLOCK)
     try:
-        await asyncio.wait_for(link.open(), WAIT_S)
+        await asyncio.wait_for(link.open(), HANGS_S)
         yield link
     finally:
         await link.close()
@@ -47,7 +47,7 @@ async def assert_a_message_passes(front: NatsLink, edge: NatsLink) -> None:
     await edge.flush()
     await front.publish("edged.edge-2.down", b"not yours")
     await front.publish("edged.edge-1.down", b"yours")
-    assert (await asyncio.wait_for(heard.get(), WAIT_S)).data == b"yours"
+    assert (await asyncio.wait_for(heard.get(), HANGS_S)).data == b"yours"
     assert heard.empty()
 
 
@@ -111,7 +111,7 @@ async def test_a_connection_that_the_server_ended_with_an_error_is_made_anew() -
 
     await link.subscribe("edged.edge-1.down", hear)
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             await link.open()
             while len(expiring.subscribed) < 2 or link.status.state is not LinkState.CONNECTED:
                 await asyncio.sleep(0.02)
@@ -134,7 +134,7 @@ async def test_the_state_of_the_connection_is_told_as_it_changes(
     assert link.status.state is LinkState.OFF
     opening = asyncio.create_task(link.open())
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGS_S):
             while not link.status.last_error:
                 await asyncio.sleep(0.02)
             nats.start()

@@ -9,6 +9,7 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from tests.bench.mcp_client import Connection
+from tests.bench.waiting import HANGS_S
 from tests.wire.test_http_connection import GARBAGE, statuses
 from tests.wire.test_mcp_http import is_quiet
 from tests.wire.test_rpc_listener import (  # noqa: F401 - fixtures
@@ -101,7 +102,7 @@ async def test_the_port_closes_at_once_whoever_is_connected(dispatcher: Dispatch
     ):
         served.send(post(listener.port, STATUS))
         assert (await served.read_answer()).status == 200
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANGS_S):
             await listener.stop()
         assert await served.read_rest() == b""
         assert await silent.read_rest() == b""

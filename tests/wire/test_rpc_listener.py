@@ -27,6 +27,7 @@ from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.server import RpcListener, Sights
 from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_client import McpClient
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 HINTS = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -344,7 +345,7 @@ async def test_a_reader_that_reads_too_slowly_is_told_over_the_wire_what_it_miss
                 sent += 1
             await asyncio.sleep(0)
         seen, missed = [], 0
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANGS_S):
             while len(seen) + missed < sent:
                 told = await socket.receive_json()
                 if told["method"] == "missed":
@@ -373,7 +374,7 @@ async def test_the_listener_stops_at_once_beside_a_reader_that_says_nothing(
     await listener.start()
     rpc = await aiohttp_client(already_at(listener.port))
     await rpc.ws_connect("/events?topics=audit")
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(HANGS_S):
         await listener.stop()
 
 

@@ -349,11 +349,25 @@ class Visit:
                 case SendBytes(data, is_end):
                     await self.say(data, is_end=is_end, tag=tag)
                 case Wait(seconds):
-                    await self._clock.sleep(seconds)
+                    await self._hold_back(seconds)
                 case Close():
                     self.mouth.end()
                 case Reset():
                     self.mouth.reset()
+
+    async def _hold_back(self, seconds: float) -> None:
+        """Let seconds pass, or less where all faults are removed before."""
+        over = asyncio.ensure_future(self._clock.sleep(seconds))
+
+        def end() -> None:
+            over.cancel()
+
+        self._station.faults.on_clear.add(end)
+        try:
+            await asyncio.wait({over})
+        finally:
+            over.cancel()
+            self._station.faults.on_clear.discard(end)
 
     async def _execute(self, message: bytes) -> bytes | None:
         steps = self._station.instrument.execute(message, self._clock.monotonic())

@@ -80,7 +80,11 @@ class HislipSettings:
 
 @dataclass(slots=True, eq=False)
 class _Unopened:
-    """A connection that is no session's yet; with ``session``, one whose second is awaited."""
+    """A connection that is no session's yet; with ``session``, one whose second is awaited.
+
+    Attributes:
+        since_s: since when the client has to do something.
+    """
 
     connection: HislipConnection
     since_s: float
@@ -263,6 +267,7 @@ class HislipServer:
             self._refuse(waiting, FatalCode.BAD_INITIALIZATION, str(refused))
         else:
             waiting.number = number
+            waiting.since_s = self._clock.monotonic()
             self._numbers.add(number)
             connection.say(message(MessageType.INITIALIZE_RESPONSE, 0, VERSION_1_0 << 16 | number))
 
@@ -348,12 +353,13 @@ class HislipServer:
                 return number
 
     async def _cut_slow(self) -> None:
-        """Close connections of which no session has come to be in time."""
+        """Close connections of clients that have not done their part of an opening in time."""
         while True:
             await self._clock.sleep(LOOK_EVERY_S)
             before_s = self._clock.monotonic() - OPEN_WITHIN_S
             for waiting in tuple(self._unopened.values()):
-                if waiting.since_s <= before_s:
+                is_ours = waiting.opening is not None and not waiting.opening.done()
+                if waiting.since_s <= before_s and not is_ours:
                     with surviving(log, "hislip_cut_failed"):
                         waiting.connection.end(
                             FatalCode.CHANNEL_MISSING, "The session was not opened in time."
