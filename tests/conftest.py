@@ -36,6 +36,13 @@ LEAST_MEMORY_BYTES = 4 * 1024**3
 
 # Files that take long go first, so that no worker waits for another at the end.
 LONG_FILES = (
+    "test_pymeasure",
+    "test_newcomers",
+    "test_add_your_instrument",
+    "test_official_suite",
+    "test_page",
+    "test_site",
+    "test_side_by_side",
     "test_storm",
     "test_in_step",
     "test_hot_reload",

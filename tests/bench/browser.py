@@ -20,9 +20,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.bench.waiting import HANGS_S
+
 READY_WITHIN_S = 60.0
 ANSWERED_WITHIN_S = 60.0
-SEEN_WITHIN_S = 20.0
+SEEN_WITHIN_S = HANGS_S
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 QUIET = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -44,7 +44,7 @@ def bench(directory: Path) -> dict[str, Any]:
         )  # fmt: skip
     try:
         # A busy machine takes long to start one, and nothing here is about that.
-        wait_for(lambda: client.post(ADDRESS)[0] == 200, within_s=60)
+        wait_for(lambda: client.post(ADDRESS)[0] == 200)
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ON}
         wait_for(lambda: not client.post(ADDRESS, body=json.dumps(call))[2]["result"]["isError"])
         inside = ["nsenter", "-t", str(pid), "-n", sys.executable, "-m", "tests.browser.phone"]
@@ -67,7 +67,7 @@ def phone(state: Path) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     with running_browser(390, 844) as browser:
         browser.open(f"http://{ADDRESS}:8767/bench")
-        browser.sees("ON: OUTP CH1", within_s=30)
+        browser.sees("ON: OUTP CH1")
         seen["secure"] = browser.run("return isSecureContext")
         browser.click("#stop")
         browser.sees("confirmed off")
@@ -82,7 +82,7 @@ def phone(state: Path) -> dict[str, Any]:
         browser.click("#stop")
         browser.wait(lambda: "The engine is away" in browser.text or "confirmed" in browser.text)
         began = time.monotonic()
-        browser.wait(lambda: "Stopped" in browser.text, within_s=60)
+        browser.wait(lambda: "Stopped" in browser.text)
         seen["stopped again after s"] = time.monotonic() - began
         seen["other engine"] = engine_pid(state) != killed
         browser.sees("live, edged")
@@ -91,7 +91,7 @@ def phone(state: Path) -> dict[str, Any]:
         os.kill(engine_pid(state), signal.SIGKILL)
         browser.open(f"http://{ADDRESS}:8767/bench")
         seen["opened while away"] = "is being started again" in browser.text
-        browser.sees("live, edged", within_s=30)
+        browser.sees("live, edged")
         seen["opened by itself"] = browser.run("return !document.getElementById('stop').disabled")
     return seen
 

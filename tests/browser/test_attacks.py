@@ -113,7 +113,7 @@ def test_an_engine_that_dies_is_said_to_be_away_and_stop_goes_on_being_tried_unt
             browser.click("#stop")
             browser.sees("The engine is away")
         with engine_process(tmp_path, sim=False, config=config):
-            browser.sees("Stopped", within_s=30)
+            browser.sees("Stopped")
             wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
             browser.sees("live, edged")
             browser.open("about:blank")
@@ -223,7 +223,7 @@ def test_an_engine_that_hangs_is_said_not_to_answer_though_its_socket_is_open(
         browser.sees("ON: OUTP CH1")
         os.kill(engine.process.pid, signal.SIGSTOP)
         try:
-            browser.sees("does not answer", within_s=40)
+            browser.sees("does not answer")
             assert violations(browser) == []
         finally:
             os.kill(engine.process.pid, signal.SIGCONT)
@@ -253,7 +253,7 @@ def test_after_a_minute_of_trying_it_asks_again(tmp_path: Path, browser: Browser
         browser.sees("The engine did not answer for a minute. Nothing is confirmed")
         assert violations(browser) == []
         with engine_process(tmp_path, sim=False, config=config):
-            browser.sees("live, edged", within_s=30)
+            browser.sees("live, edged")
             assert "NOT stopped" in browser.text, "nobody asked again"
             browser.click("#stopped .no")
             browser.sees("Stopped: all that was on is confirmed off")
