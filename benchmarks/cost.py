@@ -67,8 +67,10 @@ BOUNDS: Final = {
     "query": {"loop": 475, "others": 6, "files": 69, "system calls": 25},
     "write": {"loop": 990, "others": 320, "files": 95, "system calls": 125},
 }
-"""With the few that come and go with the moment; a busy machine divides system calls, too. What is wanted
-on the loop: at most 60 functions for list_instruments, 160 for a query, 400 for a write."""
+"""With the few that come and go with the moment; a busy machine divides system calls, too.
+
+What is wanted on the loop: at most 60 functions for list_instruments, 160 for a query, 400 for a
+write."""
 
 
 def main() -> int:
