@@ -74,7 +74,7 @@ class Lab:
                 entry = InstrumentEntry(address=entry.address, timeout_ms=300)
             self.discovery.watch(entry)
         await self.discovery.start()
-        await self.discovery.first_look(5)
+        await self.discovery.first_look(HANGS_S)
 
     async def saw(self, kind: type[Event], times: int = 1) -> Instrument:
         """Wait for the nth event of a kind; gives its instrument."""

@@ -206,7 +206,7 @@ async def test_the_trace_of_a_line_is_short_and_that_of_nobody_is_none(
     engine: Engine, browser: TestClient
 ) -> None:
     for _ in range(40):
-        engine.tool("execute_command", **VOLTS)
+        engine.tool("send_scpi", instrument_id="dmm1", scpi_command="CONF?")
     found = await browser.get("/bench/units/dmm1/trace")
     told = (await found.json())["exchanges"]
     assert 20 <= len(told) <= 60

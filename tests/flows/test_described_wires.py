@@ -25,7 +25,7 @@ from edged.sim.wires.stream import WireKind
 from tests.bench.wired import SIMULATED, Line, Lines, Wired, wired
 from tests.promises import promise
 
-SHORT = Connection(timeout_ms=500)
+SHORT = Connection(timeout_ms=2_000)
 FLOATS = (0.0, 1.5, -2.25, 6.0221e23)
 DATA = struct.pack(">4f", *FLOATS) + b"\n\r\x00"  # no sample, and what might be taken for an end
 FORM = WaveformAnswer(data="B?", dtype="u1", has_header=False, count=str(len(DATA)))
@@ -96,7 +96,7 @@ async def test_data_without_a_header_come_byte_for_byte(kind: WireKind, end: byt
                     data=b"B?",
                     asks=True,
                     connection=SHORT,
-                    timeout_s=0.5,
+                    timeout_s=2.0,
                     is_known=True,
                     form=Frame(FORM),
                 ),

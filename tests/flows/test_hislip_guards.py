@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from edged.protocol.hislip import MessageType
+from edged.surfaces.hislip import server
 from tests.bench.engine import Engine, running_engine
 from tests.bench.guarded_supply import engine_on, is_on, is_running
 from tests.bench.hislip_program import HislipEnded, HislipProgram
 from tests.bench.sim_bench import running_bench
-from tests.bench.waiting import wait_for
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
@@ -30,6 +31,12 @@ RAIL = {
     "guards": ["psu1.output_on"],
 }
 """An interlock that no reading of the bench lets pass."""
+
+
+@pytest.fixture(autouse=True)
+def programs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine takes to look through its processes."""
+    monkeypatch.setattr(server, "FIND_PROGRAM_S", HANGS_S)
 
 
 @contextmanager

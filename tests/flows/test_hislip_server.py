@@ -32,7 +32,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.hislip_program import HislipEnded, HislipProgram, Line
 from tests.bench.sim_bench import running_bench
-from tests.bench.waiting import wait_for
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
@@ -49,6 +49,12 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def port_of(engine: Engine) -> int:
     return int(engine.ports["hislip_port"])
+
+
+@pytest.fixture(autouse=True)
+def programs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a busy machine takes to look through its processes."""
+    monkeypatch.setattr(server, "FIND_PROGRAM_S", HANGS_S)
 
 
 @pytest.fixture

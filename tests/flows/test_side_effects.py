@@ -21,7 +21,7 @@ def smu(directory: Path, must: str, guards: str = "smu1.output_on") -> Iterator[
         "name": "rail",
         "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
         "must": must,
-        "max_age_s": 1.0,
+        "max_age_s": 3.0,
         "poll_s": 0.3,
         "guards": [guards],
         "trip": "abort",
