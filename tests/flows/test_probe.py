@@ -151,6 +151,7 @@ def test_an_adapter_that_another_has_for_a_moment_is_waited_for(
         (b"\r", "\r\n", 19_200),
         (b"\r\n", "\r", 115_200),
         (b"\r", "\r", 38_400),
+        (b"\n", "\n\r", 9600),  # GW Instek GDM-8251A: libsigrok issue 70
     ],
 )
 def test_probe_finds_the_speed_and_line_ends_of_a_serial_port_within_a_minute(

@@ -345,6 +345,27 @@ async def test_an_answer_that_is_cut_off_by_the_network_ends_in_time(
         assert await is_back(roads, "*IDN?", bench.idn)
 
 
+@promise("answer.whole")
+@pytest.mark.parametrize("asks", [True, False])
+@pytest.mark.parametrize("kind", NETWORK)
+async def test_a_link_that_was_closed_while_idle_is_made_anew_by_the_first_call(
+    kind: WireKind, *, asks: bool
+) -> None:
+    # pyvisa-py issue 285.
+    async with on_wire(kind) as (bench, roads):
+        assert bench.proxy is not None
+        bench.special[b"B?"] = b"1.25\n"
+        assert await roads.typed("B?", NUMBER) == 1.25
+        for _ in range(3):
+            bench.proxy.close_all()
+            await asyncio.sleep(0.05)
+            if asks:
+                assert await roads.typed("B?", NUMBER) == 1.25
+            else:
+                await roads.written("VOLT 1")
+        assert await roads.typed("B?", NUMBER) == 1.25
+
+
 # Line ends
 
 
