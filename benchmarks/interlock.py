@@ -19,7 +19,7 @@ from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.waiting import wait_for
 
 POLL_S, MAX_AGE_S, AND_S = 0.5, 1.5, 1.0
-TIMES = 5
+TIMES = 3
 FAULTS = ("freeze", "refuse", "garbage", "timeout", "hang")
 RULE = {
     "name": "rail",
