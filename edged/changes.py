@@ -1,9 +1,8 @@
-"""One number for all that lists tell: another one after anything of it has changed.
+"""A number that differs after any change of what list_instruments shows.
 
-Whoever changes what an entry of list_instruments tells notes it here, behind the change; whoever
-keeps a list compares the number that it was made under with the present one. The number is of the
-process: a change in another engine of it has a list made once more, which is no fault. See decision
-0032.
+Code that changes something shown there calls ``note`` after the change; code that keeps a list
+compares the number from before the list was made with the present one. All engines of a process
+share the number, so a change in one makes the others build their list again. See decision 0032.
 """
 
 from __future__ import annotations
@@ -33,4 +32,4 @@ class Changes:
 
 
 TOLD: Final = Changes()
-"""Of what list_instruments tells."""
+"""For what list_instruments shows."""

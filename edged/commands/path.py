@@ -256,7 +256,8 @@ class CommandPath:
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                outcome.again = partial(self._again, action, target)
+                # Without its client, which would keep the connection of the first call alive.
+                outcome.again = partial(self._again, replace(action, client=None), target)
         self._note_change(action)
         return outcome
 

@@ -1,4 +1,4 @@
-"""The result of list_instruments, made once for as long as nothing that it tells has changed."""
+"""The result of list_instruments, built again only after a change of what it shows."""
 
 from __future__ import annotations
 

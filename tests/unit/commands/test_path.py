@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import itertools
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -519,3 +521,27 @@ async def test_each_action_that_may_change_something_is_marked_at_its_beginning_
     before = house.path.performed
     await house.command("measure")
     assert house.path.performed == before + 2
+
+
+def test_what_is_done_again_is_recorded_and_keeps_no_client(house: House) -> None:
+    class Client:
+        """It holds the connection that the first call came by."""
+
+    client = Client()
+    is_alive = weakref.ref(client)
+    action = GetStatus(
+        tool="get_status",
+        caller=DIRECT,
+        action_id="first",
+        check=compile_schema("get_status", NO_ARGUMENTS),
+        client=client,  # type: ignore[arg-type]
+    )
+    begun = house.path.begin(action, pytest.fail)
+    assert isinstance(begun, Outcome)
+    again = begun.again
+    del action, client, begun
+    gc.collect()
+    assert is_alive() is None
+    assert again is not None
+    assert again("second").status is OutcomeStatus.OK
+    assert house.record.rows == [("end", "get_status", "ok")] * 2
