@@ -131,7 +131,8 @@ class BusScanner:
         self._is_hanging = True
         threading.Thread(target=run, name=name, daemon=True).start()
         try:
-            return await asyncio.wait_for(answer, self.source.limit_s)
+            async with asyncio.timeout(self.source.limit_s):
+                return await answer
         except TimeoutError:
             return _failed(
                 f"{self.source.name}: no list within {self.source.limit_s:g} s; what is known stays"

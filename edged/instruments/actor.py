@@ -364,7 +364,8 @@ class Actor:
             self._link.release()
             return True
         try:
-            await asyncio.wait_for(self._ended.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._ended.wait()
         except TimeoutError:
             log.warning("line_thread_left_behind", line=self.address.text, state=self.state.value)
             return False

@@ -79,7 +79,8 @@ class Hosts:
 
         threading.Thread(target=run, name="edged-resolve", daemon=True).start()
         try:
-            return await asyncio.wait_for(answer, LIMIT_S)
+            async with asyncio.timeout(LIMIT_S):
+                return await answer
         except TimeoutError:
             log.warning("host_not_resolved", host=name, reason=f"no answer in {LIMIT_S:g} s")
             return frozenset({name})

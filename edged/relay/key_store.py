@@ -13,7 +13,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import KeyValueConfig
 from nats.js.errors import BucketNotFoundError
 
-from edged.relay.link import NatsLink
+from edged.relay.link import NatsLink, cancellable
 
 __all__ = ["KeyStore"]
 
@@ -44,27 +44,30 @@ class KeyStore:
             ConnectionError: the server is away, has no JetStream, or does not let us.
         """
         try:
-            bucket = await self._open()
-            left = (await bucket.status()).values
-            if not left:
-                return {}
-            watcher = await bucket.watchall()
-            found = {}
-            try:
-                # nats-py (2.16) may say that it was all before the first has come: it is counted.
-                while left > 0:
-                    entry = await watcher.updates(WITHIN_S)
-                    if entry is None:
-                        continue
-                    left -= 1
-                    if entry.operation is None and entry.value is not None:
-                        found[entry.key] = entry.value
-            finally:
-                with contextlib.suppress(NatsError):
-                    await watcher.stop()
+            return await cancellable(self._read_all())
         except (NatsError, TimeoutError) as error:
             self._bucket = None
             raise ConnectionError(_words(error)) from error
+
+    async def _read_all(self) -> dict[str, bytes]:
+        bucket = await self._open()
+        left = (await bucket.status()).values
+        if not left:
+            return {}
+        watcher = await bucket.watchall()
+        found = {}
+        try:
+            # nats-py (2.16) may say that it was all before the first has come: it is counted.
+            while left > 0:
+                entry = await watcher.updates(WITHIN_S)
+                if entry is None:
+                    continue
+                left -= 1
+                if entry.operation is None and entry.value is not None:
+                    found[entry.key] = entry.value
+        finally:
+            with contextlib.suppress(NatsError):
+                await watcher.stop()
         return found
 
     async def put(self, key: str, value: bytes) -> None:
@@ -74,10 +77,13 @@ class KeyStore:
             ConnectionError: as for ``read_all``.
         """
         try:
-            await (await self._open()).put(key, value)
+            await cancellable(self._put(key, value))
         except (NatsError, TimeoutError) as error:
             self._bucket = None
             raise ConnectionError(_words(error)) from error
+
+    async def _put(self, key: str, value: bytes) -> None:
+        await (await self._open()).put(key, value)
 
     async def _open(self) -> Any:
         """The bucket; looked for anew after a failure, for the server may have lost it."""

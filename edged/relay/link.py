@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import enum
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from nats.aio.client import Client
@@ -20,9 +20,20 @@ from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid
 from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
-__all__ = ["LinkSettings", "LinkState", "LinkStatus", "NatsLink", "RelayMessage", "link_settings"]
+__all__ = [
+    "LinkSettings",
+    "LinkState",
+    "LinkStatus",
+    "NatsLink",
+    "RelayMessage",
+    "cancellable",
+    "link_settings",
+]
+
+Result = TypeVar("Result")
 
 AGAIN_S: Final = 0.5
+CANCEL_AGAIN_S: Final = 0.1
 CONNECT_WITHIN_S: Final = 2
 PING_EVERY_S: Final = 5
 """So that a connection whose other end vanished is noticed within ten seconds."""
@@ -93,6 +104,22 @@ def link_settings(config: Config, name: str) -> LinkSettings:
     )
 
 
+async def cancellable(call: Coroutine[Any, Any, Result]) -> Result:
+    """What a call of nats-py returns; a cancellation is repeated until the call has ended.
+
+    nats-py waits with asyncio.wait_for, which before Python 3.12 loses a cancellation that comes in
+    the turn in which its wait ends (python/cpython#86296), and then tries again for ever.
+    """
+    calling = asyncio.create_task(call, name="nats call")
+    try:
+        await asyncio.wait({calling})
+    finally:
+        while not calling.done():
+            calling.cancel()
+            await asyncio.wait({calling}, timeout=CANCEL_AGAIN_S)
+    return calling.result()
+
+
 class NatsLink:
     """One connection.
 
@@ -148,7 +175,7 @@ class NatsLink:
             except (NatsError, OSError, TimeoutError) as error:
                 await self._note_error(error)
                 with contextlib.suppress(NatsError, OSError):
-                    await self._client.close()
+                    await cancellable(self._client.close())
                 await self._clock.sleep(AGAIN_S)
         self._is_wanted = True
         for subject, heard in self._subscriptions:
@@ -163,7 +190,7 @@ class NatsLink:
         if isinstance(credentials, Nkey):
             # nats-py reads a key without a pass from a file only, with one more package.
             self._client._public_nkey = credentials.public  # noqa: SLF001
-        await self._client.connect(
+        connecting = self._client.connect(
             servers=[self._settings.url],
             name=self._settings.name,
             connect_timeout=CONNECT_WITHIN_S,
@@ -179,6 +206,7 @@ class NatsLink:
             **_tls(self._settings),
             **_proof(credentials),
         )
+        await cancellable(connecting)
 
     async def subscribe(
         self, subject: str, heard: Callable[[RelayMessage], Awaitable[None]]
@@ -208,8 +236,8 @@ class NatsLink:
         try:
             # nats-py (2.16) writes its PING past what still waits for its flusher, so the answer
             # may come before that is on the wire; while it is waited for, the flusher has run.
-            await self._client.flush(CONNECT_WITHIN_S)
-            await self._client.flush(CONNECT_WITHIN_S)
+            await cancellable(self._client.flush(CONNECT_WITHIN_S))
+            await cancellable(self._client.flush(CONNECT_WITHIN_S))
         except (NatsError, TimeoutError) as error:
             raise ConnectionError(str(error)) from error
 
@@ -224,7 +252,7 @@ class NatsLink:
             self._reopening.cancel()
             await asyncio.gather(self._reopening, return_exceptions=True)
         with contextlib.suppress(NatsError, OSError, asyncio.TimeoutError):
-            await self._client.close()
+            await cancellable(self._client.close())
         self._move(LinkState.OFF)
 
     async def _subscribe(
@@ -234,7 +262,7 @@ class NatsLink:
             headers = message.headers or {}
             await heard(RelayMessage(message.subject, message.data, headers.get("Status") == "503"))
 
-        await self._client.subscribe(subject, cb=deliver)
+        await cancellable(self._client.subscribe(subject, cb=deliver))
 
     async def _note_error(self, error: Exception) -> None:
         text = str(error) or type(error).__name__

@@ -444,7 +444,8 @@ async def test_a_unit_at_two_addresses_is_one_instrument_that_fails_over(
         await psu.unplug()
         while instrument.address != again.address:
             lab.news.clear()
-            await asyncio.wait_for(lab.news.wait(), HANGS_S)
+            async with asyncio.timeout(HANGS_S):
+                await lab.news.wait()
         assert await lab.ask(instrument, "ECHO? 1") == "1"
         assert instrument.alternatives == (psu.address,)
         assert instrument.id == psu.address

@@ -60,7 +60,8 @@ async def stuck() -> AsyncIterator[Stuck]:
 
 async def test_its_caller_is_told_in_time_and_what_was_sent(stuck: Stuck) -> None:
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(stuck.ask(), HANGS_S)
+        async with asyncio.timeout(HANGS_S):
+            await stuck.ask()
     assert caught.value.code is ErrorCode.TIMEOUT
     assert caught.value.sent == ("HANG?",)
 

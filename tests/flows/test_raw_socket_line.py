@@ -313,7 +313,8 @@ async def test_a_safe_job_ends_a_pause_and_a_poll(
         )
     )
     await instrument.heard("GO")
-    await asyncio.wait_for(line.make_safe("OUTP OFF"), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await line.make_safe("OUTP OFF")
     with pytest.raises(Failed):
         await hung
 
@@ -329,7 +330,8 @@ async def test_an_instrument_that_reads_nothing_does_not_hold_up_a_safe_job(
     while line.actor.state is not LineState.BUSY:
         await asyncio.sleep(0)
     await proxy.heal()
-    await asyncio.wait_for(line.make_safe("OUTP OFF"), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await line.make_safe("OUTP OFF")
     with pytest.raises(Failed) as caught:
         await hung
     assert caught.value.code in {ErrorCode.PREEMPTED, ErrorCode.DISCONNECTED}
@@ -343,7 +345,8 @@ async def test_a_cancelled_job_frees_the_line(
     hung = asyncio.create_task(line.ask("HANG?", answer_s=FOREVER_S, timeout_s=FOREVER_S))
     await instrument.heard("HANG?")
     hung.cancel()
-    assert await asyncio.wait_for(line.ask("ECHO? 1"), HANGS_S) == "1"
+    async with asyncio.timeout(HANGS_S):
+        assert await line.ask("ECHO? 1") == "1"
 
 
 async def test_a_waiting_job_that_is_cancelled_is_never_sent(

@@ -88,7 +88,8 @@ async def test_an_abort_goes_by_the_second_line_when_the_first_hangs_for_good(
 ) -> None:
     instrument = await unit.begin()
     asked = await unit.hang(instrument)
-    reply = await asyncio.wait_for(make_safe(instrument), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        reply = await make_safe(instrument)
     assert reply.sent == ("OUTP OFF",)
     assert unit.second.received == ["*IDN?", "OUTP OFF", "SYST:ERR?"]
     assert "OUTP OFF" not in unit.link.written
@@ -105,7 +106,8 @@ async def test_only_what_makes_safe_is_said_twice(unit: Doubled) -> None:
     instrument = await unit.begin()
     asked = await unit.hang(instrument)
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(make_safe(instrument, is_repeatable=False), HANGS_S)
+        async with asyncio.timeout(HANGS_S):
+            await make_safe(instrument, is_repeatable=False)
     assert caught.value.code is ErrorCode.TIMEOUT
     assert unit.second.received == []
     unit.let_go.set()
@@ -120,7 +122,8 @@ async def test_another_unit_at_the_second_address_is_asked_its_name_and_nothing_
     asked = await unit.hang(instrument)
     unit.second.idn = "ACME,PSU1,OTHER,1.0"
     with pytest.raises(Failed) as caught:
-        await asyncio.wait_for(make_safe(instrument), HANGS_S)
+        async with asyncio.timeout(HANGS_S):
+            await make_safe(instrument)
     assert caught.value.code is ErrorCode.TIMEOUT
     assert set(unit.second.received) == {"*IDN?"}
     unit.let_go.set()
@@ -158,7 +161,8 @@ async def test_a_unit_whose_first_address_refuses_is_made_safe_at_once() -> None
             await lab.saw(Changed)
             second.received.clear()
             await first.unplug()
-            await asyncio.wait_for(make_safe(instrument), HANGS_S)
+            async with asyncio.timeout(HANGS_S):
+                await make_safe(instrument)
             assert "OUTP OFF" in second.received
         finally:
             await lab.discovery.stop()

@@ -590,7 +590,8 @@ async def test_everything_is_stopped_beside_one_that_hangs_and_that_one_is_not_c
     assert good.endpoint.tools.calls[-1].caller.subject == "user:ada"
     # What was begun goes on.
     let_go.set()
-    await asyncio.wait_for(finished.wait(), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await finished.wait()
     all_good = bench.client(edges_allow=["edge-1"])
     assert (await structured(all_good, "fleet__stop_everywhere"))["is_confirmed"] is True
 
@@ -704,10 +705,12 @@ async def test_a_client_that_goes_away_stops_no_stop(bench: Bench) -> None:
     client = bench.client(edges_allow=["edge-1"])
     message, headers = modern(client.tool_call("fleet__stop_everywhere"))
     connection = await client.open_post(message, headers)
-    await asyncio.wait_for(asked.wait(), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await asked.wait()
     connection.abort()
     gate.set()
-    await asyncio.wait_for(done.wait(), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await done.wait()
 
 
 @promise("fleet.own-voice")

@@ -306,7 +306,8 @@ async def test_a_client_that_leaves_ends_a_watched_call(mcp: Endpoint, has_token
         if leave == "abort":
             call.abort()
         await call.close()
-        assert await asyncio.wait_for(mcp.tools.ended.get(), HANGS_S) == "count_watched"
+        async with asyncio.timeout(HANGS_S):
+            assert await mcp.tools.ended.get() == "count_watched"
     assert mcp.tools.cancelled == ["count_watched"] * 2
 
 
@@ -328,7 +329,8 @@ async def test_a_modern_client_that_leaves_ends_any_call(mcp: Endpoint) -> None:
     call = await mcp.client().open_post(message, headers)
     await mcp.tools.started.get()
     call.abort()
-    await asyncio.wait_for(mcp.tools.ended.get(), HANGS_S)
+    async with asyncio.timeout(HANGS_S):
+        await mcp.tools.ended.get()
     assert mcp.tools.cancelled == ["wait"]
 
 

@@ -28,7 +28,8 @@ FRONT_MAY = ("edged.*.down", "edged.*.up.>")
 async def link_of(nats: NatsServer, path: Path) -> AsyncIterator[NatsLink]:
     link = NatsLink(LinkSettings(url=nats.url, credentials=path, ca_file=nats.ca_file), clock=CLOCK)
     try:
-        await asyncio.wait_for(link.open(), HANGS_S)
+        async with asyncio.timeout(HANGS_S):
+            await link.open()
         yield link
     finally:
         await link.close()
@@ -47,7 +48,8 @@ async def assert_a_message_passes(front: NatsLink, edge: NatsLink) -> None:
     await edge.flush()
     await front.publish("edged.edge-2.down", b"not yours")
     await front.publish("edged.edge-1.down", b"yours")
-    assert (await asyncio.wait_for(heard.get(), HANGS_S)).data == b"yours"
+    async with asyncio.timeout(HANGS_S):
+        assert (await heard.get()).data == b"yours"
     assert heard.empty()
 
 

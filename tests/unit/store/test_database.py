@@ -181,7 +181,8 @@ async def test_an_unwritable_state_directory_leaves_reads_and_refuses_writes(
         with pytest.raises(Failed, match="cannot be written"):
             await add(store.database, "one")
         blocked.unlink()
-        await asyncio.wait_for(_until_written(store.database), 5)
+        async with asyncio.timeout(5):
+            await _until_written(store.database)
         assert store.database.health.is_healthy
 
 

@@ -63,7 +63,8 @@ async def test_values_are_gathered_and_told_four_times_a_second_at_most() -> Non
         measured(feed, float(value))
     assert told == []
     began = asyncio.get_running_loop().time()
-    await asyncio.wait_for(once.wait(), 10)
+    async with asyncio.timeout(10):
+        await once.wait()
     assert asyncio.get_running_loop().time() - began >= EVERY_S * 0.9
     assert EVERY_S >= 0.25
     assert len(told) == 1

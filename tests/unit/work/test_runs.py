@@ -290,7 +290,8 @@ async def test_what_a_killed_daemon_left_is_mended_at_the_next_start(tmp_path: P
 
     again = Bench(tmp_path)
     again.book.start()
-    await asyncio.wait_for(again.book.mended.wait(), 20)
+    async with asyncio.timeout(20):
+        await again.book.mended.wait()
     meta = again.meta()
     assert (meta["status"], meta["rows"]) == ("failed", 1)
     assert "died" in meta["error"]
@@ -307,7 +308,8 @@ async def test_a_recording_that_begins_with_the_daemon_is_not_taken_for_a_dead_o
     bench = Bench(tmp_path)
     bench.book.start()
     recording = await bench.book.open(head())
-    await asyncio.wait_for(bench.book.mended.wait(), 20)
+    async with asyncio.timeout(20):
+        await bench.book.mended.wait()
     assert bench.meta()["status"] == "running"
     await recording.close("ended")
     assert bench.meta()["status"] == "ended"

@@ -161,7 +161,8 @@ async def test_what_could_not_be_written_until_the_daemons_end_is_said_at_the_ne
         await bench.book.stop()
     again = Bench(tmp_path)
     again.book.start()
-    await asyncio.wait_for(again.book.mended.wait(), 20)
+    async with asyncio.timeout(20):
+        await again.book.mended.wait()
     meta = again.meta()
     assert (meta["status"], meta["rows"], meta["arrays"]) == ("failed", 100, 3)
     assert "Its last 40 rows and 4 waveforms are lost" in meta["error"]
@@ -185,7 +186,8 @@ async def test_one_of_which_only_the_last_meta_was_refused_is_ended_at_the_next_
     await bench.book.stop()
     again = Bench(tmp_path)
     again.book.start()
-    await asyncio.wait_for(again.book.mended.wait(), 20)
+    async with asyncio.timeout(20):
+        await again.book.mended.wait()
     meta = again.meta()
     assert (meta["status"], meta["rows"], meta["summary"]) == ("ended", 5, {"count": 5})
     await again.book.stop()

@@ -259,7 +259,8 @@ async def test_a_question_without_an_answer_is_cut_after_one_interval() -> None:
     await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 2.0)
+        async with asyncio.timeout(2.0):
+            await task
     assert lab.answered == 0
 
 
