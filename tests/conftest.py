@@ -122,6 +122,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
     gc.collect()
     gc.freeze()
+    # A tenth of the processor time of a run went into looks for cycles, of which there are few.
+    gc.set_threshold(20_000, 10, 10)
 
 
 def _turn(item: pytest.Item) -> int:

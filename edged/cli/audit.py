@@ -228,7 +228,7 @@ def _instrument_id(client: RpcClient, name: str) -> str:
     """Rows have ids; people have aliases. What is not here now may be in old rows."""
     if not name:
         return ""
-    for row in client.call_tool("instruments").result or ():
+    for row in client.call_tool("instruments").value:
         if name in {row["id"], row["alias"], row["serial"]}:
             return str(row["id"])
     return name

@@ -134,10 +134,10 @@ def _here(loaded: LoadedConfig) -> dict[str, Any]:
     try:
         engine = locate(loaded)
         client = RpcClient(engine, token=loaded.config.inbound_auth_token)
-        status = client.call_tool("get_status").result
+        status = client.call_tool("get_status").value
         return {
             "file": engine.bench_file,
-            "instruments": client.call_tool("list_instruments").result,
+            "instruments": client.call_tool("list_instruments").value,
             "error": status["profiles"]["bench_error"],
             "seen": seen_units(client.call("discovery")["seen"]),
             "starting": "",

@@ -151,7 +151,7 @@ def _print_names(options: argparse.Namespace) -> None:
         if options.what == "tools":
             names = [tool["name"] for tool in client.call("tools/list")["tools"]]
         else:
-            rows = client.call_tool("instruments").result or []
+            rows = client.call_tool("instruments").value
             names = [row["alias"] or row["id"] for row in rows]
     except EdgedError:
         return

@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         answer = engine.call_tool("instruments", {"filter": options.filter})
 
         def draw(rows: list[dict[str, Any]]) -> None:
-            status = engine.call_tool("status").result or {}
+            status = engine.call_tool("status").value
             print_instruments(rows)
             lines = absent_lines(status, rows, options.filter)
             print_lines(["", "not reached:", *lines] if lines else [])

@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _page(options: argparse.Namespace) -> tuple[str, str, str]:
     """The mode of the page, its address, and what to know of that."""
-    told = connect(options).call_tool("get_status").result["mcp"]
+    told = connect(options).call_tool("get_status").value["mcp"]
     mode = str(told["page"])
     if mode == BenchPage.OFF:
         raise Conflict("BENCH_PAGE is off: there is no page.", remedy="Set it to read or full.")

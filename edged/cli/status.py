@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
         status = engine.call_tool("status")
         if options.json or status.error is not None:
             return show(status, options, lambda _: None)
-        known = engine.call_tool("instruments", {"filter": ""}).result or []
+        known = engine.call_tool("instruments", {"filter": ""}).value
 
         def draw(told: Any) -> None:
             host = _reached_at(engine.engine.path.parent)

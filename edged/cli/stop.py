@@ -81,7 +81,7 @@ def _seen_off(client: RpcClient, options: argparse.Namespace) -> int:
 
 def _nobody_is_here(client: RpcClient) -> int:
     """No instrument is registered; what was told to put something out may be on all the same."""
-    told = client.call_tool("status").result["told_on"]
+    told = client.call_tool("status").value["told_on"]
     if not told:
         print("no instrument is registered: there is nothing to stop")
         return ExitStatus.OK

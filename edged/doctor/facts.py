@@ -90,8 +90,8 @@ def gather(
         # Has the store write what waits: a disk that hangs shows only when it is written to.
         with contextlib.suppress(EdgedError):
             client.call("audit.list", {"limit": 1})
-        status = client.call_tool("get_status").result or {}
-        instruments = client.call_tool("list_instruments").result or ()
+        status = client.call_tool("get_status").value
+        instruments = client.call_tool("list_instruments").value
         tools = client.call("tools/list")["tools"]
         seen = seen_units(client.call("discovery")["seen"])
     except EdgedError as unreachable:

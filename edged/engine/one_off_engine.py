@@ -82,11 +82,11 @@ def registered(client: RpcClient, address: str, clock: Clock) -> dict[str, Any]:
     deadline = clock.monotonic() + MET_WITHIN_S
     reason = "It did not answer in time."
     while clock.monotonic() < deadline:
-        listed = client.call_tool("list_instruments").result
+        listed = client.call_tool("list_instruments").value
         if listed:
             found: dict[str, Any] = listed[0]
             return found
-        aside = client.call_tool("get_status").result["set_aside"]
+        aside = client.call_tool("get_status").value["set_aside"]
         if aside:
             reason = str(aside[0]["reason"])
         if any(place["is_set_aside"] for place in aside):

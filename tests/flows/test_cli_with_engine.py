@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from edged.cli.connect import CLIENTS
+from edged.operations.instrument_list import InstrumentList
 from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine
@@ -444,3 +445,26 @@ def test_lists_name_instruments_as_people_do_and_tell_since_when(busy: Engine) -
     shown = as_json(busy, "runs", "list")[0]
     assert shown["instrument_id"].startswith("TCPIP::")
     assert isinstance(shown["started_ms"], int)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("lockout",),
+        ("lease", "list"),
+        ("bench", "show"),
+        ("audit", "list", "--instrument", "psu1"),
+    ],
+    ids=" ".join,
+)
+def test_a_verb_says_that_the_list_of_instruments_failed(
+    busy: Engine, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_listing: InstrumentList) -> None:
+        raise RuntimeError("broken for a test")
+
+    monkeypatch.setattr(InstrumentList, "all", broken)
+    done = command_line.edged(*words, "--state-dir", str(busy.state_dir))
+    assert done.returncode != 0
+    assert "An internal error occurred" in done.stderr

@@ -61,8 +61,8 @@ def call(engine: Engine, name: str, **parameters: Any) -> Any:
 
 
 def done(engine: Engine, name: str, **parameters: Any) -> None:
-    answer = call(engine, name, **parameters)
-    assert "error" not in answer, answer
+    """Call until it is done: a busy machine may keep the meter from answering in time at first."""
+    wait_for(lambda: "error" not in call(engine, name, **parameters))
 
 
 def state(engine: Engine) -> dict[str, Any]:

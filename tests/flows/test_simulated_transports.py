@@ -10,14 +10,17 @@ import pyvisa
 from edged.sim.wires.hislip import HislipWire
 from edged.sim.wires.stream import WireKind
 from tests.bench.sim_bench import running_bench
+from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Lines, wired
+
+HANGS_MS = round(HANGS_S * 1000)
 
 
 def in_thread(work: Callable[[Any], Any], address: str) -> Any:
     manager = pyvisa.ResourceManager("@py")
     try:
-        resource: Any = manager.open_resource(address, open_timeout=2000)
-        resource.timeout = 2000
+        resource: Any = manager.open_resource(address, open_timeout=HANGS_MS)
+        resource.timeout = HANGS_MS
         resource.read_termination = resource.write_termination = "\n"
         try:
             return work(resource)

@@ -145,7 +145,7 @@ def at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:
     """The instrument of that name, where an engine runs and has it."""
     try:
         client = RpcClient(locate(loaded), token=loaded.config.inbound_auth_token)
-        listed = client.call_tool("list_instruments").result
+        listed = client.call_tool("list_instruments").value
     except EdgedError as error:
         if error.code is ErrorCode.NO_ENGINE:
             return None
@@ -163,7 +163,7 @@ def at_running_engine(address: str, loaded: LoadedConfig) -> Borrowed | None:
             )
         if called and wanted:
             return Borrowed(client=client, known=called[0], is_running_engines=True)
-    aside = (client.call_tool("get_status").result or {}).get("set_aside", ())
+    aside = client.call_tool("get_status").value["set_aside"]
     _refuse_shared(address, [one["address"] for one in (*listed, *aside)])
     return None
 

@@ -141,7 +141,7 @@ def _await_taken(client: RpcClient, files: Collection[str], clock: Clock) -> Non
 
 def _read_ms(client: RpcClient) -> float:
     """When the engine read the profiles that are in force; one of another version may not say."""
-    status = client.call_tool("get_status").result or {}
+    status = client.call_tool("get_status").value
     return float(status.get("profiles", {}).get("read_ms", math.inf))
 
 

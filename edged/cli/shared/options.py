@@ -291,7 +291,8 @@ def schema_of_parameters(
 ) -> Schema | None:
     """The schema of a command's parameters; None where there is none, which the engine answers."""
     wanted = {"name": "get_capabilities", "arguments": {"instrument_id": instrument}}
-    for entry in client.call_tool("tools/call", wanted).result or ():
+    answer = client.call_tool("tools/call", wanted)
+    for entry in answer.result if answer.error is None else ():
         for one in entry.get(of, ()):
             if one["name"] == name and isinstance(one.get("parameters"), Mapping):
                 schema: Schema = one["parameters"]

@@ -20,7 +20,7 @@ Name = Callable[[Any], Any]
 
 def namer(client: RpcClient) -> Name:
     """``aliased``, by what the engine tells of its instruments."""
-    return aliased(client.call_tool("list_instruments").result or ())
+    return aliased(client.call_tool("list_instruments").value)
 
 
 def aliased(instruments: Iterable[Mapping[str, Any]]) -> Name:

@@ -83,6 +83,17 @@ class ToolAnswer:
     result: Any
     error: Mapping[str, Any] | None
 
+    @property
+    def value(self) -> Any:
+        """The result of a call that must succeed.
+
+        Raises:
+            Failed: it did not; with the tool's error.
+        """
+        if self.error is not None:
+            raise _failed(str(self.error.get("message")), self.error)
+        return self.result
+
 
 def find_engine(state_dirs: Sequence[Path]) -> EngineFile:
     """The first engine that left its file in one of those directories.
@@ -358,7 +369,10 @@ def _as_error(status: int, error: Mapping[str, Any]) -> EdgedError:
             "in the environment as EDGED_INBOUND_AUTH_TOKEN.",
         )
     told = error.get("data")
-    facts = told if isinstance(told, dict) else {}
+    return _failed(message, told if isinstance(told, dict) else {})
+
+
+def _failed(message: str, facts: Mapping[str, Any]) -> Failed:
     name, data = facts.get("code"), facts.get("data")
     code = ErrorCode(name) if name in set(ErrorCode) else ErrorCode.BAD_REQUEST
     return Failed(
