@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 WIRES = {
@@ -27,6 +28,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     with running_engine(
         tmp_path_factory.mktemp("transports"), "--instruments", orders, *flags
     ) as running:
+        wait_for(
+            lambda: {row["alias"] for row in running.tool("list_instruments")["result"]} == {*WIRES}
+        )
         yield running
 
 

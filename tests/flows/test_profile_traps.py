@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -151,7 +152,8 @@ def test_the_lock_in_is_told_its_interface_first_and_errors_come_from_its_regist
     engine: Engine,
 ) -> None:
     heard = "".join(entry["text"] for entry in received(engine, "srs_sr830"))
-    assert heard.startswith("*IDN?\nOUTX 1\n")
+    # A busy machine may be asked who it is more than once.
+    assert re.match(r"(\*IDN\?\n)+OUTX 1\n", heard)
     run(engine, "srs_sr830", "set_frequency", frequency=50000)
     refused = answer(engine, "srs_sr830", "set_harmonic", harmonic=3)
     assert "execution error" in str(refused)
@@ -166,8 +168,9 @@ def test_a_set_point_given_at_once_ends_the_controllers_own_ramp(engine: Engine)
     assert run(engine, "lakeshore_335", "is_ramping", output=2) is True
     assert run(engine, "lakeshore_335", "set_setpoint", output=2, temperature=90)["readback"] == 90
     assert run(engine, "lakeshore_335", "is_ramping", output=2) is False
-    lines = received(engine, "lakeshore_335")
-    assert all(entry["text"].endswith("\r\n") for entry in lines[1:])
+    # Who it is, is asked before its line ends are known.
+    lines = [entry["text"] for entry in received(engine, "lakeshore_335")]
+    assert all(line.endswith("\r\n") for line in lines if not line.startswith("*IDN?"))
 
 
 def test_an_integration_time_is_not_offered_where_it_would_never_be_answered(
