@@ -20,7 +20,7 @@ from tests.bench.engine_process import REPOSITORY
 from tests.bench.fake_dwf import compile_fake_dwf
 from tests.bench.fake_korad import FakeKorad
 from tests.bench.mcp_client import McpClient
-from tests.bench.waiting import HANGS_S
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 KORAD, DIGILENT = "korad_ka3005p", "digilent_analog_discovery"
@@ -169,9 +169,12 @@ def test_an_owner_who_names_a_wrapper_or_has_one_of_his_own_has_its_tools_listed
         "SDK_TOOLS": "connected",
     }
     with running_engine(tmp_path, sim=False, config=config) as engine:
-        listed = {tool["name"].partition("__")[0] for tool in engine.rpc("tools/list")["tools"]}
-        assert listed >= {KORAD, "scope", "bench"}
-        assert DIGILENT not in listed
+
+        def listed() -> set[str]:
+            return {tool["name"].partition("__")[0] for tool in engine.rpc("tools/list")["tools"]}
+
+        wait_for(lambda: listed() >= {KORAD, "scope", "bench"})
+        assert DIGILENT not in listed()
 
 
 async def _listed(engine: Engine, query: str) -> list[str]:

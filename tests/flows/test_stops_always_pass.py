@@ -98,6 +98,13 @@ async def lock(engine: Engine) -> dict[str, Any]:
     return locked
 
 
+async def stopped_all(client: McpClient) -> None:
+    """Stop until it is confirmed: within its second a busy machine may not hear every unit."""
+    async with asyncio.timeout(HANGS_S):
+        while not (await told(client, "bench__stop_all"))["is_confirmed"]:
+            await asyncio.sleep(0.05)
+
+
 @promise("lease.stops-pass")
 @promise("approval.ends")
 @pytest.mark.parametrize("obstacles", COMBINATIONS, ids="+".join)
@@ -107,8 +114,7 @@ async def test_whatever_stands_in_the_way_stops_pass(
     async with standing(engine, obstacles) as other:
         assert (await told(other, "execute_command", **OFF))["success"] is True
     async with standing(engine, obstacles) as other:
-        stopped = await told(other, "bench__stop_all")
-        assert stopped["is_confirmed"] is True, stopped
+        await stopped_all(other)
         status = await told(other, "get_status")
         assert not status["approvals"]
         assert not [one for one in status["sweeps"] if one["status"] == "running"]
