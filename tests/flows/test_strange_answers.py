@@ -312,7 +312,7 @@ async def test_whatever_hangs_ends_in_time_and_shows_what_came(hang: str, road: 
             "captured": lambda: roads.captured("B?", BYTES),
             "written": lambda: roads.written("B"),
         }
-        for _ in range(2):
+        for is_again in (False, True):
             began = time.monotonic()
             told, message = await outcome_of(asks[road]())
             took_s = time.monotonic() - began
@@ -322,7 +322,9 @@ async def test_whatever_hangs_ends_in_time_and_shows_what_came(hang: str, road: 
                 break
             assert took_s < T_S + 1.0 + SLOW_S, (hang, road, took_s)
             assert message or road in {"written", "program", "raw"}, told
-            assert "nothing came" not in message or hang == "silent", message
+            # On a busy machine its line may still be recovering when it is asked again.
+            is_recovering = is_again and "is being recovered" in message
+            assert "nothing came" not in message or hang == "silent" or is_recovering, message
             if message and hang.startswith("half"):
                 assert "1.2" in message or "#3500abc" in message, message
         unit.paced.clear()
