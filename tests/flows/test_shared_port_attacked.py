@@ -460,7 +460,12 @@ def test_no_other_program_speaks_on_a_port_that_an_engine_works(
     address: str,
 ) -> None:
     said = len(lab.bus.lines)
-    words = [*verb, address.format(port=lab.port, link=link(lab.port)), "--state-dir", str(lab.engine.state_dir)]
+    words = [
+        *verb,
+        address.format(port=lab.port, link=link(lab.port)),
+        "--state-dir",
+        str(lab.engine.state_dir),
+    ]
     assert main(words) == 1
     assert "two programs on one line" in capsys.readouterr().err
     # The engine itself may still address its units.
