@@ -107,6 +107,14 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+NAMELESS: Final = (
+    "What came may be the answer of another unit of this port, which did not answer in time: this "
+    "unit has neither identify nor probe by which its answers could be told apart."
+)
+NAME_IT: Final = (
+    "Ask again when the other unit answers, or after a minute; better, give the profile an "
+    "identify. What was sent may have taken effect."
+)
 OPEN_BLOCK: Final = b"#0"
 LEAST_HEAD: Final = 2
 """Bytes that any head has at least."""
@@ -404,15 +412,20 @@ class Dialogue:
                 self.left_over(b"".join(self._last), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
-    def confirm(self, connection: Connection, deadline: float) -> None:
+    def confirm(self, connection: Connection, deadline: float, *, has_heard: bool) -> None:
         """Have the unit say who it is: what comes before that has shifted the answers.
+
+        Args:
+            has_heard: something was read that may be an answer of another unit.
 
         Raises:
             LinkError: it does not answer.
-            Failed: BAD_ANSWER, an answer to something else came first.
+            Failed: BAD_ANSWER, an answer to something else came first, or nobody can tell.
         """
         known = self._known()
         if known is None:
+            if has_heard:
+                raise Failed(NAMELESS, code=ErrorCode.BAD_ANSWER, remedy=NAME_IT)
             return
         limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
         self._put(known.question, connection, limit)

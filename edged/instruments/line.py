@@ -266,6 +266,7 @@ class Line:
                 job=job,
             )
             self._enter(LineEvent.WORK)
+            heard_at = self._dialogue.heard_at
             result = self._dialogue.hold(
                 job.make(),
                 bound.connection,
@@ -275,7 +276,8 @@ class Line:
                 since=None if was_ready else began,
             )
             if self._is_mixed:
-                self._dialogue.confirm(bound.connection, job.deadline)
+                has_heard = self._dialogue.heard_at != heard_at
+                self._dialogue.confirm(bound.connection, job.deadline, has_heard=has_heard)
         except LinkError as error:
             if isinstance(error, LinkPreempted) and error.leaves_clean:
                 self._settle()

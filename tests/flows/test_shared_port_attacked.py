@@ -166,6 +166,45 @@ def test_a_late_answer_is_not_taken_for_another_units(lab: Lab) -> None:
 
 
 @promise("instruments.shared-port")
+@pytest.mark.parametrize("late_s", [0.55, 0.9, 1.3])
+def test_a_late_answer_is_not_taken_for_that_of_a_unit_without_a_name(
+    tmp_path: Path, late_s: float
+) -> None:
+    """No query tells which unit has answered."""
+    named = 'identify: {ask: "IDN{address}?", expect: "^ACME,BUS-1,"}'
+    assert named in PROFILE
+    with tagged_bus("6", "7") as (bus, port):
+        config = config_for(tmp_path, port, ("6", "7"))
+        (tmp_path / "tagged.yaml").write_text(PROFILE.replace(named, "never_ask_idn: true"))
+        for entry in config["INSTRUMENTS"]:
+            entry["never_ask_idn"] = True
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Lab(engine, bus, port)
+            lab.get("6", "set_voltage", voltage=6)
+            lab.get("7", "set_voltage", voltage=7)
+            lab.get("7", "output_on")
+            bus.units["6"].late_s["MV"] = late_s
+            # It is silent itself, so that no second line tells of the first one.
+            bus.units["7"].late_s["MV"] = float("inf")
+            assert lab.run("6", "measure")["is_error"]
+            for _ in range(3):
+                told = lab.run("7", "measure")
+                assert told["is_error"], (late_s, told)
+            for unit in bus.units.values():
+                unit.late_s.clear()
+            bus.units["6"].is_plugged = False
+            assert lab.run("6", "measure")["is_error"]
+            told = lab.run("7", "measure")
+            assert "identify" in told["result"]["error"]["message"], told
+            # What makes safe is sent all the same.
+            engine.tool("bench__stop_all")
+            assert not bus.units["7"].is_on
+            bus.units["6"].is_plugged = True
+            lab.soon(lambda: not lab.run("6", "measure")["is_error"])
+            assert lab.get("7", "measure") == 7.0
+
+
+@promise("instruments.shared-port")
 @pytest.mark.parametrize("late_s", [0.3, 0.45, 0.6, 0.8])
 def test_a_late_answer_proves_no_stop_of_another_unit(lab: Lab, late_s: float) -> None:
     """Unit 6 says that it is off just when unit 7, which stays on, is asked the same."""
