@@ -587,7 +587,7 @@ class VisaSession:
         with contextlib.suppress(EdgedError):
             theirs = (await self._exchange(_message(text), is_own=True)).strip()
         if asked is ErrorQuestion.COUNT:
-            return str(count + (int(theirs) if theirs.isdigit() else 0)).encode()
+            return _sum(count, theirs)
         entries = self._status.all()
         is_bare = asked is ErrorQuestion.ALL_CODES
         told = [str(e.number if is_bare else e).encode() for e in entries]
@@ -724,6 +724,16 @@ class VisaSession:
 def _answer(outcome: Outcome) -> bytes:
     block = outcome.data["block"]
     return b"" if block is None else bytes(block)
+
+
+def _sum(count: int, theirs: bytes) -> bytes:
+    """A count of errors with the instrument's own, in the form of that."""
+    own = theirs.decode("latin-1")
+    try:
+        total = count + round(float(own))
+    except (ValueError, OverflowError):
+        return str(count).encode()
+    return (f"{total:.5e}" if "e" in own.lower() else str(total)).encode()
 
 
 def _message(text: str) -> ProgramMessage:
