@@ -623,6 +623,10 @@ def test_what_only_running_would_tell_is_no_limit(values: str) -> None:
         ('"MEAS? %s" % PRE', "MEAS? SOUR"),
         ('"MEAS? %d" % N', "MEAS? 2"),
         ('"MEAS? " + PRE', "MEAS? SOUR"),
+        ('"{}:VOLT?".format(PRE)', "SOUR:VOLT?"),
+        ('"{0}{n}:VOLT?{0}".format(PRE, n=N)', "SOUR2:VOLT?SOUR"),
+        ('"MEAS? {:02d}".format(N)', "MEAS? 02"),
+        ('"MEAS? {{{!s}}}".format(N)', "MEAS? {{2}}"),
     ],
 )
 def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
@@ -631,3 +635,54 @@ def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
         f'        level = Instrument.measurement({question}, "Level.")\n'
     )
     assert drafted(source).commands["get_level"].scpi == (line,)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        '"{}:VOLT?".format()',
+        '"{}:VOLT?".format(*NAMES)',
+        '"{x}:VOLT?".format(**NAMES)',
+        '"{0.real}:VOLT?".format(2)',
+        '"{0[0]}:VOLT?".format(PRE)',
+        '"{:>9}:VOLT?".format(PRE)',
+        '"{!r}:VOLT?".format(PRE)',
+        '"{:{}}:VOLT?".format(2, 3)',
+        '"{0}{}:VOLT?".format(2, 3)',
+        '"{:VOLT?".format(2)',
+        '"{}:VOLT?".format(None)',
+        '"{}:VOLT?".format([1])',
+        'PRE.format_map(2)',
+    ],
+)
+def test_a_question_made_by_a_format_of_its_own_is_left_out(question: str) -> None:
+    source = (
+        f'    PRE = "SOUR"\n    class Psu(Instrument):\n'
+        f'        level = Instrument.measurement({question}, "Level.")\n'
+    )
+    found = imported(source)
+    assert not found.drafts
+    assert "is not a literal" in found.left_out[0].reason
+
+
+@pytest.mark.parametrize(
+    ("declaration", "told"),
+    [
+        ('Instrument.measurement("MEAS?", "Level.", maxsplit=0)', "maxsplit"),
+        ('Instrument.measurement("MEAS?", "Level.", maxsplit=1)', "maxsplit"),
+        ('Instrument.measurement("MEAS?", "Level.", separator=";")', 'separated by ";"'),
+        ('Instrument.measurement("MEAS?", "Level.", separator=None)', ""),
+        ('Instrument.measurement("MEAS?", "Level.", get_process=lambda v: v)', "get_process"),
+        ('Instrument.measurement("DATA?", "Get the data.")', "a list or a block"),
+        ('Instrument.measurement("TRAC:DATA? 1", "Get the trace.")', "a list or a block"),
+        ('Instrument.measurement("POS?", "A list of positions.")', "several values"),
+        ('Instrument.measurement("POW?", "Power.")', ""),
+        ('Instrument.measurement("*IDN?", "The identity.")', ""),
+    ],
+)
+def test_a_draft_says_where_an_answer_is_given_as_it_comes(declaration: str, told: str) -> None:
+    source = f"class Psu(Instrument):\n    level = {declaration}\n"
+    text = imported(source).drafts[0].text
+    assert ("# Its answer is given as it comes" in text) is bool(told)
+    assert told in text
+    assert parse_profile(text).commands
