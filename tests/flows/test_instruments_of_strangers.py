@@ -454,3 +454,31 @@ def test_a_supply_of_aim_tti_is_drafted_by_what_it_answers(
             assert (listed["model"], listed["serial"]) == ("PL601P", "514710")
             lab = Bench(engine, toy)
             assert lab.raw("V1O?")["result"]["response"] == "1.001V"
+
+
+def test_an_instrument_that_ends_its_answers_with_nul_behind_an_adapter(tmp_path: Path) -> None:
+    # pymeasure#954.
+    toy = Toy({r"\*IDN\?": b"ACME,N1,7,1.0\x00", r"V\?": b"+1.5E+00\x00"})
+    profile = """
+format: 1
+profile_key: acme_n1
+manufacturer: Acme
+model: N1
+instrument_class: multimeter
+source: a report
+match: {idn: '^ACME,N1,', examples: ["ACME,N1,7,1.0"]}
+connection: {read_termination: "\\0", heartbeat: false, errors: none, timeout_ms: 1000}
+commands:
+  read: {scpi: "V?", returns: {type: float, unit: V}}
+"""
+    (tmp_path / "acme_n1.yaml").write_text(profile)
+    with on_gpib(toy, 5) as address:
+        config: dict[str, Any] = {
+            "INSTRUMENTS": [{"address": address, "name": "unit"}],
+            "PROFILE_DIRS": [str(tmp_path)],
+        }
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Bench(engine, toy)
+            for _ in range(2):
+                assert lab.run("read") == 1.5
+            assert lab.raw("V?")["result"]["response"] == "+1.5E+00"

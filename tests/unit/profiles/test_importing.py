@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.importing.importing import Imported, import_tree
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import Command, ParameterType, Profile, ScalarAnswer
@@ -686,3 +688,43 @@ def test_a_draft_says_where_an_answer_is_given_as_it_comes(declaration: str, tol
     assert ("# Its answer is given as it comes" in text) is bool(told)
     assert told in text
     assert parse_profile(text).commands
+
+
+def test_a_driver_whose_declarations_are_comments_gives_nothing_and_leaves_nothing_out() -> None:
+    found = imported("""
+        class Daq(Instrument):
+            # level = Instrument.control("V?", "V %g", "", strict_range, [0, 1])
+            '''other = Instrument.measurement("O?", "")'''
+            pass
+    """)
+    assert (found.drafts, found.left_out) == ((), ())
+
+
+def test_a_channel_whose_id_is_put_in_by_code_is_left_out_with_the_reason() -> None:
+    source = """
+    class Output(Channel):
+        def insert_id(self, command):
+            return command.replace("#", chr(64 + self.id))
+        level = Channel.control("V#?", "V# %g", "", validator=strict_range, values=[0, 1])
+
+    class Psu(Instrument):
+        ch_1 = Instrument.ChannelCreator(Output, 1)
+        other = Instrument.measurement("O?", "")
+    """
+    found = imported(source)
+    assert "put in by code (insert_id)" in found.left_out[0].reason
+    assert list(parse_profile(found.drafts[0].text).commands) == ["get_other"]
+
+
+def test_lint_has_nothing_against_a_measurement_of_a_draft() -> None:
+    source = """
+    class Psu(Instrument):
+        voltage = Instrument.measurement("MEAS:VOLT?", "Measured voltage in V.")
+        on = Instrument.control(
+            "OUTP?", "OUTP %d", "", validator=strict_discrete_set, values={True: 1, False: 0},
+            map_values=True,
+        )
+    """
+    profile = drafted(source)
+    said = [one.sentence for one in lint_profile(profile, ProfileLibrary())]
+    assert not any("MEAS:VOLT?" in one for one in said), said
