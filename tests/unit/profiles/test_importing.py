@@ -654,7 +654,7 @@ def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
         '"{:VOLT?".format(2)',
         '"{}:VOLT?".format(None)',
         '"{}:VOLT?".format([1])',
-        'PRE.format_map(2)',
+        "PRE.format_map(2)",
     ],
 )
 def test_a_question_made_by_a_format_of_its_own_is_left_out(question: str) -> None:
