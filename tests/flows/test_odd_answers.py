@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pyvisa
 
+from edged.protocol.hislip import MessageType
 from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.hosted import hosted
@@ -240,6 +241,25 @@ def test_a_hislip_program_reads_what_its_line_is_answered_by_later(
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["4.5", "1.5"] * 2
+
+
+@promise("answer.unasked")
+def test_a_late_answer_that_ends_behind_the_next_message_is_not_given_to_that(
+    tmp_path: Path,
+) -> None:
+    with (
+        bench(tmp_path) as (engine, unit),
+        HislipProgram.open(int(engine.ports["hislip_port"]), "smu") as program,
+    ):
+        program.write("R7")
+        assert program.is_silent(0.2)
+        unit.say_to_all(b"3.5")
+        assert program.is_silent(0.4)
+        program.write("LEV?")
+        time.sleep(0.05)  # noqa: TID251 - it has come before the end of the answer
+        unit.say_to_all(b"0\n")
+        assert program.read(5) == b"1.5\n"
+        assert [one.kind for one in program.heard] == [MessageType.INTERRUPTED]
 
 
 @promise("answer.unasked")

@@ -252,12 +252,13 @@ class HislipProgram:
                     await self._has_work.wait()
                     return
             if self.session.has_overheard():
+                message_id = self._exchange.latest_id
                 try:
                     answer, _ = await self.session.read(WHOLE)
-                except EdgedError as failed:
-                    self._happen(self._exchange.refused(str(failed)))
+                except EdgedError:
+                    # It stands in the program's own queue; nobody may be reading.
                     break
-                await self._answer(self._exchange.latest_id, answer)
+                await self._answer(message_id, answer)
         await self._has_work.wait()
 
     # Device clear
