@@ -283,8 +283,9 @@ _LACKS: Final[Mapping[str, tuple[str, ...]]] = {
 def _settings_of_wire(
     fields: Fields, wire: str, node: Node, names: Collection[str]
 ) -> dict[str, Any]:
-    found = WIRE.read(node, fields.name_of(wire), names)
-    inner = WIRE.fields(node, fields.name_of(wire))
+    owner = f"{fields.owner}.{wire}"
+    found = WIRE.read(node, owner, names)
+    inner = WIRE.fields(node, owner)
     for key in _LACKS[wire]:
         if inner.get(key) is not None:
             message = f"{inner.name_of(key)} means nothing on this kind of wire."

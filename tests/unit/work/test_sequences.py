@@ -314,7 +314,7 @@ async def test_a_poll_asks_until_it_holds(lab: Lab) -> None:
     assert lab.names() == ["STAT?"] * 3
 
 
-@pytest.mark.parametrize("answer", ["1TS000033", "1_000", "1.5 V", "١"])
+@pytest.mark.parametrize("answer", ["1TS000033", "1_000", "1.5 V", "\u0661"])
 async def test_a_poll_whose_answer_cannot_be_judged_is_a_bad_answer_that_shows_it(
     lab: Lab, answer: str
 ) -> None:
