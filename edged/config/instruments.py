@@ -9,6 +9,7 @@ connecting changes no output, and letting go may only switch one off.
 from __future__ import annotations
 
 import codecs
+import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -290,6 +291,7 @@ def _stop_bits(value: Value, _base: Path) -> float:
     return float(value.data)
 
 
+SERIAL_PATH: Final = re.compile(r"ASRL(/.+?)(?:::INSTR)?", re.IGNORECASE)
 BEHIND_PORT: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.IGNORECASE)
 BUS_ADDRESS: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 STOP_BITS: Final = (1, 1.5, 2)
@@ -372,17 +374,24 @@ def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
 
 
 def _beside_each_other(entries: tuple[InstrumentEntry, ...]) -> tuple[InstrumentEntry, ...]:
-    """Entries of a port that several units share, with what is wrong beside the others."""
+    """Entries of one port, with what is wrong beside the others."""
     buses: dict[str, list[str]] = {}
+    alone: dict[str, InstrumentEntry] = {}
     for entry in dict.fromkeys(entries):
         if entry.bus_address is not None:
-            buses.setdefault(_port(entry), []).append(_bus(entry))
+            buses.setdefault(_device(entry), []).append(_bus(entry))
+        else:
+            alone.setdefault(_device(entry), entry)
 
     def problem(entry: InstrumentEntry) -> str:
-        there = buses.get(_port(entry), [])
+        there = buses.get(_device(entry), [])
         if entry.bus_address is None:
-            named = f"INSTRUMENTS has units with a bus_address at {entry.address}"
-            return f"{named}, and this entry has none." if there else ""
+            if there:
+                named = f"INSTRUMENTS has units with a bus_address at {entry.address}"
+                return f"{named}, and this entry has none."
+            first = alone[_device(entry)]
+            named = f"{entry.address} is another path to {first.address}"
+            return "" if first == entry else f"{named}, which INSTRUMENTS has, too."
         is_twice = there.count(_bus(entry)) > 1
         named = f"INSTRUMENTS has two different entries for bus_address {entry.bus_address}"
         return f"{named} of {entry.address.rpartition('@')[0]}." if is_twice else ""
@@ -393,6 +402,13 @@ def _beside_each_other(entries: tuple[InstrumentEntry, ...]) -> tuple[Instrument
 def _port(entry: InstrumentEntry) -> str:
     address = entry.address.upper()
     return address if entry.bus_address is None else address.rpartition("@")[0]
+
+
+def _device(entry: InstrumentEntry) -> str:
+    """``_port``, with the links followed that lead to a serial device as of now."""
+    address = entry.address if entry.bus_address is None else entry.address.rpartition("@")[0]
+    found = SERIAL_PATH.fullmatch(address)
+    return _port(entry) if found is None else os.path.realpath(found[1])
 
 
 def _bus(entry: InstrumentEntry) -> str:

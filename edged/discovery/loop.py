@@ -115,6 +115,13 @@ def place_key(address: str) -> str:
         return address
 
 
+def _device(address: str) -> str:
+    try:
+        return parse_address(address).device
+    except EdgedError:
+        return address
+
+
 NoteUsb = Callable[[frozenset[tuple[int, int]]], None]
 EntryOf = Callable[[Instrument], tuple[InstrumentEntry, tuple[int, int] | None]]
 PATIENCE_S: Final = 3.0
@@ -502,10 +509,19 @@ class Discovery:
         """What a bus lists now, against what it listed before."""
         if listing.usb_ids and self._note_usb is not None:
             self._note_usb(listing.usb_ids)
-        ports = {parse_address(e.address).port for e in self._entries if e.bus_address is not None}
-        # A port that units share is theirs: nobody else is asked there.
-        seen = {place_key(c.entry.address): c for c in listing.candidates}
-        seen = {key: candidate for key, candidate in seen.items() if key not in ports}
+        devices = {parse_address(e.address).device: e for e in self._entries}
+        seen = {}
+        for candidate in listing.candidates:
+            address = candidate.entry.address
+            entry = devices.get(_device(address), candidate.entry)
+            if entry.bus_address is not None:
+                # A port that units share is theirs: nobody else is asked there.
+                continue
+            key = place_key(entry.address)
+            if key != place_key(address):
+                # The owner's path to a port stands for each other path to it.
+                candidate = replace(candidate, entry=entry)
+            seen[key] = candidate
         if listing.is_complete:
             for key, place in tuple(self._places.items()):
                 if source.name in place.sources and key not in seen:

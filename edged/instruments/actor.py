@@ -202,6 +202,19 @@ class Actor:
             return
         self._mailbox.nudge()
 
+    def has_overheard(self, line: str) -> bool:
+        """Whether something has come as if to answer a line that asks nothing.
+
+        Otherwise an idle line is looked at, so that it is known the next time; on a wire with
+        messages by its status byte.
+        """
+        if self._line.has_overheard(line):
+            return True
+        if self.is_idle and not self._link.is_quiet():
+            self._line.awaited = line
+            self._mailbox.nudge()
+        return False
+
     def let_go(self) -> None:
         """Have the connection closed, once what is on the wire is done, if nobody lives here."""
         self._mailbox.nudge()

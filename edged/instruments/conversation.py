@@ -243,6 +243,8 @@ class Reply:
         stale_errors: errors that were found in the queue and not blamed on this job.
         unasked: lines that ask nothing, and what came as if to answer them; ``None``: the
             caller does not want them.
+        came: what came as if to answer the line that was sent last.
+        may_answer: nobody knows whether the line is answered: its answer may come later.
     """
 
     answer: str | None = None
@@ -253,6 +255,8 @@ class Reply:
     sent: tuple[str, ...] = ()
     stale_errors: tuple[str, ...] = ()
     unasked: tuple[tuple[str, bytes], ...] | None = None
+    came: bytes = b""
+    may_answer: bool = False
 
 
 def _as_it_is(answer: str) -> Any:
@@ -473,7 +477,7 @@ def program_conversation(
         if may_answer:
             yield ExpectMore(line)
         stale = yield from _check(connection.errors, sent, has_asked=False)
-        return Reply(sent=sent, stale_errors=stale, unasked=())
+        return Reply(sent=sent, stale_errors=stale, unasked=(), may_answer=may_answer)
     if isinstance(form, Frame):
         block = yield AskBlock(line, form.trailing_bytes, timeout_s, data, form.find)
         return Reply(block=_bytes(block), sent=(line,))

@@ -36,6 +36,7 @@ from edged.instruments.conversation import (
 )
 from edged.instruments.in_step import QUIET_S, Habits, InStep, Owed, header_of
 from edged.instruments.mailbox import Job
+from edged.instruments.overheard import Overheard
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
@@ -106,6 +107,14 @@ MOST_LEFT_OVER: Final = 30
 MOST_LEFT_OVER_BYTES: Final = 1024 * 1024
 OUT_OF_STEP: Final = frozenset({ErrorCode.BAD_ANSWER, ErrorCode.VERIFY_FAILED})
 """What a conversation ends by when an answer may have been another question's."""
+NAMELESS: Final = (
+    "What came may be the answer of another unit of this port, which did not answer in time: this "
+    "unit has neither identify nor probe by which its answers could be told apart."
+)
+NAME_IT: Final = (
+    "Ask again when the other unit answers, or after a minute; better, give the profile an "
+    "identify. What was sent may have taken effect."
+)
 OPEN_BLOCK: Final = b"#0"
 LEAST_HEAD: Final = 2
 """Bytes that any head has at least."""
@@ -116,9 +125,6 @@ BLANKS: Final = dict.fromkeys(map(ord, "\t\r\n\xa0"), " ")
 UNDECODABLE: Final = "\ufffd"
 BYTE_FOR_BYTE: Final = "latin-1"
 """How an answer becomes text whose characters are its bytes."""
-MOST_UNASKED: Final = 8
-LONGEST_UNASKED: Final = 64 * 1024
-"""Bytes of what came as if to answer a line that asks nothing."""
 MOST_UNANSWERED: Final = 1_024
 LONGEST_ECHO: Final = 128 * 1024
 """No line that is sent is longer."""
@@ -186,12 +192,12 @@ class Dialogue:
         # listened whether it is answered.
         self._written = ""
         self._is_heard = False
-        # What came as if to answer such lines, with the lines, until a caller gets it.
-        self._unasked: deque[tuple[str, bytes]] = deque(maxlen=MOST_UNASKED)
-        self._unasked_count = 0
+        self._overheard = Overheard()
         # Headers of such lines after which nothing came soon, or not before it was looked again.
         self._unanswered: set[str] = set()
         self._answered_late: set[str] = set()
+        # The last line or message, and its end, as it came.
+        self._last: tuple[bytes | bytearray, bytes] = b"", b""
         # Something came behind the answer in hand.
         self._has_more = False
         # The most empty lines that have come besides an answer: a habit of this instrument.
@@ -221,7 +227,7 @@ class Dialogue:
             LinkError: the wire failed.
             EdgedError: the conversation ended itself by an error.
         """
-        self.is_suspect = False
+        self.is_suspect = self._is_heard = False
         self._is_looked_at = is_looked_at
         self._is_selecting = is_selecting
         self._since = since
@@ -235,8 +241,8 @@ class Dialogue:
         except StopIteration as stop:
             result: T = stop.value
             if isinstance(result, Reply) and result.unasked is not None:
-                result.unasked = tuple(self._unasked)
-                self._unasked.clear()
+                result.came = self._overheard.of(self._written)
+                result.unasked = self._overheard.take_all()
             return result
         except EdgedError as error:
             if error.code in OUT_OF_STEP:
@@ -251,7 +257,7 @@ class Dialogue:
             return
         self.in_step.habits = habits
         self._written = ""
-        self._unasked.clear()
+        self._overheard.clear()
         self._unanswered.clear()
         self._answered_late.clear()
         if self.has_dropped_doubt:
@@ -263,9 +269,11 @@ class Dialogue:
     ) -> None:
         """Something came that nobody asked for."""
         self._trace.add(Direction.DISCARDED, unasked)
-        if self.is_blank(unasked, connection):
+        if self._is_open(self._written, connection):
+            self._overheard.add(self._written, unasked)
+        elif self.is_blank(unasked, connection):
             return
-        if self._written:
+        elif self._written:
             self._keep_unasked(unasked)
         late_s = self._clock.monotonic() - self._quiet_since
         text = clean_text(unasked.decode(connection.encoding, errors="replace"))
@@ -401,18 +409,23 @@ class Dialogue:
                 self._trace.note("in step again")
                 return
             if line.strip():
-                self.left_over(self._line_of(line, connection), connection)
+                self.left_over(b"".join(self._last), connection)
         raise LinkGarbled(f"{known.question} was answered by something else")
 
-    def confirm(self, connection: Connection, deadline: float) -> None:
+    def confirm(self, connection: Connection, deadline: float, *, has_heard: bool) -> None:
         """Have the unit say who it is: what comes before that has shifted the answers.
+
+        Args:
+            has_heard: something was read that may be an answer of another unit.
 
         Raises:
             LinkError: it does not answer.
-            Failed: BAD_ANSWER, an answer to something else came first.
+            Failed: BAD_ANSWER, an answer to something else came first, or nobody can tell.
         """
         known = self._known()
         if known is None:
+            if has_heard:
+                raise Failed(NAMELESS, code=ErrorCode.BAD_ANSWER, remedy=NAME_IT)
             return
         limit = min(deadline, self._clock.monotonic() + connection.timeout_ms / 1000)
         self._put(known.question, connection, limit)
@@ -422,7 +435,7 @@ class Dialogue:
         if known.is_answer(line):
             self.in_step.proved(self._quiet_since, known.question)
             return
-        self.left_over(self._line_of(line, connection), connection)
+        self.left_over(b"".join(self._last), connection)
         raise Failed(
             f'"{clean_text(line)[:MOST_SHOWN]}" came besides the answer: another unit of the port '
             "answered late, so that the answers may have been exchanged.",
@@ -434,7 +447,7 @@ class Dialogue:
         """Whether what came unasked is line ends alone; whole lines of them are a habit."""
         if unasked.strip(LINE_ENDS):
             return False
-        terminator = (connection.read_termination or "\n").encode("ascii")
+        terminator = self._terminator(connection)
         lines = min(unasked.count(terminator), MOST_STRAY_LINES)
         self._stray_lines = max(self._stray_lines, lines)
         return True
@@ -456,15 +469,19 @@ class Dialogue:
                 self._write(step, connection, deadline, job)
                 self.in_step.wrote(step.text)
                 self._written, self._is_heard = step.text, False
+                self._overheard.wrote(step.text)
                 return None
             case Ask():
                 limit = self._write(step, connection, deadline, job)
                 text = self._read_text(step, connection, limit, deadline)
                 if self._is_heard and step.proves is not None:
                     text = self._pass_over(step, step.proves, text, connection, limit)
-                # What comes behind the answer to a caller is told to somebody.
-                self._written = step.text if step.lines is not None else ""
-                self._is_heard = False
+                if step.lines is not None:
+                    # What comes behind the answer to a caller is told to somebody.
+                    self._written, self._is_heard = step.text, False
+                elif not self._is_heard:
+                    # The check for errors behind a line leaves that line to be answered.
+                    self._written = ""
                 self._note_answer(step, text)
                 return text
             case AskBlock():
@@ -515,7 +532,7 @@ class Dialogue:
         for _ in range(MOST_LEFT_OVER):
             if proves(text):
                 break
-            self.left_over(self._line_of(text, connection), connection)
+            self.left_over(b"".join(self._last), connection)
             try:
                 text = self._read_text(step, connection, limit, limit)
             except LinkTimeout as late:
@@ -532,24 +549,39 @@ class Dialogue:
         is_late = header in self._answered_late
         if not is_late and (header in self.in_step.habits.silent or header in self._unanswered):
             return
-        heard = self._unasked_count
+        overheard = self._overheard
         until = self._clock.monotonic() + connection.timeout_ms / 1000
         deadline = min(deadline, until + LONGEST_SOON_S)
         try:
             self._rest(connection, Owed.QUIET, deadline)
-            while is_late and self._unasked_count == heard:
+            while is_late and not overheard.has(line):
                 self._quiet_since = self._clock.monotonic()
                 if self._quiet_since > until:
                     break
                 self._rest(connection, Owed.QUIET, deadline)
+            self._hear_end(line, connection, until)
         except LinkLost as lost:
-            if self._unasked_count > heard:
-                lost.came = self._unasked[-1][1] + lost.came
+            lost.came = overheard.of(line) + lost.came
             raise self._unended(lost, b"\n", None) from lost
-        if self._unasked_count == heard:
+        if not overheard.has(line):
             self._answered_late.discard(header)
             if len(self._unanswered) < MOST_UNANSWERED:
                 self._unanswered.add(header)
+
+    def has_overheard(self, line: str) -> bool:
+        """Whether something has come as if to answer a line that asks nothing; any thread."""
+        return self._overheard.has(line)
+
+    def overhear(self, line: str, connection: Connection, deadline: float) -> None:
+        """Take up what has come by now as if to answer the last line; never waits for it.
+
+        Raises:
+            LinkError: as the link does.
+        """
+        if self._has_messages and line == self._written:
+            came, _ = self._next_message(deadline)
+            if came:
+                self.left_over(came, connection)
 
     def _keep_unasked(self, unasked: bytes) -> None:
         """Something came as if to answer the last line, which asks nothing."""
@@ -557,8 +589,29 @@ class Dialogue:
         if header in self._unanswered:
             self._unanswered.discard(header)
             self._answered_late.add(header)
-        self._unasked_count += 1
-        self._unasked.append((self._written, unasked[:LONGEST_UNASKED]))
+        self._overheard.add(self._written, unasked)
+
+    def _is_open(self, line: str, connection: Connection) -> bool:
+        """Whether what a line is answered by has begun, and has not ended."""
+        if self._has_messages or not line:
+            return False
+        return self._overheard.is_open(line, self._terminator(connection))
+
+    def _hear_end(self, line: str, connection: Connection, until: float) -> None:
+        """Wait for the end of what a line is answered by, where it has begun.
+
+        Raises:
+            LinkError: as the link does; it does not stop sending.
+        """
+        overheard = self._overheard
+        while self._is_open(line, connection):
+            more = self._heard_within(max(0.0, until - self._clock.monotonic()))
+            if not more:
+                overheard.never_ends(line)
+                return
+            self._quiet_since = self._clock.monotonic()
+            self._trace.add(Direction.DISCARDED, more)
+            overheard.add(line, more)
 
     def _hear_answer(self, step: Listen, connection: Connection, deadline: float) -> Answer:
         """What a line is answered by that was written before; ``None``: nothing came in time.
@@ -567,12 +620,11 @@ class Dialogue:
             LinkTimeout: bytes came, and no end of them; or an instrument was addressed to talk, and
                 did not.
         """
-        for line, data in tuple(self._unasked):
-            if line == step.line:
-                self._unasked.remove((line, data))
-                return data.decode(BYTE_FOR_BYTE)
-        asked = Ask(step.line, may_be_empty=True, data=b"", lines=ALL_LINES)
         limit = min(deadline, self._clock.monotonic() + self._allowed_s(step, connection))
+        if self.has_overheard(step.line):
+            self._hear_end(step.line, connection, limit)
+            return self._overheard.take(step.line).decode(BYTE_FOR_BYTE)
+        asked = Ask(step.line, may_be_empty=True, data=b"", lines=ALL_LINES)
         try:
             return self._read_text(asked, connection, limit, deadline)
         except LinkTimeout as late:
@@ -585,10 +637,8 @@ class Dialogue:
             raise
 
     @staticmethod
-    def _line_of(text: str, connection: Connection) -> bytes:
-        """A line as it came."""
-        end = connection.read_termination or "\n"
-        return (text + end).encode(connection.encoding, errors="replace")
+    def _terminator(connection: Connection) -> bytes:
+        return (connection.read_termination or "\n").encode("ascii")
 
     def _write(
         self,
@@ -733,7 +783,7 @@ class Dialogue:
             Failed: BAD_ANSWER, there are more lines than the answer has.
             LinkTimeout: behind empty lines there is text without an end.
         """
-        terminator = (connection.read_termination or "\n").encode("ascii")
+        terminator = self._terminator(connection)
         is_program = step.data is not None
         text, ends = due, "" if is_program else "\n"
         begun = due.encode(BYTE_FOR_BYTE) if is_program else b""
@@ -827,10 +877,10 @@ class Dialogue:
 
     def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
         """The next line, or the next message; without its end, unless ``step`` has ``data``."""
-        terminator = (connection.read_termination or "\n").encode("ascii")
+        terminator = self._terminator(connection)
         if step is not None and step.data is not None and self._has_messages:
             terminator = b""
-        data, end = self._read_unit(step, terminator, limit)
+        data, end = self._last = self._read_unit(step, terminator, limit)
         inside = whole_length(bytes(data[:16])) or 0 if data[:1] == b"#" else 0
         self._quiet_since = self.heard_at = self._clock.monotonic()
         TOLD.note()
@@ -950,7 +1000,7 @@ class Dialogue:
         A program (``data``) gets all that came, also where that is no block.
         """
         allowed_s = self._allowed_s(step, connection)
-        terminator = (connection.read_termination or "\n").encode("ascii")
+        terminator = self._terminator(connection)
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())

@@ -175,6 +175,8 @@ class Line:
         self._owed_names = 0
         self._is_same_unit = is_same_unit
         self._report = report
+        # A line that asks nothing and that a program may read the answer of; set by the loop.
+        self.awaited = ""
         # Since when it is cleaned, opened or proved; None while it is not.
         self._recovering_since: float | None = None
         self._dialogue = Dialogue(
@@ -224,6 +226,10 @@ class Line:
         since = self._recovering_since
         return 0.0 if since is None else self._clock.monotonic() - since
 
+    def has_overheard(self, line: str) -> bool:
+        """Whether something has come as if to answer a line that asks nothing; any thread."""
+        return self._dialogue.has_overheard(line)
+
     # What the work does
 
     def serve(self, job: Job, ticket: int) -> None:
@@ -260,6 +266,7 @@ class Line:
                 job=job,
             )
             self._enter(LineEvent.WORK)
+            heard_at = self._dialogue.heard_at
             result = self._dialogue.hold(
                 job.make(),
                 bound.connection,
@@ -269,7 +276,8 @@ class Line:
                 since=None if was_ready else began,
             )
             if self._is_mixed:
-                self._dialogue.confirm(bound.connection, job.deadline)
+                has_heard = self._dialogue.heard_at != heard_at
+                self._dialogue.confirm(bound.connection, job.deadline, has_heard=has_heard)
         except LinkError as error:
             if isinstance(error, LinkPreempted) and error.leaves_clean:
                 self._settle()
@@ -328,7 +336,9 @@ class Line:
     def _heal_in_turn(self, bound: BoundInstrument, deadline: float) -> None:
         self._dialogue.gate = self.gate
         try:
-            self._make_ready(bound, deadline, is_safe=False, is_idle=True)
+            awaited, self.awaited = self.awaited, ""
+            if self._make_ready(bound, deadline, is_safe=False, is_idle=True) and awaited:
+                self._dialogue.overhear(awaited, bound.connection, deadline)
         except LinkError as error:
             if isinstance(error, LinkPreempted):
                 # It is tried again later, so that other units of the port are not held up.

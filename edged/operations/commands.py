@@ -320,7 +320,8 @@ class CommandOperations:
             data = {
                 "block": reply.block,
                 "stale_errors": reply.stale_errors,
-                "unasked": reply.unasked or (),
+                "came": reply.came,
+                "may_answer": reply.may_answer,
             }
             return Done(data=data, scpi=reply.sent)
 

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +32,7 @@ __all__ = ["OPERATIONS", "FindTools", "ToolSearch", "ranked"]
 
 DEFAULT_LIMIT: Final = 8
 MOST: Final = 50
-_WORD: Final = re.compile(r"[a-z0-9]{2,}|[0-9]")
+_WORD: Final = re.compile(r"[a-z0-9]{2,}|[0-9xyz]")
 _OWNED: Final = re.compile(r"['\u2019](s|re|m|ll|ve|d|t)\b")
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 NAME_WEIGHT: Final = 4.0
@@ -131,14 +131,17 @@ SAME: Final[Mapping[str, str]] = {
     "picture": "plot screenshot",
     "problem": "check",
     "record": "stream",
+    "relay": "channel",
     "resistor": "resistance",
     "rms": "vrms",
+    "route": "connect close",
     "running": "status",
     "safe": "stop all",
     "scope": "oscilloscope",
     "screen": "screenshot",
     "several": "series",
     "shut": "stop off",
+    "source": "output",
     "speed": "frequency rate",
     "strength": "power amplitude level",
     "switch": "output",
@@ -193,10 +196,11 @@ ASKS: Final = frozenset(
 """What somebody begins with who wants to know something."""
 ORDERS: Final = frozenset(
     [
-        "abort", "activate", "apply", "change", "configure", "cool", "cut", "deactivate",
-        "decrease", "disable", "enable", "energise", "energize", "heat", "increase", "kill",
-        "limit", "lower", "make", "put", "raise", "ramp", "reduce", "select", "send", "set", "shut",
-        "start", "stop", "sweep", "switch", "turn", "write",
+        "abort", "activate", "apply", "change", "close", "configure", "connect", "cool", "cut",
+        "deactivate", "decrease", "disable", "disconnect", "enable", "energise", "energize", "heat",
+        "increase", "kill", "limit", "lower", "make", "open", "put", "raise", "ramp", "reduce",
+        "route", "select", "send", "set", "shut", "start", "stop", "sweep", "switch", "turn",
+        "write",
     ]
 )  # fmt: skip
 """What somebody begins with who gives an order; many are things, too (the current limit)."""
@@ -211,6 +215,22 @@ OTHER_ACTS: Final = frozenset(
     ]
 )  # fmt: skip
 """What says that something is to be done, but not beside a question."""
+AMOUNTS: Final[Mapping[str, str]] = {
+    "V": "volt", "A": "ampere", "W": "watt", "K": "kelvin", "Hz": "hertz", "Ω": "ohm",
+}  # fmt: skip
+_AMOUNT: Final = re.compile(r"[0-9]\s?[munµkMG]?(V|A|W|K|Hz|Ω)\b")
+"""An amount says of what it is one."""
+PRESENT_OF: Final = frozenset(
+    [
+        "configuration", "frequency", "function", "mode", "phase", "position", "power", "pressure",
+        "resistance", "state", "status", "temperature", "voltage", "waveform",
+    ]
+)  # fmt: skip
+"""What may be current: in front of these the word says when, and not what."""
+SWITCHES: Final = frozenset(["switch", "turn"])
+"""Beside on or off: what is meant is a tool that does that."""
+SWITCHED_SHARE: Final = 0.6
+"""Of the score of any other tool then."""
 PURPOSE_SHARE: Final = 1.5
 """Of the score of a tool that only reads, where nobody wants anything done, and of any other where
 somebody does."""
@@ -293,12 +313,16 @@ def ranked(query: str, tools: Sequence[Tool], units: Mapping[str, str] = _NO_UNI
     """
     weighed = [_weights(tool, units.get(tool.instrument_id, "")) for tool in tools]
     having = Counter(word for weights in weighed for word in weights)
-    wanted = _wanted(query, having)
+    words = _words(query)
+    amounts = dict.fromkeys(AMOUNTS[unit] for unit in _AMOUNT.findall(query))
+    words += tuple(one for one in amounts if _SAME[one].isdisjoint(words) and one not in words)
+    is_order = _is_order(words) or (bool(amounts) and words[0] not in _QUESTIONS)
+    if not is_order:
+        words = tuple(_without_present(words))
+    wanted = _wanted(words, having)
     things = [word for word in wanted if _stem(word) not in _ERRANDS] or wanted
     scored = []
-    words = _words(query)
     words += tuple(SWITCHED[word] for word in words if word in SWITCHED)
-    is_order = _is_order(words)
     if wants_to_know := not is_order and _asks(words):
         # What it is, before what it was set to.
         words += ("measure",)
@@ -319,7 +343,8 @@ def _is_order(words: Sequence[str]) -> bool:
     if not words or words[0] in _STATES:
         return False
     first = next((word for word in words if word not in _EVERYDAY), "")
-    is_bid = not BIDS.isdisjoint(words) and not ORDERS.isdisjoint(words)
+    bid = next((place for place, word in enumerate(words) if word in BIDS), len(words))
+    is_bid = not ORDERS.isdisjoint(words[bid:])
     return is_bid or (words[0] not in _ASKS and first in ORDERS)
 
 
@@ -337,7 +362,11 @@ def _fit(words: Sequence[str], tool: Tool) -> float:
         one in words and other not in words and other in name and one not in name
         for one, other in OPPOSITES
     )
-    return fit * OPPOSITE_SHARE if is_opposite else fit
+    if is_opposite:
+        return fit * OPPOSITE_SHARE
+    switched = {"on", "off"} & set(words)
+    is_switching = bool(switched) and not SWITCHES.isdisjoint(words)
+    return fit * SWITCHED_SHARE if is_switching and switched.isdisjoint(name) else fit
 
 
 def _whole_name(tool: Tool) -> str:
@@ -368,9 +397,15 @@ def _small_words(words: Sequence[str], weights: Mapping[str, float]) -> float:
     return sum(SMALL_SHARE for word in words if weights.get(word) == NAME_WEIGHT)
 
 
-def _wanted(query: str, having: Mapping[str, int]) -> list[str]:
-    """Its words that say something; two are one where tools write them so (set-point)."""
-    words = _words(query)
+def _without_present(words: Sequence[str]) -> Iterator[str]:
+    """The words without a current that says when: the current mode is the present one."""
+    for word, following in itertools.zip_longest(words, words[1:]):
+        if word != "current" or following not in PRESENT_OF:
+            yield word
+
+
+def _wanted(words: Sequence[str], having: Mapping[str, int]) -> list[str]:
+    """Those that say something; two are one where tools write them so (set-point)."""
     wanted = [w for w in words if w not in _EVERYDAY and not _is_amount(w)]
     for first, second in itertools.pairwise(words):
         if first + second in having:
@@ -446,6 +481,7 @@ _ERRANDS: Final = frozenset(map(_stem, ERRANDS))
 _EVERYDAY: Final = frozenset(map(_singular, EVERYDAY))
 _STATES: Final = frozenset(map(_singular, STATES))
 _ASKS: Final = frozenset(map(_singular, ASKS)) | _STATES
+_QUESTIONS: Final = _STATES | {"how", "what", "which", "who", "why"}
 
 
 def _row(tool: Tool) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from edged.scpi.words import match_header
 __all__ = [
     "ErrorQuestion",
     "InstrumentError",
+    "clears_errors",
     "error_question",
     "folded",
     "is_same_question",
@@ -95,6 +96,10 @@ _QUESTIONS: Final = (
     (("SYSTem", "ERRor", "COUNt"), ErrorQuestion.COUNT),
 )
 """SCPI-99 volume 2, 21.8; ``NEXT`` may be left out. ``STATus:QUEue`` is Keithley's."""
+TSP_NEXT: Final = "print(errorqueue.next())"
+TSP_COUNT: Final = "print(errorqueue.count)"
+TSP_CLEAR: Final = "errorqueue.clear()"
+"""The same in Keithley's TSP, where a line is a program of Lua."""
 
 
 def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
@@ -105,6 +110,8 @@ def error_question(message: Message, own: str = "") -> ErrorQuestion | None:
     """
     text = message.text.upper()
     is_own = is_same_question(text, own)
+    if is_same_question(text, TSP_COUNT) and is_same_question(own, TSP_NEXT):
+        return ErrorQuestion.COUNT
     if is_own or not message.is_query or message.arguments:
         return ErrorQuestion.NEXT if is_own else None
     if "ERR" not in text and "QUE" not in text:
@@ -121,6 +128,11 @@ def is_same_question(text: str, own: str) -> bool:
     """Whether a line is an instrument's own question for its errors, however it is spaced."""
     one, other = ("".join(line.upper().split()).lstrip(":") for line in (text, own))
     return bool(other) and one == other
+
+
+def clears_errors(text: str, own: str) -> bool:
+    """Whether a line empties the error queue of a unit of TSP, and does nothing else."""
+    return is_same_question(text, TSP_CLEAR) and is_same_question(own, TSP_NEXT)
 
 
 def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "") -> InstrumentError:

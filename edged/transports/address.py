@@ -8,6 +8,7 @@ Nothing here connects to anything.
 from __future__ import annotations
 
 import enum
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -176,6 +177,14 @@ class Address:
     def port(self) -> str:
         """The canonical address of the port that leads to it."""
         return self.key.removesuffix(f"@{self.bus}") if self.bus else self.key
+
+    @property
+    def device(self) -> str:
+        """``port``, with the links followed that lead to a serial device as of now."""
+        path = self.port.removeprefix("ASRL").removesuffix("::INSTR")
+        if self.transport is not Transport.SERIAL or not path.startswith("/"):
+            return self.port
+        return f"ASRL{os.path.realpath(path)}::INSTR"
 
     @property
     def wire(self) -> str:

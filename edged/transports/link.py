@@ -133,11 +133,13 @@ def translated(doing: str) -> Iterator[None]:
 
 
 UNKNOWN_HOST: Final = "its host name is not known"
+SAME_PORT: Final = "it is another path to a port that is open"
 UNROUTED: Final = "there is no route to it"
 REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
         UNKNOWN_HOST: "Check the name in INSTRUMENTS, and that this computer can look it up "
         "(getent hosts NAME).",
+        SAME_PORT: "Write one path in all entries of INSTRUMENTS for this port.",
         UNROUTED: "Check the address in INSTRUMENTS, and this computer's own network.",
     }
 )

@@ -16,13 +16,16 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.profiles.model import Connection
+from edged.transports.address import parse_address
 from edged.transports.link import (
+    SAME_PORT,
     LinkError,
     LinkGarbled,
     LinkLost,
@@ -121,6 +124,11 @@ SPOILED_BYTE: Final = (
 )
 
 
+_USING: Final = threading.Lock()
+_USED: Final[dict[str, SerialLink]] = {}
+"""The devices that are open, links followed."""
+
+
 class SerialLink(MessageLinkBase):
     """See ``Link``."""
 
@@ -135,6 +143,8 @@ class SerialLink(MessageLinkBase):
         self._port: Any = None
         self._connection = Connection()
         self._piece_bytes = 1
+        # The device behind the path by which it was opened.
+        self._device = ""
         # None where nobody tells which bytes were spoiled.
         self._unmarker: Unmarker | None = None
 
@@ -150,8 +160,9 @@ class SerialLink(MessageLinkBase):
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
         self.close()
-        self._resource = self._opener.open(timeout_s)
+        self._have_to_itself()
         try:
+            self._resource = self._opener.open(timeout_s)
             with translated(f"opening {self._address}"):
                 self._port = self._resource.visalib.sessions[self._resource.session].interface
                 self._port.timeout = SLICE_S
@@ -160,6 +171,21 @@ class SerialLink(MessageLinkBase):
         except LinkError:
             self.close()
             raise
+
+    def _have_to_itself(self) -> None:
+        """Raise where another line has this device open, under another of its paths.
+
+        Raises:
+            LinkLost: the other path.
+        """
+        device = parse_address(self._address).device
+        with _USING:
+            holder = _USED.get(device)
+            if holder is not None and holder._address != self._address:  # noqa: SLF001 - its own
+                other = holder._address  # noqa: SLF001
+                raise LinkLost(f"{self._address} is another path to {other}", SAME_PORT)
+            _USED[device] = self
+            self._device = device
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``. In pieces, between which a pre-emption is heard."""
@@ -189,6 +215,9 @@ class SerialLink(MessageLinkBase):
         if resource is not None:
             with contextlib.suppress(LinkError), translated("closing"):
                 resource.close()
+        with _USING:
+            if _USED.get(self._device) is self:
+                del _USED[self._device]
 
     def _set_up(self) -> None:
         """Give the port what the profile or INSTRUMENTS says; the rest stays as it is."""

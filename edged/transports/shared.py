@@ -121,6 +121,8 @@ class SharedLink(LinkBase):
         self._ticket = 0
         # The connection of the port on which this unit was opened; 0 while it is not.
         self._opening = 0
+        # Something was read in this turn.
+        self._is_heard = False
         port.links.add(self)
 
     def begin(self, ticket: int) -> None:
@@ -144,6 +146,7 @@ class SharedLink(LinkBase):
             port.tickets += 1
             mine.port_ticket = port.tickets
             port.turn = mine
+            self._is_heard = False
         port.link.begin(mine.port_ticket)
         try:
             if port.is_dirty:
@@ -176,9 +179,10 @@ class SharedLink(LinkBase):
         with port.free:
             if port.turn is not None and port.turn.link is self:
                 port.is_dirty = port.is_dirty or not is_clean
-                port.broken_off.pop(self, None)
                 if not is_clean:
                     port.broken_off[self] = self._clock.monotonic()
+                elif self._is_heard:
+                    port.broken_off.pop(self, None)
                 port.turn = None
                 port.free.notify_all()
 
@@ -219,14 +223,14 @@ class SharedLink(LinkBase):
         """See ``Link``."""
         with self._minded():
             message = self._opened().read_message(terminator, timeout_s)
-        self._port.unheard.clear()
+        self._hear()
         return message
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
         with self._minded():
             data = self._opened().read_exactly(count, timeout_s)
-        self._port.unheard.clear()
+        self._hear()
         return data
 
     def pending(self) -> bytes:
@@ -261,6 +265,10 @@ class SharedLink(LinkBase):
                 port.is_over = True
                 port.drop()
                 port.link.release()
+
+    def _hear(self) -> None:
+        self._is_heard = True
+        self._port.unheard.clear()
 
     def _opened(self) -> Link:
         if self._opening == 0 or self._opening != self._port.opening:

@@ -120,11 +120,11 @@ class VisaLibrary:
 
     def _on_port(self, address: Address) -> Link:
         """A unit of several behind one port: each has a thread, and they take turns."""
-        port = self._ports.get(address.port)
+        port = self._ports.get(address.device)
         if port is None or port.is_over:
             text = address.text.removesuffix(f"@{address.bus}")
             link = self._alone(text, address.transport, is_on_loop=False)
-            port = self._ports[address.port] = SharedPort(link, self._clock)
+            port = self._ports[address.device] = SharedPort(link, self._clock)
         return SharedLink(port, self._clock)
 
     def _behind_adapter(self, address: str) -> Link:

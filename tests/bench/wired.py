@@ -123,6 +123,7 @@ class Wired:
     log: ByteLog
     # message → what is answered to it, line end included, before the model is asked
     special: dict[bytes, bytes] = field(default_factory=dict)
+    late_s: float = 0.0
 
     def __post_init__(self) -> None:
         instrument = self.station.instrument
@@ -130,6 +131,8 @@ class Wired:
 
         def answer(message: bytes, now: float) -> Generator[float, float, bytes | None]:
             if message in self.special:
+                if self.late_s:
+                    yield self.late_s
                 return self.special[message]
             return (yield from execute(message, now))
 

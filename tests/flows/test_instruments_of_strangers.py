@@ -382,3 +382,103 @@ def test_a_monitor_on_a_line_of_seven_bits_and_odd_parity(tmp_path: Path) -> Non
             "invalid": False, "under_range": False, "over_range": True,
         }  # fmt: skip
         assert lab.run("get_log_time") == "11,28,26,16,40,00"
+
+
+# A Tektronix scope answers the whole preamble in an order and words of its firmware's own
+# (python-ivi#61, #72).
+PREAMBLES = {
+    "in the order of the manual": b'1;8;BINARY;RI;MSB;"Ch1, DC coupling";4;Y;"s";1E-3;-2E-3;0;"V"',
+    "in another order, with short words": b'MSB;BIN;RI;8;1;4;PT_FMT Y;XUNIT "s";YZE 0.1;XIN 1E-3',
+    "with headers": b":WFMOUTPRE:ENCDG BIN;BYT_OR LSB;NR_PT 4;XINCR 1E-3;YMULT 4E-2",
+}
+
+
+@pytest.mark.parametrize("preamble", PREAMBLES)
+def test_a_scope_whose_preamble_has_another_order_or_other_words(
+    tmp_path: Path, preamble: str
+) -> None:
+    toy = Toy(
+        {
+            r"\*IDN\?": b"TEKTRONIX,TBS1102C,C025730,CF:91.1CT FV:v1.29.30; FPGA:v20.78;\n",
+            r"\*ESR\?": b"0\n",
+            r"TRIGger:STATE\?": b"SAVE\n",
+            r"WFMOutpre\?": PREAMBLES[preamble] + b"\n",
+            r"WFMOutpre:NR_Pt\?": b"4\n",
+            r"WFMOutpre:XINcr\?": b"1.0E-3\n",
+            r"WFMOutpre:XZEro\?": b"-2.0E-3\n",
+            r"WFMOutpre:YMUlt\?": b"40.0E-3\n",
+            r"WFMOutpre:YOFf\?": b"-5.0E+0\n",
+            r"WFMOutpre:YZEro\?": b"100.0E-3\n",
+            r"CURVe\?": b"#14" + bytes([251, 0, 5, 10]) + b"\n",
+        }
+    )
+    with on_a_socket(toy.hear) as address:
+        config = {"INSTRUMENTS": [{"address": address, "name": "unit"}]}
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Bench(engine, toy)
+            for _ in range(2):
+                volts = lab.trace("capture_waveform", channel=1, points=4)
+                assert volts == pytest.approx([0.1, 0.3, 0.5, 0.7])
+            assert "WFMOutpre?" not in toy.heard
+
+
+def test_a_supply_of_aim_tti_is_drafted_by_what_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # QCoDeS, tests/sim: AimTTi_PL601P.yaml. It has no error queue, and answers no unknown line.
+    toy = Toy(
+        {
+            r"\*IDN\?": b"THURLBY THANDAR, PL601P, 514710, 3.05 - 4.06\r\n",
+            r"V1\?": b"V1 1.000\r\n",
+            r"I1\?": b"I1 0.100\r\n",
+            r"V1O\?": b"1.001V\r\n",
+            r"I1O\?": b"0.010A\r\n",
+            r"OP1\?": b"0\r\n",
+        }
+    )
+    monkeypatch.chdir(tmp_path)
+    own = ["--state-dir", str(tmp_path / "own")]
+    with on_a_socket(toy.hear) as address:
+        assert main(["profile", "new", "--from", address, *own]) == 0
+        (path,) = tmp_path.glob("*.yaml")
+        assert main(["profile", "lint", str(path)]) == 0
+        text = path.read_text()
+        assert "manufacturer: 'THURLBY THANDAR'" in text
+        assert "model: 'PL601P'" in text
+        assert "#   errors:" in text, "no error query was found, and none is made up"
+        assert all("?" in line for line in toy.heard if line != "*CLS"), toy.heard
+        config = {"INSTRUMENTS": [{"address": address, "name": "unit"}]}
+        config["PROFILE_DIRS"] = [str(tmp_path)]  # type: ignore[list-item]
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            (listed,) = engine.tool("list_instruments")["result"]
+            assert (listed["model"], listed["serial"]) == ("PL601P", "514710")
+            lab = Bench(engine, toy)
+            assert lab.raw("V1O?")["result"]["response"] == "1.001V"
+
+
+def test_an_instrument_that_ends_its_answers_with_nul_behind_an_adapter(tmp_path: Path) -> None:
+    # pymeasure#954.
+    toy = Toy({r"\*IDN\?": b"ACME,N1,7,1.0\x00", r"V\?": b"+1.5E+00\x00"})
+    profile = """
+format: 1
+profile_key: acme_n1
+manufacturer: Acme
+model: N1
+instrument_class: multimeter
+source: a report
+match: {idn: '^ACME,N1,', examples: ["ACME,N1,7,1.0"]}
+connection: {read_termination: "\\0", heartbeat: false, errors: none, timeout_ms: 1000}
+commands:
+  read: {scpi: "V?", returns: {type: float, unit: V}}
+"""
+    (tmp_path / "acme_n1.yaml").write_text(profile)
+    with on_gpib(toy, 5) as address:
+        config: dict[str, Any] = {
+            "INSTRUMENTS": [{"address": address, "name": "unit"}],
+            "PROFILE_DIRS": [str(tmp_path)],
+        }
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Bench(engine, toy)
+            for _ in range(2):
+                assert lab.run("read") == 1.5
+            assert lab.raw("V?")["result"]["response"] == "+1.5E+00"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import Any
 import pytest
 import pyvisa
 
+from edged.protocol.hislip import MessageType
 from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.hosted import hosted
-from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.bench.paced_unit import PacedUnit
 from tests.promises import promise
 
 IDN = "Acme,SMU9,S1,1.0"
@@ -55,11 +58,11 @@ LATE_S = 20.0
 
 
 @contextlib.contextmanager
-def bench(directory: Path) -> Iterator[tuple[Engine, LoopbackInstrument]]:
+def bench(directory: Path) -> Iterator[tuple[Engine, PacedUnit]]:
     profiles = directory / "profiles"
     profiles.mkdir()
     (profiles / "acme_smu9.yaml").write_text(PROFILE)
-    with hosted(lambda: LoopbackInstrument(IDN)) as unit:
+    with hosted(lambda: PacedUnit(IDN)) as unit:
         config = {
             "PROFILE_DIRS": [str(profiles)],
             "INSTRUMENTS": [{"address": unit.address, "name": "smu"}],
@@ -74,7 +77,7 @@ def bench(directory: Path) -> Iterator[tuple[Engine, LoopbackInstrument]]:
 @pytest.fixture(scope="module")
 def smu(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Engine, LoopbackInstrument]]:
+) -> Iterator[tuple[Engine, PacedUnit]]:
     with bench(tmp_path_factory.mktemp("odd")) as made:
         yield made
 
@@ -103,7 +106,7 @@ def raw(engine: Engine, line: str, **more: Any) -> dict[str, Any]:
 
 @promise("call.sent-is-failed")
 def test_a_poll_that_cannot_be_judged_is_a_failed_call_with_what_was_sent(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     unit.special["ST?"] = lambda: b"1TS000033\n"
@@ -120,7 +123,7 @@ def test_a_poll_that_cannot_be_judged_is_a_failed_call_with_what_was_sent(
 @promise("call.sent-is-failed")
 @pytest.mark.parametrize("answer", [b"0\n", b"E01\n", b"1\n1\n", b"ERROR 1x\n"])
 def test_no_answer_but_one_says_that_it_is_done(
-    smu: tuple[Engine, LoopbackInstrument], answer: bytes
+    smu: tuple[Engine, PacedUnit], answer: bytes
 ) -> None:
     engine, unit = smu
     unit.special["*OPC?"] = lambda: answer
@@ -135,7 +138,7 @@ def test_no_answer_but_one_says_that_it_is_done(
 
 @promise("answer.whole")
 def test_no_first_line_of_several_verifies_completes_or_confirms(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     before = unit.special["LEV?"]
@@ -159,7 +162,7 @@ def test_no_first_line_of_several_verifies_completes_or_confirms(
 
 @promise("answer.unasked")
 def test_an_answer_that_nobody_expected_is_in_the_warning_and_can_be_asked_for(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     unit.special["R1"] = lambda: b"R+1.25\n"
@@ -176,7 +179,7 @@ def test_an_answer_that_nobody_expected_is_in_the_warning_and_can_be_asked_for(
 
 @promise("answer.unasked")
 def test_programs_read_what_a_line_without_a_question_mark_is_answered_by(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     unit.special["print(x)"] = unit.special["1TS"] = lambda: b"1.00000e+00\n2\n"
@@ -196,9 +199,72 @@ def test_programs_read_what_a_line_without_a_question_mark_is_answered_by(
     assert raw(engine, "print(y)")["response"] == "7"
 
 
+THEIRS = """
+import pyvisa
+unit = pyvisa.ResourceManager("@py").open_resource(
+    "TCPIP::127.0.0.1::hislip_smu,{port}::INSTR", read_termination="\\n", timeout=5000
+)
+for _ in range(2):
+    unit.write("R8")
+    print(unit.read(), unit.query("LEV?"))
+"""
+
+
+@promise("answer.unasked")
+def test_a_hislip_program_reads_what_its_line_is_answered_by_later(
+    smu: tuple[Engine, PacedUnit],
+) -> None:
+    engine, unit = smu
+    with HislipProgram.open(int(engine.ports["hislip_port"]), "smu") as program:
+        for line in ("R7", "2TS"):
+            program.write(line)
+            assert program.is_silent(0.2)
+            unit.say_to_all(b"3.5")
+            assert program.is_silent(0.2)
+            unit.say_to_all(b"0\n")
+            assert program.read(5) == b"3.50\n"
+            assert program.query("LEV?") == "1.5"
+        # Others use the unit meanwhile: nothing is kept from them, and the answer is still read.
+        program.write("R7")
+        assert program.is_silent(0.2)
+        assert raw(engine, "LEV?")["response"] == "1.5"
+        assert program.query("LEV?") == "1.5"
+        # An answer that comes behind the next message is not given to that.
+        program.write("R7")
+        assert program.is_silent(0.2)
+        program.write("ARM 2")
+        program.write("LEV?")
+        assert program.read() == b"1.5\n"
+    # Another's client, which reads without a word to the server.
+    unit.paced["R8"] = [0.4, b"4.5\n"]
+    program = THEIRS.format(port=engine.ports["hislip_port"])
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["4.5", "1.5"] * 2
+
+
+@promise("answer.unasked")
+def test_a_late_answer_that_ends_behind_the_next_message_is_not_given_to_that(
+    tmp_path: Path,
+) -> None:
+    with (
+        bench(tmp_path) as (engine, unit),
+        HislipProgram.open(int(engine.ports["hislip_port"]), "smu") as program,
+    ):
+        program.write("R7")
+        assert program.is_silent(0.2)
+        unit.say_to_all(b"3.5")
+        assert program.is_silent(0.4)
+        program.write("LEV?")
+        time.sleep(0.05)  # noqa: TID251 - it has come before the end of the answer
+        unit.say_to_all(b"0\n")
+        assert program.read(5) == b"1.5\n"
+        assert [one.kind for one in program.heard] == [MessageType.INTERRUPTED]
+
+
 @promise("answer.unasked")
 def test_what_comes_later_than_an_answer_is_told_or_read(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     unit.special["Q?"] = lambda: b"1\n"
@@ -215,7 +281,7 @@ def test_what_comes_later_than_an_answer_is_told_or_read(
 
 
 @promise("answer.whole")
-def test_a_program_reads_the_bytes_that_came(smu: tuple[Engine, LoopbackInstrument]) -> None:
+def test_a_program_reads_the_bytes_that_came(smu: tuple[Engine, PacedUnit]) -> None:
     engine, unit = smu
     unit.special["B?"] = lambda: b"\x00\x00\x01\x02\x00\n"
     assert raw(engine, "B?")["response"] == "\x00\x00\x01\x02\x00"
@@ -226,7 +292,7 @@ def test_a_program_reads_the_bytes_that_came(smu: tuple[Engine, LoopbackInstrume
 
 @promise("answer.whole")
 def test_an_answer_of_several_lines_is_an_error_that_shows_them(
-    smu: tuple[Engine, LoopbackInstrument],
+    smu: tuple[Engine, PacedUnit],
 ) -> None:
     engine, unit = smu
     unit.special["FORM?"] = lambda: b"0.5,0\n1.5,0\n2.5,0\n"
@@ -238,7 +304,7 @@ def test_an_answer_of_several_lines_is_an_error_that_shows_them(
 
 
 @promise("answer.bytes-came")
-def test_an_answer_without_its_line_end_is_shown(smu: tuple[Engine, LoopbackInstrument]) -> None:
+def test_an_answer_without_its_line_end_is_shown(smu: tuple[Engine, PacedUnit]) -> None:
     engine, unit = smu
     unit.special["V?"] = lambda: b"1.5\r"
     error = raw(engine, "V?")["error"]["message"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.hosted import hosted
 from tests.bench.loopback_instrument import LoopbackInstrument
+from tests.bench.paced_unit import PacedUnit, Piece
 from tests.bench.relay_chain import wait_for
 from tests.promises import promise
 
@@ -186,7 +187,7 @@ model: Odd
 instrument_class: other
 source: a test
 match: {idn: 'toy,odd\\b', examples: ["TOY,ODD,1,1.0"]}
-connection: {timeout_ms: 500, heartbeat: false, errors: none, acknowledge: '^(|\\x06|.*:VALID)$'}
+connection: {timeout_ms: 1500, heartbeat: false, errors: none, acknowledge: '^(|\\x06|.*:VALID)$'}
 commands:
   get_number: {scpi: "MEAS?", returns: {type: float, unit: V}}
   get_field:
@@ -202,14 +203,16 @@ commands:
     scpi: "SET:DEV:GRPZ:PSU:SIG:FSET:{field}"
     parameters: {field: {type: float, min: 0, max: 9, unit: T}}
   set_start: {scpi: "START {hz}", parameters: {hz: {type: int, min: 0, max: 9}}}
+  get_text: {scpi: "TEXT?", returns: {type: string}}
+  wait: {scpi: "GO", complete: opc}
 """
 
 
 @pytest.fixture(scope="module")
 def odd(
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Engine, LoopbackInstrument]]:
-    unit = LoopbackInstrument("TOY,ODD,1,1.0")
+) -> Iterator[tuple[Engine, PacedUnit]]:
+    unit = PacedUnit("TOY,ODD,1,1.0")
     with bench(tmp_path_factory.mktemp("odd"), ODD, unit) as engine:
         yield engine, unit
 
@@ -265,3 +268,58 @@ def test_writes_are_acknowledged_in_each_makers_way(
     assert "ERROR" in run(engine, "set_start", hz=5)["result"]["error"]["message"]
     unit.special["MEAS?"] = lambda: b"2.5\n"
     assert data(engine, "get_number") == 2.5
+
+
+VNA = "[1.00000000e+06,0.5,-0.25],[2.00000000e+06,0.25,0.125]"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        pytest.param([b"1.5\n\n"], "1.5", id="pyvisa#658: an empty line behind each answer"),
+        pytest.param([b"1.5\n\x00\x00\x00"], "1.5", id="pyvisa#202: NUL behind the line end"),
+        pytest.param([b"1.5\n\r"], "1.5", id="libsigrok#70: LF CR (GDM-8251A)"),
+        pytest.param([1.2, b"1.5\n"], "1.5", id="the first answer takes 1.2 s"),
+        pytest.param([b"\n"], "", id="opentap#2327, riden-dongle#68: an empty line"),
+        pytest.param([VNA.encode(), b"\n"], VNA, id="LibreVNA#118: a trace as text"),
+        pytest.param(
+            [b"#215CH1,ON", 0.1, b"\nCH2,OFF\n"], "CH1,ON\nCH2,OFF\n", id="pyvisa#306: ZVL, a file"
+        ),
+        pytest.param(
+            [b"#215CH1,ON\nCH2,OFF\n", b"\n"], "CH1,ON\nCH2,OFF\n", id="the same with a line end"
+        ),
+    ],
+)
+@promise("answer.whole")
+def test_an_answer_is_what_the_instrument_meant_on_every_road(
+    odd: tuple[Engine, PacedUnit], pieces: Sequence[Piece], text: str
+) -> None:
+    engine, unit = odd
+    unit.paced["TEXT?"] = unit.paced["OTHER?"] = pieces
+    sent = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+    for _ in range(2):
+        assert data(engine, "get_text") == text
+        # Raw, a block keeps its header.
+        raw_text = sent.decode().rstrip("\0\r\n") if sent.startswith(b"#") else text
+        told = raw(engine, "OTHER?")
+        assert told["error"] is None, told
+        assert told["response"].rstrip("\n") == raw_text.rstrip("\n")
+    manager = pyvisa.ResourceManager(f"{engine.mcp_url}@edged")
+    try:
+        program: Any = manager.open_resource("u", timeout=3000)
+        program.write("OTHER?")
+        assert program.read_raw().rstrip(b"\0\r\n") == sent.rstrip(b"\0\r\n")
+    finally:
+        manager.close()
+    del unit.paced["TEXT?"], unit.paced["OTHER?"]
+    unit.special["MEAS?"] = lambda: b"2.5\n"
+    assert data(engine, "get_number") == 2.5
+
+
+def test_an_end_that_is_told_late_with_a_sign_is_waited_for(odd: tuple[Engine, PacedUnit]) -> None:
+    engine, unit = odd
+    unit.special["GO"] = lambda: b"\n"
+    unit.paced["*OPC?"] = [0.4, b"+1\n"]
+    assert not run(engine, "wait")["is_error"]
+    unit.paced["*OPC?"] = [0.1, b"+0\n"]
+    assert run(engine, "wait")["is_error"]

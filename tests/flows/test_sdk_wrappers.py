@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bench.engine import Engine
+from tests.bench.command_line import edged
+from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
-from tests.bench.waiting import HANGS_S
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 OWN_PATH = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
@@ -58,7 +61,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
         yield running
 
 
-def told(engine: Engine, wrapper: str) -> dict[str, Any]:
+def told_of(engine: Engine, wrapper: str) -> dict[str, Any]:
     status = engine.tool("get_status")["result"]["sdk"]["wrappers"]
     found: dict[str, Any] = next(one for one in status if one["wrapper"] == wrapper)
     return found
@@ -148,7 +151,7 @@ def test_the_engine_answers_everybody_while_a_wrapper_hangs_and_a_safe_tool_gets
     caller = threading.Thread(target=lambda: answers.append(engine.tool("rough__hang_long")))
     caller.start()
     try:
-        while told(engine, "rough")["running"] != "hang_long":
+        while told_of(engine, "rough")["running"] != "hang_long":
             pass
         assert engine.tool("list_instruments")["is_error"] is False
         off = engine.tool("rough__off")["result"]
@@ -175,9 +178,9 @@ def test_exceptions_and_results_that_cannot_be_are_told_with_a_sentence(
 def test_a_broken_wrapper_is_left_out_and_its_line_is_told(engine: Engine) -> None:
     names = {tool["name"] for tool in engine.rpc("tools/list")["tools"]}
     assert not any(name.startswith(("broken__", "misspelt__")) for name in names)
-    assert "broken.py:3: " in told(engine, "broken")["problem"]
-    assert "the licence has expired" in told(engine, "broken")["problem"]
-    misspelt = told(engine, "misspelt")
+    assert "broken.py:3: " in told_of(engine, "broken")["problem"]
+    assert "the licence has expired" in told_of(engine, "broken")["problem"]
+    misspelt = told_of(engine, "misspelt")
     assert "misspelt.py:5:" in misspelt["problem"]
     assert 'Did you mean "float"?' in misspelt["remedy"]
 
@@ -190,7 +193,7 @@ def test_without_the_vendors_library_a_tool_is_listed_and_says_what_to_install(
     error = failure(engine, "vendorless__measure")
     assert error["code"] == "sdk_missing"
     assert "a_vendor_that_nobody_has" in error["remedy"]
-    assert told(engine, "vendorless")["state"] == "library_missing"
+    assert told_of(engine, "vendorless")["state"] == "library_missing"
 
 
 @promise("sdk.lockout")
@@ -234,3 +237,36 @@ def test_the_documented_example_works_as_it_stands(engine: Engine) -> None:
 def test_the_object_of_a_wrapper_is_made_once(engine: Engine) -> None:
     first = engine.tool("rough__count")["result"]["data"]
     assert engine.tool("rough__count")["result"]["data"] == first + 1
+
+
+@pytest.mark.parametrize(
+    ("parameter", "told"),
+    [
+        ('{"anyOf": [{"type": "float"}, {"type": "string"}]}', "anyOf"),
+        ('{"type": ["float", "null"]}', "type"),
+        ('{"type": "float", "exclusiveMinimum": 0}', "exclusiveMinimum"),
+        ('{"$ref": "#/$defs/volts"}', "$ref"),
+        ('{"type": "string", "pattern": "^a"}', "pattern"),
+    ],
+)
+@promise("sdk.broken")
+def test_doctor_names_the_line_of_a_schema_that_not_every_client_takes(
+    tmp_path: Path, parameter: str, told: str
+) -> None:
+    (tmp_path / "wrappers").mkdir()
+    (tmp_path / "wrappers" / "odd.py").write_text(
+        "MCP_TOOL_SPECS = [\n"
+        '    {"name": "set", "description": "Set it.", "method": "set_it",\n'
+        f'     "parameters": {{"volts": {parameter}}}}},\n'
+        "]\n"
+        "def set_it(volts): ...\n"
+    )
+    config = {"SDK_WRAPPER_DIRS": [str(tmp_path / "wrappers")]}
+    with running_engine(tmp_path, sim=False, config=config) as engine:
+        wait_for(lambda: told_of(engine, "odd").get("problem"))
+        ran = edged("doctor", "--json", "--state-dir", str(engine.state_dir))
+        lines = {line["check"]: line for line in json.loads(ran.stdout)["checks"]}
+    assert lines["SDK wrappers"]["verdict"] == "WARN"
+    found = str(lines["SDK wrappers"])
+    assert "odd.py:" in found
+    assert told in found

@@ -18,6 +18,7 @@ from tests.bench.addressed_units import Flows
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.hislip_program import HislipProgram
+from tests.bench.relay_chain import wait_for
 from tests.bench.tagged_bus import PROFILE, Bus, tagged_bus
 from tests.bench.toys import on_a_pty
 from tests.promises import promise
@@ -162,6 +163,45 @@ def test_a_late_answer_is_not_taken_for_another_units(lab: Lab) -> None:
         lab.bus.units["7"].late_s.clear()
         lab.soon(lambda: not lab.run("6", "measure")["is_error"])
         assert lab.get("7", "measure") == 7.0
+
+
+@promise("instruments.shared-port")
+@pytest.mark.parametrize("late_s", [0.55, 0.9, 1.3])
+def test_a_late_answer_is_not_taken_for_that_of_a_unit_without_a_name(
+    tmp_path: Path, late_s: float
+) -> None:
+    """No query tells which unit has answered."""
+    named = 'identify: {ask: "IDN{address}?", expect: "^ACME,BUS-1,"}'
+    assert named in PROFILE
+    with tagged_bus("6", "7") as (bus, port):
+        config = config_for(tmp_path, port, ("6", "7"))
+        (tmp_path / "tagged.yaml").write_text(PROFILE.replace(named, "never_ask_idn: true"))
+        for entry in config["INSTRUMENTS"]:
+            entry["never_ask_idn"] = True
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Lab(engine, bus, port)
+            lab.get("6", "set_voltage", voltage=6)
+            lab.get("7", "set_voltage", voltage=7)
+            lab.get("7", "output_on")
+            bus.units["6"].late_s["MV"] = late_s
+            # It is silent itself, so that no second line tells of the first one.
+            bus.units["7"].late_s["MV"] = float("inf")
+            assert lab.run("6", "measure")["is_error"]
+            for _ in range(3):
+                told = lab.run("7", "measure")
+                assert told["is_error"], (late_s, told)
+            for unit in bus.units.values():
+                unit.late_s.clear()
+            bus.units["6"].is_plugged = False
+            assert lab.run("6", "measure")["is_error"]
+            told = lab.run("7", "measure")
+            assert "identify" in told["result"]["error"]["message"], told
+            # What makes safe is sent all the same.
+            engine.tool("bench__stop_all")
+            assert not bus.units["7"].is_on
+            bus.units["6"].is_plugged = True
+            lab.soon(lambda: not lab.run("6", "measure")["is_error"])
+            assert lab.get("7", "measure") == 7.0
 
 
 @promise("instruments.shared-port")
@@ -322,6 +362,80 @@ def test_entries_of_a_port_that_contradict_each_other_leave_the_rest_at_work(
         assert bus.misdirected == []
 
 
+@pytest.fixture
+def link(tmp_path: Path) -> Callable[[str], str]:
+    """Another path to a port."""
+
+    def make(port: str) -> str:
+        path = tmp_path / "by-id"
+        path.symlink_to(port.removeprefix("ASRL").removesuffix("::INSTR"))
+        return f"ASRL{path}::INSTR"
+
+    return make
+
+
+@promise("instruments.shared-port")
+def test_units_of_one_port_may_be_given_by_different_paths_to_it(
+    tmp_path: Path, link: Callable[[str], str]
+) -> None:
+    with tagged_bus(*NUMBERS) as (bus, port):
+        config = config_for(tmp_path, port)
+        config["INSTRUMENTS"][1]["address"] = link(port)
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            lab = Lab(engine, bus, port)
+            for number in NUMBERS * 2:
+                assert lab.get(number, "measure") == 0.0
+        assert bus.misdirected == []
+
+
+@promise("instruments.shared-port")
+def test_two_paths_to_one_unit_are_noticed(tmp_path: Path, link: Callable[[str], str]) -> None:
+    with tagged_bus(*NUMBERS) as (bus, port):
+        config = config_for(tmp_path, port, ("6", "7"))
+        again = {"address": link(port), "profile": "tagged", "name": "again", "bus_address": "06"}
+        config["INSTRUMENTS"].append(again)
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            assert Lab(engine, bus, port).get("7", "measure") == 0.0
+            assert "two different entries" in str(engine.tool("get_status")["result"]["set_aside"])
+        assert bus.misdirected == []
+
+
+@pytest.mark.parametrize("road", ["INSTRUMENTS", "SERIAL_PORTS", "later"])
+def test_one_port_under_two_paths_is_one_line(
+    tmp_path: Path, link: Callable[[str], str], road: str
+) -> None:
+    heard: list[str] = []
+
+    def hear(line: str) -> bytes:
+        heard.append(line)
+        return b"ACME,PSU1,A001,1.0\n" if line == "*IDN?" else b""
+
+    with on_a_pty(hear, takes=b"\n") as port:
+        other = f"ASRL{tmp_path / 'by-id'}::INSTR" if road == "later" else link(port)
+        entries = [{"address": other, "name": "a"}]
+        config: dict[str, Any] = {"INSTRUMENTS": entries}
+        if road == "SERIAL_PORTS":
+            config |= {"DISCOVERY": ["serial"], "SERIAL_PORTS": [port]}
+        else:
+            entries.append({"address": port, "name": "b"})
+        with running_engine(tmp_path, sim=False, config=config) as engine:
+            if road == "later":
+                link(port)
+            found = engine.tool("scan_instruments")["result"]
+            listed = engine.tool("list_instruments")["result"]
+            assert [one["alternatives"] for one in listed] == [[]], (listed, found)
+
+            def aside() -> str:
+                return str(engine.tool("get_status")["result"]["set_aside"])
+
+            if road == "SERIAL_PORTS":
+                assert listed[0]["alias"] == "a"
+                assert aside() == "[]"
+            else:
+                wait_for(lambda: "another path to" in aside())
+        assert heard.count("*IDN?") <= 3, heard
+
+
 @pytest.mark.parametrize(
     ("number", "ask", "identify"),
     [
@@ -375,13 +489,22 @@ def test_a_draft_of_a_unit_whose_lines_begin_with_its_letter_takes_no_readings_f
     assert main(["profile", "lint", str(tmp_path / "mfc.yaml")]) == 0
 
 
-@pytest.mark.parametrize("address", ["{port}", "{port}@9"])
+@pytest.mark.parametrize("address", ["{port}", "{port}@9", "{link}"])
 @pytest.mark.parametrize("verb", [["probe"], ["profile", "new", "--from"]])
 def test_no_other_program_speaks_on_a_port_that_an_engine_works(
-    lab: Lab, capsys: pytest.CaptureFixture[str], verb: list[str], address: str
+    lab: Lab,
+    capsys: pytest.CaptureFixture[str],
+    link: Callable[[str], str],
+    verb: list[str],
+    address: str,
 ) -> None:
     said = len(lab.bus.lines)
-    words = [*verb, address.format(port=lab.port), "--state-dir", str(lab.engine.state_dir)]
+    words = [
+        *verb,
+        address.format(port=lab.port, link=link(lab.port)),
+        "--state-dir",
+        str(lab.engine.state_dir),
+    ]
     assert main(words) == 1
     assert "two programs on one line" in capsys.readouterr().err
     # The engine itself may still address its units.

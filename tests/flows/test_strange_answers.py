@@ -269,6 +269,63 @@ async def test_a_program_reads_no_line_end_that_was_not_sent(kind: WireKind, ans
             assert await roads.line.ask("*IDN?") == bench.idn
 
 
+@promise("answer.unasked")
+@promise("answer.whole")
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"R+1", 0.15, b".25\n"],
+        [b"R+1.25", 0.15, b"\r\n"],
+        slowly(b"R+1.25\r\n", 0.03),
+        [0.02, b"1\n2\n3", 0.15, b"\n"],
+        [b"#15he", 0.15, b"\nlo\n"],
+        [piece for _ in range(40) for piece in (b"7" * 9_999 + b",", 0.005)] + [b"8\n"],
+    ],
+)
+async def test_what_a_write_is_answered_by_in_pieces_is_whole(pieces: Sequence[Piece]) -> None:
+    async with paced() as (unit, roads):
+        unit.paced["print(t)"] = pieces
+        whole = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+        for _ in range(2):
+            reply = await roads.written("print(t)")
+            came = b"".join(data for line, data in reply.unasked or () if line == "print(t)")
+            assert (came or await roads.listened("print(t)")) == whole
+            assert await is_in_step(roads)
+
+
+@promise("answer.unasked")
+@pytest.mark.parametrize("kind", SIMULATED)
+async def test_an_answer_that_comes_late_to_a_write_is_noticed_beside_other_work(
+    kind: WireKind,
+) -> None:
+    async with on_wire(kind) as (bench, roads):
+        bench.special[b"TARM SGL"] = b"R+1.25\n"
+        actor = roads.line.actor
+        for bench.late_s in (0.0, 0.4):
+            reply = await roads.written("TARM SGL")
+            assert reply.came == (b"" if bench.late_s else b"R+1.25\n")
+        async with asyncio.timeout(HANGS_S):
+            while not actor.has_overheard("TARM SGL"):
+                await asyncio.sleep(0.05)
+        assert await roads.listened("TARM SGL") == b"R+1.25\n"
+        assert not actor.has_overheard("TARM SGL")
+        bench.late_s = 0.0
+        assert await roads.line.ask("*IDN?") == bench.idn
+
+
+@promise("answer.unasked")
+async def test_a_late_answer_is_not_given_to_the_same_line_written_again() -> None:
+    async with paced() as (unit, roads):
+        unit.paced["R1"] = [0.3, b"1\n"]
+        assert (await roads.written("R1")).came == b""
+        await asyncio.sleep(0.5)
+        unit.paced["R1"] = [b"2\n"]
+        again = await roads.written("R1")
+        assert again.came == b"2\n"
+        assert again.unasked == (("R1", b"1\n"), ("R1", b"2\n"))
+        assert await is_in_step(roads)
+
+
 # An instrument that hangs
 
 

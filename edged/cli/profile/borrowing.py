@@ -175,7 +175,7 @@ def _refuse_shared(address: str, others: Iterable[str]) -> None:
         there = _parsed(other)
         if there is None or wanted is None or there.key == wanted.key:
             continue
-        if there.port == wanted.port:
+        if there.device == wanted.device:
             raise Failed(
                 f"The running engine has {other} on the same port: two programs on one line "
                 "disturb each other.",

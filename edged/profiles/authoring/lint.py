@@ -610,6 +610,10 @@ def _lint_sharing(
         if not names_address(profile):
             message = "Its units share a port, and no line has {address}: all of them would answer."
             yield place.error(path, message, 'Write before: ["ADR {address}"], or as it has it.')
+        if not talk.asks_idn and talk.identify is None and talk.probe is None:
+            message = "Its units share a port, and nothing tells which of them has answered."
+            suggestion = "Add identify or probe: without it, answers are refused while one is late."
+            yield place.warning(path, message, suggestion)
         stems = [line.partition(ADDRESS)[0].strip() for line in talk.before if ADDRESS in line]
         for command in profile.commands.values():
             for line in _sent_lines(command):

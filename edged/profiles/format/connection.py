@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.patterns import compiled
@@ -268,6 +268,36 @@ WIRE: Final[Table[dict[str, Any]]] = Table(
     "`connection`.",
     *_SETTINGS,
 )
+_OF_A_SERIAL_PORT: Final = ("baud_rate", "data_bits", "parity", "stop_bits", "flow")
+_HEARTBEAT: Final = ("heartbeat", "heartbeat_source")
+_LACKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "serial": ("chunk_bytes",),
+    # A gateway is asked for a sign of life, a bus is not.
+    "gpib": (*_OF_A_SERIAL_PORT, "chunk_bytes", "shared"),
+    "lan": (*_OF_A_SERIAL_PORT, "chunk_bytes"),
+    "usb": (*_OF_A_SERIAL_PORT, *_HEARTBEAT, "shared"),
+}
+"""Settings that mean nothing on a kind of wire."""
+
+
+def _settings_of_wire(
+    fields: Fields, wire: str, node: Node, names: Collection[str]
+) -> dict[str, Any]:
+    owner = f"{fields.owner}.{wire}"
+    found = WIRE.read(node, owner, names)
+    inner = WIRE.fields(node, owner)
+    for key in _LACKS[wire]:
+        if inner.get(key) is not None:
+            message = f"{inner.name_of(key)} means nothing on this kind of wire."
+            raise complaint(inner.mark_of(key), message, "Leave it out here.")
+    return found
+
+
+def _wire(name: str) -> Kind:
+    schema = {**reference("wire"), "propertyNames": {"not": {"enum": list(_LACKS[name])}}}
+    return Kind(WIRE.inside.word, schema, _settings_of_wire)
+
+
 CONNECTION: Final = Table(
     "connection",
     Connection,
@@ -275,8 +305,9 @@ CONNECTION: Final = Table(
     *_SETTINGS,
     Key("on_connect_serial", array(TEMPLATE, 100),
         "Sent instead of `on_connect` on a serial port; the same as `on_connect` in `serial`."),
-    Key("serial", WIRE.inside, "What differs on a serial port."),
-    Key("gpib", WIRE.inside, "What differs on GPIB, also behind an adapter or a gateway."),
-    Key("lan", WIRE.inside, "What differs on the network."),
-    Key("usb", WIRE.inside, "What differs on USB (USBTMC)."),
+    Key("serial", _wire("serial"), "What differs on a serial port."),
+    Key("gpib", _wire("gpib"),
+        "What differs on GPIB, also behind an adapter or a gateway; no settings of a serial port."),
+    Key("lan", _wire("lan"), "What differs on the network; no settings of a serial port."),
+    Key("usb", _wire("usb"), "What differs on USB (USBTMC); no settings of a serial port."),
 )  # fmt: skip

@@ -73,11 +73,17 @@ class Channels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converted:
-    """What became of a declaration; ``reasons`` say what did not arrive, or not whole."""
+    """What became of a declaration.
+
+    Attributes:
+        reasons: what did not arrive, or not whole.
+        remarks: what the draft says of the query.
+    """
 
     query: Command | None = None
     write: Command | None = None
     reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +142,12 @@ def convert(
     query, write = made
     if query is None and write is None and not reasons:
         reasons.append("it has no command")
-    return Converted(query=query, write=write, reasons=(*reasons, *one.notes))
+    return Converted(
+        query=query,
+        write=write,
+        reasons=(*reasons, *one.notes),
+        remarks=(*one.notes, *one.remarks),
+    )
 
 
 class _One:
@@ -157,6 +168,8 @@ class _One:
         self._name = parameter
         self._values: Values | None = None
         self.notes: list[str] = []
+        # What a draft says of its query besides.
+        self.remarks: list[str] = []
 
     def has(self, argument: str) -> bool:
         """Whether an argument is given, and is not plainly none."""
@@ -278,7 +291,9 @@ class _One:
                 f"its answer is given as it comes: code makes something of it ({touched[0]})"
             )
             return None
-        if self.has("separator") and self._literal("separator") != ",":
+        separator = self._literal("separator") if self.has("separator") else ","
+        if separator != ",":
+            self._remark(f'its values are separated by "{separator}"')
             return None
         if self._is_true("map_values"):
             return self._mapped_answer()
@@ -297,7 +312,14 @@ class _One:
         is_plain = self._declaration.kind == "measurement" and not is_word
         if is_one and (unit or (is_plain and not self._asks_text())):
             return ScalarAnswer(type=AnswerType.FLOAT, unit=unit)
+        if _ASKS_DATA.search(self._text("get_command")):
+            self._remark("it may be a list or a block")
+        elif not is_one:
+            self._remark("it may have several values")
         return None
+
+    def _remark(self, why: str) -> None:
+        self.remarks.append(f"its answer is given as it comes: {why}; describe it under returns")
 
     def _asks_text(self) -> bool:
         """Whether the query is one that SCPI has answered by text, or by more than one number."""
@@ -423,6 +445,8 @@ _QUANTITY: Final = re.compile(
 _ASKS_TEXT: Final = re.compile(
     r"\*(?:IDN|OPT|LRN)\b|ERR(?:OR)?(?::NEXT)?\?|:?CAT\b|:DATE|VERS|DATA|TRAC", re.IGNORECASE
 )
+_ASKS_DATA: Final = re.compile(r"(?:DATA|TRAC[A-Z]*)\b[^;]*\?", re.IGNORECASE)
+"""A query for a trace, by its name."""
 _SEVERAL: Final = re.compile(r"\b(?:list|lists|array|arrays|tuple|dict|string|numpy)\b", re.I)
 """What a description says of an answer that is no single number."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -137,6 +137,8 @@ class _Making:
         self._reader = reader
         self._key = key
         self.commands: dict[str, Command] = {}
+        # Command → what the draft says of its answer.
+        self.remarks: dict[str, tuple[str, ...]] = {}
         self.entries: list[DraftEntry] = []
         self.left_out: list[LeftOut] = []
         self.abort: list[str] = []
@@ -234,6 +236,8 @@ class _Making:
                 plain = f"{label}_{plain}"
             name = command_name(side, plain, self._key, self.commands)
             verb = "Ask" if side == "get" else "Set"
+            if side == "get" and made.remarks:
+                self.remarks[name] = made.remarks
             self.commands[name] = replace(
                 command,
                 name=name,
@@ -324,12 +328,14 @@ def _text(known: About, key: str, making: _Making, of: ClassSource, origin: str)
         "commands:",
     ]
     for command in making.commands.values():
-        lines += _command(command)
+        lines += _command(command, making.remarks.get(command.name, ()))
     return "\n".join(lines) + "\n"
 
 
-def _command(command: Command) -> Iterator[str]:
+def _command(command: Command, remarks: Sequence[str]) -> Iterator[str]:
     yield f"  {command.name}:"
+    for remark in remarks:
+        yield f"    # {_comment(remark[0].upper() + remark[1:])}."
     yield f"    description: {_quoted(command.description)}"
     yield f"    scpi: {_quoted(command.scpi[0])}"
     if command.is_query and "?" not in command.scpi[0].partition(" ")[0]:

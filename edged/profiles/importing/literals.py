@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -85,6 +86,8 @@ class _Reader:
                 return list(self._elements(node.elts, inner))
             case ast.Dict(keys=keys, values=values):
                 return self._mapping(keys, values, inner)
+            case ast.Call(func=ast.Attribute(value=text, attr="format")):
+                return _bounded(self._formatted(text, node, inner))
             case ast.Call(func=ast.Name(id="range" | "list" | "tuple" as name)):
                 return self._called(name, node, inner)
             case ast.Call(func=ast.Name(id=name), args=[_, *_], keywords=[]) if name in _FUNCTIONS:
@@ -108,13 +111,33 @@ class _Reader:
                 spec = "" if form is None else self.read(form, depth)
             case _:
                 found = self.read(node, depth)
-        if isinstance(found, bool) or not isinstance(found, str | int | float):
-            raise NotLiteralError("a text made of what is no text")
-        if not spec:
-            return str(found)
-        if type(found) is not int or not _WHOLE_SPEC.fullmatch(spec):
+        return _written(found, spec)
+
+    def _formatted(self, text: ast.expr, call: ast.Call, depth: int) -> str:
+        """What ``text.format(…)`` gives of plain values in plain formats."""
+        form = self.read(text, depth)
+        if not isinstance(form, str):
+            raise NotLiteralError(shown(call))
+        given: dict[str, ast.expr] = {str(n): one for n, one in enumerate(call.args)}
+        given |= {one.arg: one.value for one in call.keywords if one.arg is not None}
+        try:
+            pieces = list(string.Formatter().parse(form))
+        except ValueError:
+            raise NotLiteralError("a text with a format of its own") from None
+        names = [name for _, name, _, _ in pieces if name is not None]
+        if "" in names and any(name.isdigit() for name in names):
             raise NotLiteralError("a text with a format of its own")
-        return format(found, spec)
+        made, place = "", 0
+        for plain, name, spec, conversion in pieces:
+            made += plain
+            if name is None:
+                continue
+            node = given.get(name or str(place))
+            place += not name
+            if node is None or isinstance(node, ast.Starred) or conversion not in (None, "s"):
+                raise NotLiteralError("a text with a format of its own")
+            made += _written(self.read(node, depth), spec or "")
+        return made
 
     def _worked_out(self, name: str, arguments: list[Any]) -> Any:
         """What a function of numbers gives."""
@@ -167,6 +190,17 @@ class _Reader:
         if max(map(abs, arguments)) > MAX_RANGE:
             raise NotLiteralError("a range of too many numbers")
         return range(*arguments)
+
+
+def _written(found: Any, spec: str) -> str:
+    """A plain value in a plain format."""
+    if isinstance(found, bool) or not isinstance(found, str | int | float):
+        raise NotLiteralError("a text made of what is no text")
+    if not spec:
+        return str(found)
+    if type(found) is not int or not _WHOLE_SPEC.fullmatch(spec):
+        raise NotLiteralError("a text with a format of its own")
+    return format(found, spec)
 
 
 def _number(value: Any) -> Any:

@@ -18,7 +18,7 @@ from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.answers import parse_answer
-from edged.profiles.expr import compile_expression
+from edged.profiles.expr import Expression, compile_expression
 from edged.profiles.model import (
     CommandStep,
     ForStep,
@@ -48,8 +48,22 @@ from edged.runs.sequences.run import (
     query_of,
     saved,
 )
+from edged.scpi.answer_text import bad_answer, plain_value
 
 __all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
+
+
+def _holds(step: PollStep, until: Expression, values: Mapping[str, Scalar]) -> bool:
+    """Whether a poll is at its end.
+
+    Raises:
+        Failed: BAD_ANSWER, its condition cannot be judged by this answer.
+    """
+    try:
+        return until.evaluate(values) is True
+    except Invalid as unfit:
+        why = f"`until` of its step cannot judge: {unfit.message.rstrip('.')}"
+        raise bad_answer(f'"{step.poll}"', str(values["value"]), why, CORRECT_UNTIL) from unfit
 
 
 def table_head(
@@ -97,6 +111,7 @@ def _rows(steps: tuple[Step, ...]) -> Iterator[RowStep]:
 
 
 MAX_ROWS: Final = 1_000_000
+CORRECT_UNTIL: Final = "Correct `until` in its profile. What was sent before has taken effect."
 
 
 class SequenceSteps:
@@ -171,7 +186,7 @@ class SequenceSteps:
             known = {
                 name: v for name, v in run.values.items() if isinstance(v, int | float | str | bool)
             }
-            if value is not None and until.evaluate({**known, "value": value}) is True:
+            if value is not None and _holds(step, until, {**known, "value": value}):
                 return
             if self._clock.monotonic() >= give_up:
                 raise Failed(
@@ -188,11 +203,7 @@ class SequenceSteps:
             data, primary = _data_and_primary(outcome)
             return primary if isinstance(data, Mapping | list) else data
         outcome = await self._act(run, query_of(run, step.poll, run.values, purpose))
-        text = str(outcome.data["response"])
-        try:
-            return float(text)
-        except ValueError:
-            return text
+        return plain_value(str(outcome.data["response"]))
 
     async def _act(self, run: SequenceRun, action: RunCommand | SendScpi) -> Outcome:
         outcome = await self._perform(action)

@@ -8,6 +8,7 @@ locks, status queries and device clears do not wait for them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -54,6 +55,10 @@ MOST_WAITING_BYTES: Final = 1024 * 1024
 MOST_STATUS_QUERIES: Final = 16
 ARRIVES_WITHIN_S: Final = 0.02
 """The channels are two: a message that a query names may come a moment after it."""
+LISTENED_S: Final = 60.0
+"""How long an answer to a line that asks nothing is sent on, however late it comes."""
+LOOK_EVERY_S: Final = 0.1
+"""Between two looks whether it has come."""
 READS_WITHIN_S: Final = 60.0
 """An answer that the client's system does not even take up for so long is given up."""
 WHOLE: Final = 1 << 40
@@ -184,14 +189,14 @@ class HislipProgram:
 
     async def _work(self) -> None:
         while True:
-            if not self._queue:
-                self._is_idle.set()
-                self._has_work.clear()
-                await self._has_work.wait()
-            asked = self._queue.popleft()
-            if isinstance(asked, MessageWritten):
-                self._queued_bytes -= len(asked.data)
             try:
+                if not self._queue:
+                    self._is_idle.set()
+                    self._has_work.clear()
+                    await self._wait_for_work()
+                asked = self._queue.popleft()
+                if isinstance(asked, MessageWritten):
+                    self._queued_bytes -= len(asked.data)
                 await self._carry_out(asked)
             except EdgedError as refused:
                 # It may be that its lock's lease has ended: it is told so once.
@@ -225,10 +230,36 @@ class HislipProgram:
             answer = b""
         else:
             answer, _ = await session.read(WHOLE, 0.0)
-        for said in self._exchange.answer(asked.message_id, answer):
+        await self._answer(asked.message_id, answer)
+
+    async def _answer(self, message_id: int, answer: bytes) -> None:
+        for said in self._exchange.answer(message_id, answer):
             connection = self._connections[said.channel]
             connection.say(said.data)
             await connection.writable(READS_WITHIN_S)
+
+    async def _wait_for_work(self) -> None:
+        """Wait for the next message; meanwhile the last one may be answered.
+
+        A program's read is no message: what comes late to a line that nobody knows to be answered
+        is sent as soon as it is there, and does not occupy the unit until then.
+        """
+        left_s = LISTENED_S
+        while left_s > 0 and self.session.may_be_answered:
+            left_s -= LOOK_EVERY_S
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._has_work.wait()
+                    return
+            if self.session.has_overheard():
+                message_id = self._exchange.latest_id
+                try:
+                    answer, _ = await self.session.read(WHOLE)
+                except EdgedError:
+                    # It stands in the program's own queue; nobody may be reading.
+                    break
+                await self._answer(message_id, answer)
+        await self._has_work.wait()
 
     # Device clear
 

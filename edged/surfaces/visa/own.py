@@ -16,7 +16,7 @@ from typing import Final
 from edged.profiles.model import Profile
 from edged.profiles.raw import MAX_MESSAGES
 from edged.profiles.raw import asks as is_question
-from edged.scpi.errors import ErrorQuestion, error_question
+from edged.scpi.errors import ErrorQuestion, clears_errors, error_question
 from edged.scpi.line import Message, kept, messages
 from edged.scpi.program import ProgramMessage
 
@@ -90,4 +90,6 @@ def _steps(text: str, error_query: str) -> Sequence[Step]:
 
 
 def _own(unit: Message, error_query: str) -> Own | ErrorQuestion | None:
+    if clears_errors(unit.text, error_query):
+        return Own.CLEAR
     return COMMON.get(unit.text.upper()) or error_question(unit, error_query)

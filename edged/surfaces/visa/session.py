@@ -132,8 +132,9 @@ class VisaSession:
         # The last message, where it asks nothing or its answer was read: what comes then can be
         # read.
         self._written = ""
-        # What came as if to answer it.
-        self._unasked: Sequence[tuple[str, bytes]] = ()
+        # What came as if to answer it, and whether that may come later.
+        self._came = b""
+        self._may_answer = False
         self.is_closed = False
         self.is_left = False
 
@@ -161,6 +162,16 @@ class VisaSession:
     def has_asked(self) -> bool:
         """It has asked something, and neither read all of it nor heard why there is no answer."""
         return self._question is not None
+
+    @property
+    def may_be_answered(self) -> bool:
+        """Its last message asks nothing, and nobody knows whether it is answered."""
+        return self._may_answer and bool(self._written) and not self.has_asked
+
+    def has_overheard(self) -> bool:
+        """Whether that was answered by now; ``read`` gives it."""
+        actor = self.instrument.actor
+        return self.may_be_answered and actor is not None and actor.has_overheard(self._written)
 
     def come_as(self, caller: Caller) -> None:
         """Who it is by its latest request: what a token allows may have changed."""
@@ -311,6 +322,7 @@ class VisaSession:
         """Device clear: what was asked is given up, and what was not read forgotten."""
         self._incoming.clear()
         self._written = ""
+        self._may_answer = False
         self._drop(CLEARED)
 
     async def trigger(self) -> None:
@@ -429,6 +441,7 @@ class VisaSession:
     def _drop_unread(self) -> None:
         """IEEE 488.2, 6.3.2.3: who asks anew before it has read gets no old answer."""
         self._written = self._asked = ""
+        self._may_answer = False
         if self._question is not None:
             is_unread = not self._question.is_over
             self._drop(FOLLOWED)
@@ -446,9 +459,8 @@ class VisaSession:
             await self._exchange(message)
             # Some instruments answer lines that ask nothing (TSP: ``print``).
             self._written = message.text
-            came = b"".join(data for line, data in self._unasked if line == message.text)
-            if came:
-                self._offer(came)
+            if self._came:
+                self._offer(self._came)
 
     def _ask(self, message: ProgramMessage) -> None:
         """Begin a question."""
@@ -575,7 +587,7 @@ class VisaSession:
         with contextlib.suppress(EdgedError):
             theirs = (await self._exchange(_message(text), is_own=True)).strip()
         if asked is ErrorQuestion.COUNT:
-            return str(count + (int(theirs) if theirs.isdigit() else 0)).encode()
+            return _sum(count, theirs)
         entries = self._status.all()
         is_bare = asked is ErrorQuestion.ALL_CODES
         told = [str(e.number if is_bare else e).encode() for e in entries]
@@ -624,7 +636,9 @@ class VisaSession:
         """
         outcome = await settled(partial(self._work.begin, self._action(message)))
         error = outcome.error
-        self._unasked = () if error is not None else outcome.data["unasked"]
+        is_done = error is None
+        self._came = outcome.data["came"] if is_done else b""
+        self._may_answer = is_done and outcome.data["may_answer"]
         if error is None:
             self._status.complain(outcome.data["stale_errors"])
             return _answer(outcome)
@@ -710,6 +724,16 @@ class VisaSession:
 def _answer(outcome: Outcome) -> bytes:
     block = outcome.data["block"]
     return b"" if block is None else bytes(block)
+
+
+def _sum(count: int, theirs: bytes) -> bytes:
+    """A count of errors with the instrument's own, in the form of that."""
+    own = theirs.decode("latin-1")
+    try:
+        total = count + round(float(own))
+    except (ValueError, OverflowError):
+        return str(count).encode()
+    return (f"{total:.5e}" if "e" in own.lower() else str(total)).encode()
 
 
 def _message(text: str) -> ProgramMessage:

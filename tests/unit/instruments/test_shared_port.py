@@ -195,6 +195,15 @@ def test_a_stop_of_a_unit_that_answers_ends_that_of_a_silent_one(
     with pytest.raises(LinkTimeout):
         other.take_turn(0.05, wants)
     assert (inner.preempted >= inner.ticket) is is_ended
+    # What was written alone proves nothing.
+    silent.end_turn(is_clean=True)
+    assert Since.UNANSWERED in other.take_turn(1, Urgency.WORK)
+    other.end_turn(is_clean=True)
+    silent.take_turn(1, wants)
+    inner.preempted = 0
+    silent.open(1)
+    inner.arrived = b"1\n"
+    assert silent.read_message(b"\n", 1) == b"1"
     silent.end_turn(is_clean=True)
     assert Since.UNANSWERED not in other.take_turn(1, Urgency.WORK)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -145,6 +146,16 @@ def test_lint_knows_what_units_that_share_a_port_need(text: str, message: str) -
     errors = [one.sentence for one in found if one.severity == "error"]
     assert "<address>" not in str(errors)
     assert [one for one in errors if message in one] if message else not errors, errors
+
+
+def test_lint_says_that_units_without_a_name_cannot_be_told_apart() -> None:
+    (named,) = re.findall("^identify: .*$", PROFILE, re.M)
+    for text, is_warned in (
+        (PROFILE, False),
+        (PROFILE.replace(named, "never_ask_idn: true"), True),
+    ):
+        found = [one.sentence for one in lint_profile(profile_of(text), ProfileLibrary())]
+        assert any("which of them has answered" in one for one in found) is is_warned, found
 
 
 @pytest.mark.parametrize("key", ["tdk_genesys", "alicat_mc", "keithley_2602b", "newport_smc100"])

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.importing.importing import Imported, import_tree
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import Command, ParameterType, Profile, ScalarAnswer
@@ -623,6 +625,10 @@ def test_what_only_running_would_tell_is_no_limit(values: str) -> None:
         ('"MEAS? %s" % PRE', "MEAS? SOUR"),
         ('"MEAS? %d" % N', "MEAS? 2"),
         ('"MEAS? " + PRE', "MEAS? SOUR"),
+        ('"{}:VOLT?".format(PRE)', "SOUR:VOLT?"),
+        ('"{0}{n}:VOLT?{0}".format(PRE, n=N)', "SOUR2:VOLT?SOUR"),
+        ('"MEAS? {:02d}".format(N)', "MEAS? 02"),
+        ('"MEAS? {{{!s}}}".format(N)', "MEAS? {{2}}"),
     ],
 )
 def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
@@ -631,3 +637,94 @@ def test_questions_made_of_literals_are_those(question: str, line: str) -> None:
         f'        level = Instrument.measurement({question}, "Level.")\n'
     )
     assert drafted(source).commands["get_level"].scpi == (line,)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        '"{}:VOLT?".format()',
+        '"{}:VOLT?".format(*NAMES)',
+        '"{x}:VOLT?".format(**NAMES)',
+        '"{0.real}:VOLT?".format(2)',
+        '"{0[0]}:VOLT?".format(PRE)',
+        '"{:>9}:VOLT?".format(PRE)',
+        '"{!r}:VOLT?".format(PRE)',
+        '"{:{}}:VOLT?".format(2, 3)',
+        '"{0}{}:VOLT?".format(2, 3)',
+        '"{:VOLT?".format(2)',
+        '"{}:VOLT?".format(None)',
+        '"{}:VOLT?".format([1])',
+        "PRE.format_map(2)",
+    ],
+)
+def test_a_question_made_by_a_format_of_its_own_is_left_out(question: str) -> None:
+    source = (
+        f'    PRE = "SOUR"\n    class Psu(Instrument):\n'
+        f'        level = Instrument.measurement({question}, "Level.")\n'
+    )
+    found = imported(source)
+    assert not found.drafts
+    assert "is not a literal" in found.left_out[0].reason
+
+
+@pytest.mark.parametrize(
+    ("declaration", "told"),
+    [
+        ('Instrument.measurement("MEAS?", "Level.", maxsplit=0)', "maxsplit"),
+        ('Instrument.measurement("MEAS?", "Level.", maxsplit=1)', "maxsplit"),
+        ('Instrument.measurement("MEAS?", "Level.", separator=";")', 'separated by ";"'),
+        ('Instrument.measurement("MEAS?", "Level.", separator=None)', ""),
+        ('Instrument.measurement("MEAS?", "Level.", get_process=lambda v: v)', "get_process"),
+        ('Instrument.measurement("DATA?", "Get the data.")', "a list or a block"),
+        ('Instrument.measurement("TRAC:DATA? 1", "Get the trace.")', "a list or a block"),
+        ('Instrument.measurement("POS?", "A list of positions.")', "several values"),
+        ('Instrument.measurement("POW?", "Power.")', ""),
+        ('Instrument.measurement("*IDN?", "The identity.")', ""),
+    ],
+)
+def test_a_draft_says_where_an_answer_is_given_as_it_comes(declaration: str, told: str) -> None:
+    source = f"class Psu(Instrument):\n    level = {declaration}\n"
+    text = imported(source).drafts[0].text
+    assert ("# Its answer is given as it comes" in text) is bool(told)
+    assert told in text
+    assert parse_profile(text).commands
+
+
+def test_a_driver_whose_declarations_are_comments_gives_nothing_and_leaves_nothing_out() -> None:
+    found = imported("""
+        class Daq(Instrument):
+            # level = Instrument.control("V?", "V %g", "", strict_range, [0, 1])
+            '''other = Instrument.measurement("O?", "")'''
+            pass
+    """)
+    assert (found.drafts, found.left_out) == ((), ())
+
+
+def test_a_channel_whose_id_is_put_in_by_code_is_left_out_with_the_reason() -> None:
+    source = """
+    class Output(Channel):
+        def insert_id(self, command):
+            return command.replace("#", chr(64 + self.id))
+        level = Channel.control("V#?", "V# %g", "", validator=strict_range, values=[0, 1])
+
+    class Psu(Instrument):
+        ch_1 = Instrument.ChannelCreator(Output, 1)
+        other = Instrument.measurement("O?", "")
+    """
+    found = imported(source)
+    assert "put in by code (insert_id)" in found.left_out[0].reason
+    assert list(parse_profile(found.drafts[0].text).commands) == ["get_other"]
+
+
+def test_lint_has_nothing_against_a_measurement_of_a_draft() -> None:
+    source = """
+    class Psu(Instrument):
+        voltage = Instrument.measurement("MEAS:VOLT?", "Measured voltage in V.")
+        on = Instrument.control(
+            "OUTP?", "OUTP %d", "", validator=strict_discrete_set, values={True: 1, False: 0},
+            map_values=True,
+        )
+    """
+    profile = drafted(source)
+    said = [one.sentence for one in lint_profile(profile, ProfileLibrary())]
+    assert not any("MEAS:VOLT?" in one for one in said), said

@@ -14,6 +14,7 @@ from edged.profiles.authoring.probing import (
     find_settings,
     flow_of,
 )
+from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
 from tests.bench.talking_unit import TalkingUnit
 from tests.promises import promise
@@ -40,6 +41,15 @@ def test_speed_frame_and_line_ends_of_a_serial_instrument_are_found(
     assert (wire.baud_rate, wire.data_bits, wire.parity, wire.stop_bits) == (rate, *frame)
     assert (wire.write_termination, wire.read_termination) == (takes, ends)
     assert found.answer == NAME
+
+
+@pytest.mark.parametrize("is_serial", [True, False])
+def test_line_feed_and_then_carriage_return_is_found(is_serial: bool) -> None:
+    # libsigrok#70: the GW Instek GDM-8251A, which has no serial number either.
+    unit = TalkingUnit({"*IDN?": "GWInstek,GDM8251A,,1.0"}, takes="\n", ends="\n\r")
+    found = unit.hold(find_settings("*IDN?", Connection(), is_serial=is_serial))
+    assert found.connection.read_termination == "\n\r"
+    assert parse_idn(found.answer).serial == ""
 
 
 @promise("probe.harmless")

@@ -111,6 +111,34 @@ async def test_who_asks_in_the_form_of_scpi_is_answered_in_that(
         assert "\t" not in text
 
 
+@promise("visa.own-error-form")
+async def test_a_tsp_program_counts_and_clears_the_errors_that_edged_has_read(
+    library: VisaLibrary,
+) -> None:
+    errors: list[str] = []
+    async with unit(library, TSP, TSP_NONE, errors) as (bench, instrument):
+        session = bench.session(instrument.address)
+        counts = ["0.00000e+00"]
+        instrument.special["print(errorqueue.count)"] = lambda: counts[0].encode() + b"\n"
+        for asked in ("print(errorqueue.count)", "print( errorqueue.count )"):
+            instrument.special[asked] = instrument.special["print(errorqueue.count)"]
+            assert await query(session, asked) == "0.00000e+00"
+            errors += [TSP_ERROR, TSP_ERROR]
+            await session.write(b"NONSENSE")
+            assert await query(session, asked) == "2.00000e+00"
+            counts[0] = "1.00000e+00"
+            assert await query(session, asked) == "3.00000e+00"
+            counts[0] = "0.00000e+00"
+            # Inside of the instrument there is none left, and the program's own entries stay.
+            instrument.special["code = errorqueue.next()"] = lambda: b""
+            await session.write(b"code = errorqueue.next()")
+            assert await query(session, "print(errorqueue.next())") == TSP_ERROR
+            await session.write(b"errorqueue.clear()")
+            assert instrument.received.count("errorqueue.clear()") >= 1
+            assert await query(session, asked) == "0.00000e+00"
+            assert await query(session, "print(errorqueue.next())") == TSP_NONE
+
+
 @pytest.mark.parametrize(
     ("check", "none", "answer"),
     [

@@ -201,3 +201,87 @@ def test_what_a_unit_is_called_finds_its_tools_first() -> None:
     first, *_ = ranked("measure laser power", registry.tools(), words)
     assert first.name == "rigol_dl3021__measure_power"
     assert ranked("how warm is it", registry.tools(), words) == []
+
+
+HOMONYMS = {
+    ("rigol_dl3021", "siglent_sdg2042x", "rigol_dsa815"): {
+        "switch the load on": "rigol_dl3021__input_on",
+        "switch off the load": "rigol_dl3021__input_off",
+        "set the load to 50 ohm": "siglent_sdg2042x__set_load",
+        "set the load current": "rigol_dl3021__set_current",
+        "what is the current mode": "rigol_dl3021__get_mode",
+        "current mode": "rigol_dl3021__get_mode",
+        "what is the current frequency": "siglent_sdg2042x__get_frequency",
+        "start the sweep of the analyzer": "rigol_dsa815__single_sweep",
+        "turn the generator off": "siglent_sdg2042x__output_off",
+        "what power does the load draw": "rigol_dl3021__measure_power",
+        "read the trace": "rigol_dsa815__capture_trace",
+        "reference level": "rigol_dsa815__get_reference_level",
+        "phase of channel 2": "siglent_sdg2042x__set_phase",
+    },
+    ("keithley_2450", "srs_sr830", "lakeshore_335"): {
+        "switch the source off": "keithley_2450__output_off",
+        "source a voltage": "keithley_2450__source_voltage",
+        "set the compliance": "keithley_2450__set_current_limit",
+        "read X and Y": "srs_sr830__measure_x",
+        "what is Y": "srs_sr830__measure_y",
+        "what is the current temperature": "lakeshore_335__measure_temperature",
+        "how cold is the sample": "lakeshore_335__measure_temperature",
+        "set the temperature to 4 K": "lakeshore_335__set_setpoint",
+        "set the reference frequency": "srs_sr830__set_frequency",
+        "is the heater on": "lakeshore_335__get_heater_status",
+        "turn the heater off": "lakeshore_335__heater_off",
+        "what is the current limit": "keithley_2450__get_current_limit",
+        "measure the current": "keithley_2450__measure_current",
+    },
+    ("keithley_7001", "rigol_dp832", "keysight_34972a"): {
+        "close relay 5": "keithley_7001__close_channel",
+        "open channel 2": "keithley_7001__open_channel",
+        "open all switches": "keithley_7001__open_all",
+        "which relays are closed": "keithley_7001__get_closed",
+        "route channel 3 to the meter": "keithley_7001__connect_channel",
+        "switch on the supply": "rigol_dp832__output_on",
+        "switch off channel 2": "rigol_dp832__output_off",
+        "switch channel 101": "keithley_7001__close_channel",
+        "scan for instruments": "scan_instruments",
+        "read the scan list": "keysight_34972a__get_scan_list",
+        "set current limit to 1 A": "rigol_dp832__set_current",
+        "what is the current voltage": "rigol_dp832__measure_voltage",
+        "put out 3.3 V on channel 1": "rigol_dp832__set_voltage",
+        "give me 5V": "rigol_dp832__set_voltage",
+        "no more than 500 mA": "rigol_dp832__set_current",
+        "what is the voltage set to": "rigol_dp832__measure_voltage",
+        "how do I set the voltage": "rigol_dp832__set_voltage",
+    },
+}
+"""A word with two meanings in the question, or at the bench: the best tool is among the first
+three."""
+
+
+@promise("bench.find-everyday")
+@pytest.mark.parametrize(
+    ("models", "query", "name"),
+    [(models, *one) for models, asked in HOMONYMS.items() for one in asked.items()],
+)
+def test_a_word_with_two_meanings_is_taken_for_the_one_that_is_meant(
+    models: tuple[str, ...], query: str, name: str
+) -> None:
+    pool = FakePool(
+        *(
+            FakeInstrument(id=f"TCPIP::10.0.0.{n}::5025::SOCKET", profile=LIBRARY[key])
+            for n, key in enumerate(models)
+        )
+    )
+    registry = ToolRegistry(
+        static=static_tools(),
+        bench=bench_tools(),
+        pool=pool,  # type: ignore[arg-type]
+        catalog=Catalog(),
+    )
+    units = {
+        unit.id: f"{unit.alias} {unit.instrument_class} {unit.profile.key}"
+        for unit in pool.all()
+        if unit.profile is not None
+    }
+    names = [tool.plain_name or tool.name for tool in ranked(query, registry.tools(), units)[:3]]
+    assert any(each.startswith(name) for each in names), names

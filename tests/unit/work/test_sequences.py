@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -311,6 +312,17 @@ async def test_a_poll_asks_until_it_holds(lab: Lab) -> None:
     await lab.clock.advance(0.25)
     await task
     assert lab.names() == ["STAT?"] * 3
+
+
+@pytest.mark.parametrize("answer", ["1TS000033", "1_000", "1.5 V", "\u0661"])
+async def test_a_poll_whose_answer_cannot_be_judged_is_a_bad_answer_that_shows_it(
+    lab: Lab, answer: str
+) -> None:
+    lab.answers["STAT?"] = answer
+    poll = PollStep(poll="STAT?", until="value == 33", is_command=False)
+    with pytest.raises(Failed, match=re.escape(f'"STAT?" answered "{answer}"')) as failed:
+        await lab.run(Sequence(name="s", steps=(poll,)))
+    assert "until" in failed.value.message
 
 
 async def test_a_poll_that_never_holds_fails_with_the_last_answer(lab: Lab) -> None:
