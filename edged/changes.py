@@ -1,8 +1,8 @@
-"""A number that differs after any change of what list_instruments shows.
+"""Numbers that differ after any change: of what list_instruments shows, of what judges a call.
 
-Code that changes something shown there calls ``note`` after the change; code that keeps a list
-compares the number from before the list was made with the present one. All engines of a process
-share the number, so a change in one makes the others build their list again. See decision 0032.
+Code that changes such a thing calls ``note`` after the change; code that keeps what was made of it
+compares the number from before that was made with the present one. All engines of a process share
+the numbers, so a change in one makes the others build and judge again. See decision 0032.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-__all__ = ["TOLD", "Changes"]
+__all__ = ["RULES", "TOLD", "Changes"]
 
 
 class Changes:
@@ -33,3 +33,5 @@ class Changes:
 
 TOLD: Final = Changes()
 """For what list_instruments shows."""
+RULES: Final = Changes()
+"""For what decides whether a plain query may be sent, to which unit, and by which lines."""

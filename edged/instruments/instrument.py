@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.changes import TOLD
+from edged.changes import RULES, TOLD
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
@@ -151,6 +151,8 @@ class Instrument:
             object.__setattr__(self, name, value)
             # Most of what it has is told; what is not costs a list that is made once more.
             TOLD.note()
+            if name != "_used":
+                RULES.note()
 
     def note_other(self, address: str, other: OtherLine) -> None:
         """It has answered at that address, too."""

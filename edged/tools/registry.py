@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.actions.tool import Tool
+from edged.changes import RULES
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
@@ -291,6 +292,7 @@ class ToolRegistry:
         self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
         self._strict_spelling = None
         self._loose_spelling = None
+        RULES.note()
         return True
 
     def _unlisted(self) -> tuple[Tool, ...]:

@@ -18,8 +18,16 @@ import structlog
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError
-from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
+from edged.errors import Conflict, EdgedError, Fault
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Batch,
+    ErrorReply,
+    Request,
+    RequestId,
+    Response,
+    RpcCode,
+)
 from edged.protocol.recognition import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
@@ -39,7 +47,7 @@ from edged.surfaces.mcp.methods import (
 )
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
-from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Repeat, Session
 from edged.telemetry.conventions import OperationFacts
 
 __all__ = ["Serving"]
@@ -102,6 +110,27 @@ class Serving:
                 except Conflict as twice:
                     call.refusal = _twice(call, twice)
         self._go_on(post)
+
+    def repeat(self, post: Post, request: Request, repeat: Repeat) -> bool:
+        """``serve`` what means the same as an earlier call; false: it has to be judged anew."""
+        call = PendingCall(post, 0, request)
+        call.make_answer = repeat.make_answer
+        begun = repeat.again(self._parts.new_action_id(), call.outcome_told)
+        if begun is None:
+            return False
+        post.calls, post.served = (call,), 1
+        if isinstance(begun, Underway):
+            self._wait(call, begun)
+        else:
+            self._outcome_told(call, begun)
+        return True
+
+    def repeat_at_once(self, repeat: Repeat, request_id: RequestId) -> bytes | ErrorReply:
+        """The answer to what means the same as an earlier call that waited for nothing."""
+        found = repeat.again(self._parts.new_action_id(), _never_told)
+        if not isinstance(found, Outcome):
+            raise Fault("What is answered from memory was not.")
+        return repeat.make_answer(found, request_id)
 
     def expire(self, post: Post) -> None:
         """The token under which a POST came has expired: its requests end.
@@ -233,7 +262,9 @@ class Serving:
             answer = _end_answer(call)
         else:
             try:
-                answer = call.make_answer(outcome)
+                answer = call.make_answer(outcome, call.request.id)
+                if outcome.again is not None:
+                    call.remember(outcome, call.make_answer)
             except Exception as error:  # noqa: BLE001 - as in _served
                 answer = self._error_reply(error, call)
         self._settle(call, answer)
@@ -340,6 +371,10 @@ class Serving:
             if tool is not None and tool.cancels_on_disconnect:
                 return None
         return self._parts.board.new_log(session) if calls else None
+
+
+def _never_told(_outcome: Outcome | None) -> None:
+    """Nothing is under way."""
 
 
 def _state_of(session: Session | None, revision: Revision) -> SessionState:

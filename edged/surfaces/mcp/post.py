@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from edged.actions.action import ProgressSink
 from edged.actions.caller import Caller
@@ -27,12 +27,12 @@ from edged.clock import Clock
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
-from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, RequestId, result_bytes_from
+from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
-from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, MakeAnswer, Repeat, Session
 
 if TYPE_CHECKING:
     from edged.telemetry.spans import OperationSpan
@@ -44,6 +44,10 @@ Answer = bytes | ErrorReply | None
 
 Served = bytes | ErrorReply | Underway | Coroutine[Any, Any, bytes]
 """What serving a request gives: its answer, or what will come to one."""
+
+
+PLAIN: Final = frozenset({"name", "arguments"})
+"""Params of a call that asks for nothing besides: no progress, no token of a client's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,7 @@ class PendingCall:
         on_expiry: brings its work to its end when the caller's token expires, where that is not to
             be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.
-        make_answer: makes the answer of a tool call's outcome; may raise.
+        make_answer: makes the answer of a tool call's outcome, by request id; may raise.
         progress: takes the progress of its work, where its client asked for that.
         beat: sends a progress notification that only says it goes on, where that is so.
         span: what telemetry tells of it, where that is exported.
@@ -112,7 +116,7 @@ class PendingCall:
         self.on_expiry: Callable[[], None] | None = None
         self.progress: ProgressSink | None = None
         self.beat: Callable[[], None] | None = None
-        self.make_answer: Callable[[Outcome], Answer] | None = None
+        self.make_answer: MakeAnswer | None = None
         self.span: OperationSpan | None = None
         self._pending: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -204,6 +208,22 @@ class PendingCall:
         can_ask, state, answer = round_of(self.request)
         return Round(state, answer) if can_ask else None
 
+    def remember(self, outcome: Outcome, make_answer: MakeAnswer) -> None:
+        """Keep what a call of a tool came to, if it can be done again in the same words."""
+        again, post, params = outcome.again, self.post, self.request.params
+        if again is None or post.session is None or post.head is None or self.span is not None:
+            return
+        if isinstance(post.message, Request) and params.keys() <= PLAIN:
+            repeat = Repeat(
+                head=post.head,
+                caller=post.caller,
+                revision=post.revision,
+                again=again,
+                make_answer=make_answer,
+                waits=self.make_answer is not None,
+            )
+            post.session.remember(params, repeat)
+
     def outcome_told(self, outcome: Outcome | None) -> None:
         """What came of its action; ``None`` once it was cancelled."""
         self._pending = None
@@ -232,8 +252,7 @@ class Post:
         last_write_s: see ``reply.Quiet``.
         plain: the whole answer to what waited for nothing: status, headers, body. It has not gone
             out; who has served it sends it.
-        again: gives the encoded result of its one call anew, where that was answered at once and
-            may come again, by request id.
+        head: that it came with, as it was judged; ``None``: it is not known when it comes again.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -250,10 +269,10 @@ class Post:
         "_told_s",
         "_wire",
         "accepted",
-        "again",
         "caller",
         "calls",
         "choice",
+        "head",
         "is_over",
         "last_write_s",
         "message",
@@ -287,7 +306,7 @@ class Post:
         self.calls: tuple[PendingCall, ...] = ()
         self.served = 0
         self.plain: tuple[int, HeaderList, bytes] | None = None
-        self.again: Callable[[RequestId], bytes | ErrorReply] | None = None
+        self.head: object = None
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0

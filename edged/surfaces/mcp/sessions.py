@@ -37,6 +37,8 @@ from edged.actions.cause import (
     SESSION_ENDED,
     TOKEN_EXPIRED,
 )
+from edged.actions.outcome import Outcome
+from edged.actions.tool import Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import ErrorReply, Request, RequestId, Response
@@ -61,12 +63,14 @@ from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
 
 __all__ = [
+    "LONGEST_REPEATED",
     "Announcement",
     "CallEnd",
     "CallEndedError",
     "CallRegistry",
     "Endable",
     "LeaseKeys",
+    "MakeAnswer",
     "NewsStream",
     "Over",
     "Owner",
@@ -218,21 +222,35 @@ class NewsStream:
         self.over = Over()
 
 
+Again = Callable[[str, Tell], Outcome | Underway | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A call that was answered at once: with the same head and equal params it means the same.
+    """A call that was answered: with the same head and params it means the same.
 
     Attributes:
         head: that it came with, as it was judged.
         caller: whose it was.
-        params: its params as a whole.
-        answer: gives the encoded result of another with this id, or the error instead of one.
+        revision: of MCP, that it was served in.
+        again: see ``Outcome``.
+        make_answer: makes the answer of what comes of it.
+        waits: for an instrument.
     """
 
     head: object
     caller: Caller
-    params: Mapping[str, Any]
-    answer: Callable[[RequestId], bytes | ErrorReply]
+    revision: Revision
+    again: Again
+    make_answer: MakeAnswer
+    waits: bool
+
+
+MakeAnswer = Callable[[Outcome, RequestId], bytes | ErrorReply]
+MOST_REPEATS: Final = 32
+"""Of one session; the oldest goes first."""
+LONGEST_REPEATED: Final = 1_000
+"""Characters of the params of a call that is known when it comes again."""
 
 
 class Session:
@@ -249,7 +267,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
-        repeats: the last call of each tool that answers at once, by its name.
+        repeats: calls that may come again, by their params as they are written.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
@@ -331,18 +349,26 @@ class Session:
 
     def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
         """What a request with that head asks for again; ``None`` where it has to be judged."""
-        name = request.params.get("name")
-        repeat = self.repeats.get(name) if isinstance(name, str) else None
+        repeat = self.repeats.get(repr(request.params))
         if (
             repeat is None
             or repeat.head is not head
             or repeat.caller is not caller
-            or repeat.params != request.params
             or request.method != "tools/call"
             or request.id in self.calls
         ):
             return None
         return repeat
+
+    def remember(self, params: Mapping[str, Any], repeat: Repeat) -> None:
+        """Keep a call that may come again."""
+        # As they are written: 1, 1.0 and True are equal, and are not the same argument.
+        key = repr(params)
+        if len(key) > LONGEST_REPEATED:
+            return
+        if len(self.repeats) >= MOST_REPEATS:
+            del self.repeats[next(iter(self.repeats))]
+        self.repeats[key] = repeat
 
     def answered(self, response: Response) -> None:
         """Its client has answered a request of ours; one that waits for nothing is ignored."""
