@@ -8,27 +8,26 @@ the numbers, so a change in one makes the others build and judge again. See deci
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["RULES", "TOLD", "Changes"]
 
 
 class Changes:
-    """Any thread may note and compare.
+    """Any thread may note and compare. Both are in C: a query notes several changes.
 
     Attributes:
-        mark: never the same twice, whichever thread noted last.
+        note: something was changed just now.
+        mark: another one after each change.
     """
 
-    __slots__ = ("_marks", "mark")
+    __slots__ = ("mark", "note")
 
     def __init__(self) -> None:
-        self._marks = itertools.count(1)
-        self.mark = 0
-
-    def note(self) -> None:
-        """Something was changed just now."""
-        self.mark = next(self._marks)
+        count = itertools.count()
+        self.note: Callable[[], object] = count.__next__
+        self.mark: Callable[[], str] = count.__repr__
 
 
 TOLD: Final = Changes()

@@ -243,7 +243,7 @@ class CommandPath:
             The outcome of what waited for nothing or was refused, and ``tell`` is never called; or
             what is under way.
         """
-        began, mark = self._clock.monotonic(), RULES.mark
+        began, mark = self._clock.monotonic(), RULES.mark()
         target: Target | None = None
         self.performed += not action.answers_at_once
         try:
@@ -295,7 +295,9 @@ class CommandPath:
 
         What has no arguments and aims at nothing is judged by the caller's permission alone.
         """
-        if target is not NOTHING and not (target.judged_at == RULES.mark and self._is_reading_free):
+        if target is not NOTHING and not (
+            target.judged_at == RULES.mark() and self._is_reading_free
+        ):
             return None
         began = self._clock.monotonic()
         action = replace(action, action_id=action_id)

@@ -81,7 +81,7 @@ class Target:
     send_guard: SendGuard | None = None
     share: tuple[int, ...] = ()
     timer: Timer | None = None
-    judged_at: int | None = None
+    judged_at: str | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -80,7 +81,8 @@ class Serving:
         self._log = structlog.get_logger("edged.mcp")
         self._clock = clock
         self._running: set[PendingCall] = set()
-        self._settled = asyncio.Event()
+        # Set when nothing runs any more, while somebody waits for that.
+        self._settled: asyncio.Event | None = None
         self.surroundings = Surroundings(
             keep_alives=keep_alives,
             clock=clock,
@@ -115,7 +117,7 @@ class Serving:
         """``serve`` what means the same as an earlier call; false: it has to be judged anew."""
         call = PendingCall(post, 0, request)
         call.make_answer = repeat.make_answer
-        begun = repeat.again(self._parts.new_action_id(), call.outcome_told)
+        begun = repeat.again(self._parts.new_action_id(), partial(self._outcome_told, call))
         if begun is None:
             return False
         post.calls, post.served = (call,), 1
@@ -165,7 +167,7 @@ class Serving:
 
     async def _all_settled(self) -> None:
         while self._running:
-            self._settled.clear()
+            self._settled = asyncio.Event()
             await self._settled.wait()
 
     def _go_on(self, post: Post) -> None:
@@ -268,7 +270,10 @@ class Serving:
             except Exception as error:  # noqa: BLE001 - as in _served
                 answer = self._error_reply(error, call)
         self._settle(call, answer)
-        self._go_on(call.post)
+        if call.post.served < len(call.post.calls):
+            self._go_on(call.post)
+        elif not call.post.is_over:
+            call.post.finish()
 
     def _enlist(self, call: PendingCall) -> None:
         """It is in flight: from now on it can be ended. Raises ``Conflict``: its id is already."""
@@ -284,7 +289,7 @@ class Serving:
             return
         call.is_answered = True
         # What sends them knows the call: together they would wait for the garbage collector.
-        call.progress = call.beat = None
+        call.progress = call.beat = call.underway = None
         if call.span is not None:
             call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)
@@ -294,7 +299,8 @@ class Serving:
         if call not in self._running:
             return
         self._running.discard(call)
-        self._settled.set()
+        if self._settled is not None and not self._running:
+            self._settled.set()
         session = call.post.session
         if session is not None:
             session.calls.discard(call.request.id, call)

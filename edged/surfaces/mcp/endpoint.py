@@ -283,12 +283,20 @@ class Endpoint:
             self._serving.serve(post)
         if not post.is_over:
             connection.await_answer(post.client_gone)
-            post.on_over = connection.has_answered
+            post.on_over = partial(self._is_over, connection, post)
             return None
         if post.plain is None:
             connection.has_answered()
             return None
         return self._whole(connection, *post.plain)
+
+    def _is_over(self, connection: HttpConnection, post: Post) -> None:
+        """A POST whose requests had to wait has its answers."""
+        answer = None if post.plain is None else self._whole(connection, *post.plain)
+        if answer is None:
+            connection.has_answered()
+        else:
+            connection.answer(answer)
 
     def _again(
         self,
@@ -448,7 +456,7 @@ class Endpoint:
                 post.client_gone()
             with self._at_expiry(post.caller, partial(self._serving.expire, post)):
                 await over
-        elif post.plain is not None:
+        if post.plain is not None:
             wire.respond(*post.plain)
 
     @contextlib.contextmanager

@@ -83,10 +83,10 @@ class PendingCall:
         progress: takes the progress of its work, where its client asked for that.
         beat: sends a progress notification that only says it goes on, where that is so.
         span: what telemetry tells of it, where that is exported.
+        underway: the action that it waits for.
     """
 
     __slots__ = (
-        "_pending",
         "_task",
         "_then",
         "beat",
@@ -102,6 +102,7 @@ class PendingCall:
         "request",
         "slot",
         "span",
+        "underway",
     )
 
     def __init__(self, post: Post, slot: int, request: Request) -> None:
@@ -118,13 +119,13 @@ class PendingCall:
         self.beat: Callable[[], None] | None = None
         self.make_answer: MakeAnswer | None = None
         self.span: OperationSpan | None = None
-        self._pending: Underway | None = None
+        self.underway: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
     def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``outcome_told`` says when it is over."""
-        self._pending = pending
+        self.underway = pending
         self.post.watch()
         if self.is_cut_by_disconnect:
             self.post.cut_with_client(self)
@@ -148,8 +149,8 @@ class PendingCall:
         if self.ended is not None:
             return
         self.ended = why
-        if self._pending is not None:
-            self._pending.cancel(why.value)
+        if self.underway is not None:
+            self.underway.cancel(why.value)
         elif self._task is not None:
             self._task.cancel(why.value)
 
@@ -226,7 +227,6 @@ class PendingCall:
 
     def outcome_told(self, outcome: Outcome | None) -> None:
         """What came of its action; ``None`` once it was cancelled."""
-        self._pending = None
         self.post.surroundings.settled(self, outcome)
 
     def _task_is_done(self, task: asyncio.Task[Any]) -> None:
@@ -250,8 +250,8 @@ class Post:
         calls: its requests, in order.
         served: how many of them have been begun.
         last_write_s: see ``reply.Quiet``.
-        plain: the whole answer to what waited for nothing: status, headers, body. It has not gone
-            out; who has served it sends it.
+        plain: the whole answer, where it is one: status, headers, body. Who has it served sends it
+            once it is over.
         head: that it came with, as it was judged; ``None``: it is not known when it comes again.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
@@ -405,10 +405,7 @@ class Post:
                 status, body = self.revision.status_of(answer.rpc_code), answer.encode()
             case _:
                 status, headers, body = 202, (), b""
-        if self._is_watched:
-            self.wire.respond(status, headers, body)
-        else:
-            self.plain = status, headers, body
+        self.plain = status, headers, body
 
     def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
         """Do what the exchange says, in its order.

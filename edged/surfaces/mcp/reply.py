@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -143,6 +144,10 @@ class KeepAlives:
 
     Args:
         interval_s: nothing added here stays silent for longer than this.
+
+    Attributes:
+        add: gives one that it is quiet signs of life from now on.
+        discard: gives it none any longer.
     """
 
     def __init__(self, *, clock: Clock, interval_s: float) -> None:
@@ -150,14 +155,8 @@ class KeepAlives:
         self._interval_s = interval_s
         self._tick_s = interval_s / TICKS_PER_INTERVAL
         self._quiet: set[Quiet] = set()
-
-    def add(self, quiet: Quiet) -> None:
-        """From now on."""
-        self._quiet.add(quiet)
-
-    def discard(self, quiet: Quiet) -> None:
-        """No longer."""
-        self._quiet.discard(quiet)
+        self.add: Callable[[Quiet], None] = self._quiet.add
+        self.discard: Callable[[Quiet], None] = self._quiet.discard
 
     def is_due(self, last_s: float) -> bool:
         """Whether what was last done then would be too long ago at the next look."""

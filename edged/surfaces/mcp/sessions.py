@@ -126,7 +126,8 @@ class CallRegistry:
         Raises:
             Conflict: BUSY, another call with this id is.
         """
-        self.check(request_id)
+        if request_id in self._calls:
+            self.check(request_id)
         self._calls[request_id] = call
 
     def check(self, request_id: RequestId) -> None:
@@ -493,16 +494,18 @@ class SessionRegistry:
         if session is None or not session.owner.is_same(caller):
             return None
         now_s = self._clock.monotonic()
-        if self._is_expired(session, now_s):
+        if now_s - session.last_used_s >= self._idle_s and self._is_expired(session, now_s):
             self.end(session, SessionEvent.EXPIRED)
             return None
-        self._use(session, now_s)
+        session.last_used_s = now_s
+        self._sessions.move_to_end(session.id)
         return session
 
     def touch(self, session: Session) -> None:
         """A call or stream of it has just ended; it is idle from now, not from its beginning."""
         if session.id in self._sessions:
-            self._use(session, self._clock.monotonic())
+            session.last_used_s = self._clock.monotonic()
+            self._sessions.move_to_end(session.id)
 
     def end(self, session: Session, event: SessionEvent) -> None:
         """End a session, its stream and its calls."""
@@ -647,10 +650,6 @@ class SessionRegistry:
             stream.reply.write(framed)
         else:
             stream.reply.write(session.news_log.frame(payload))
-
-    def _use(self, session: Session, now_s: float) -> None:
-        session.last_used_s = now_s
-        self._sessions.move_to_end(session.id)
 
     def _is_expired(self, session: Session, now_s: float) -> bool:
         return now_s - session.last_used_s >= self._idle_s and not session.is_busy
