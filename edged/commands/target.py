@@ -24,6 +24,7 @@ from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
+from edged.store.audit.chain import RepeatedRow
 
 __all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
 
@@ -60,6 +61,8 @@ class Target:
         share: what it has taken of its owner's budgets.
         timer: what has to run in the instrument before the first of them does.
         judged_at: what ``RULES`` was when a query was judged that may be asked again.
+        row: what the audit log says of such a query that was answered, but for time and action.
+        limits_s: what its job may take in all, and by itself.
     """
 
     instrument: Instrument | None = None
@@ -82,6 +85,8 @@ class Target:
     share: tuple[int, ...] = ()
     timer: Timer | None = None
     judged_at: str | None = None
+    row: RepeatedRow | None = None
+    limits_s: tuple[float, float] | None = None
 
     @property
     def is_aimed(self) -> bool:
@@ -139,7 +144,7 @@ class Target:
         """The instrument and the command."""
         if self.command is None:
             raise Fault("An action reached its executor without a command.")
-        return self.aimed_instrument(), self.command
+        return self.instrument or self.aimed_instrument(), self.command
 
     def aimed_spec(self) -> WrapperSpec:
         """The tool of an SDK wrapper."""

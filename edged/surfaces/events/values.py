@@ -85,6 +85,9 @@ class ValueFeed:
             return
         if target is None or target.command is None or not target.command.is_query:
             return
+        instrument = target.instrument
+        if instrument is None:
+            return
         values = _values(outcome.data, target.command.returns)
         if not values:
             return
@@ -92,7 +95,7 @@ class ValueFeed:
         lines, parameters = "\n".join(target.lines), action.parameters
         if len(lines) > MOST_KEY:
             parameters = {name: _short(one) for name, one in parameters.items()}
-        key = target.instrument_id, target.command_name, lines[:MOST_KEY]
+        key = instrument.id, target.command.name, lines[:MOST_KEY]
         measured = Measured(key[0], key[1], parameters, self._clock.wall_ms(), values)
         self._latest[key] = measured
         self._latest.move_to_end(key)
