@@ -9,7 +9,7 @@ schema belongs to the command.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -262,8 +262,7 @@ class CommandPath:
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                # Without its client, which would keep the connection of the first call alive.
-                outcome.again = partial(self._again, replace(action, client=None), target)
+                outcome.again = partial(self._again, _made_again(action), target)
         self.performed += not action.answers_at_once
         return outcome
 
@@ -289,7 +288,7 @@ class CommandPath:
         )
 
     def _again(
-        self, action: Action, target: Target, action_id: str, tell: Tell
+        self, make: Callable[..., Action], target: Target, action_id: str, tell: Tell
     ) -> Outcome | Pending | None:
         """``begin`` of what was judged before, and would be judged alike.
 
@@ -300,7 +299,7 @@ class CommandPath:
         ):
             return None
         began = self._clock.monotonic()
-        action = replace(action, action_id=action_id)
+        action = make(action_id=action_id)
         self.performed += not action.answers_at_once
         try:
             running = self._operations[type(action)].run(action, target, began)
@@ -471,7 +470,7 @@ class CommandPath:
         """The same of a query that may be asked again."""
         outcome = self._ended(action, target, began, found)
         if outcome.status is OutcomeStatus.OK:
-            outcome.again = partial(self._again, replace(action, client=None), target)
+            outcome.again = partial(self._again, _made_again(action), target)
         return outcome
 
     async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
@@ -496,7 +495,15 @@ class CommandPath:
         if target is not None and target.share and self._budgets is not None:
             self._budgets.over(target)
         if isinstance(found, Done):
-            outcome = self._success(found, began)
+            outcome = Outcome(
+                status=found.status,
+                data=found.data,
+                scpi=found.scpi,
+                execution_time_ms=(self._clock.monotonic() - began) * 1000,
+                written_at=found.written_at,
+                pictures=found.pictures,
+                links=found.links,
+            )
         else:
             error = found if isinstance(found, EdgedError) else self._fault(action, found)
             outcome = self._failure(action, target, error, began)
@@ -506,17 +513,6 @@ class CommandPath:
         if target is not None and instrument is not None and not is_internal:
             instrument.note_use(action.caller, is_write=target.is_write)
         return outcome
-
-    def _success(self, done: Done, began: float) -> Outcome:
-        return Outcome(
-            status=done.status,
-            data=done.data,
-            scpi=done.scpi,
-            execution_time_ms=(self._clock.monotonic() - began) * 1000,
-            written_at=done.written_at,
-            pictures=done.pictures,
-            links=done.links,
-        )
 
     def _failure(
         self, action: Action, target: Target | None, error: EdgedError, began: float
@@ -538,6 +534,16 @@ class CommandPath:
             data={"fault_id": action.action_id},
             remedy=f"Its log has the details under {action.action_id}.",
         )
+
+
+def _made_again(action: Action) -> Callable[..., Action]:
+    """Makes the same action under another ``action_id``.
+
+    Without its client, which would keep the connection of the first call alive.
+    """
+    told = {one.name: getattr(action, one.name) for one in fields(action)}
+    del told["action_id"], told["client"]
+    return partial(type(action), **told)
 
 
 async def _begun(running: Running) -> Done | LineJob:

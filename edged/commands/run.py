@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, SendProgram
@@ -257,7 +258,8 @@ class CommandJob(LineJob):
 
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        conversation = self._conversation(self._command, self._read, self._confirm)
+        read = partial(parse_answer, self._command.returns, values=self._values)
+        conversation = self._conversation(self._command, read, self._confirm)
         if self._guard is not None:
             conversation = guarded(conversation, self._lines, self._guard)
         if self._note_written is not None:
@@ -280,9 +282,6 @@ class CommandJob(LineJob):
         if self._asks_last:
             conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
-
-    def _read(self, answer: str) -> Answer:
-        return parse_answer(self._command.returns, answer, self._values)
 
     def _confirm(self, found: str) -> Scalar | None:
         return _verified(self._command, self._values, found)

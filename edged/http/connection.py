@@ -390,7 +390,9 @@ class HttpConnection(asyncio.Protocol):
         if self._probe is not None:
             self.end_probing()
         self.task = self.on_writable = None
-        keeps_alive, is_whole = self.keeps_alive, self.is_body_here
+        content = self._content
+        is_whole = content is None or content is EMPTY_PAYLOAD or content.is_eof()
+        keeps_alive = self.keeps_alive
         if self._taker is not None:
             # Whoever was still taking the body of a request that is over.
             self._end_body(BodyEnd.GONE)

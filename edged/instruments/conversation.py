@@ -297,13 +297,15 @@ def command_conversation(
         yield from require(command.name, command.precondition, own)
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
-    sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
-    if written and command.complete is not None:
-        sent += yield from _complete(command.complete, timeout_s, sent)
+    sent: tuple[str, ...] = ()
+    if written:
+        sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
+        if command.complete is not None:
+            sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        due = lines_in(command.returns)
-        answer = yield from _ask_all(asking, timeout_s, command.returns, due)
+        told = yield _asks_all(asking, timeout_s, command.returns, lines_in(command.returns))
+        answer = told if isinstance(told, str) else ""
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -430,7 +432,8 @@ def raw_conversation(
             answer = _bytes(block).decode("latin-1")
         else:
             due = form if isinstance(form, int) else 1
-            answer = yield from _ask_all(lines[-1], timeout_s, None, due)
+            asked = yield _asks_all(lines[-1], timeout_s, None, due)
+            answer = asked if isinstance(asked, str) else ""
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
@@ -728,15 +731,12 @@ def lines_in(returns: Returns | None) -> int:
     return UNTIL_QUIET if returns.lines is None else returns.lines
 
 
-def _ask_all(
-    question: str, timeout_s: float, returns: Returns | None, lines: int = 1
-) -> Conversation[str]:
-    """Ask for an answer of which nothing may be missing."""
+def _asks_all(question: str, timeout_s: float, returns: Returns | None, lines: int = 1) -> Ask:
+    """Asks for an answer of which nothing may be missing."""
     extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
     # Some instruments answer each query of a line by a line of its own.
     extra = max(extra, question.count("?") - 1)
-    answer = yield Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
-    return answer if isinstance(answer, str) else ""
+    return Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
 
 
 def _is_text(returns: Returns | None) -> bool:

@@ -39,6 +39,7 @@ from edged.instruments.identify import (
 )
 from edged.instruments.in_step import Habits, Owed
 from edged.instruments.line_state import (
+    TRANSITIONS,
     LineEvent,
     LineState,
     next_line_state,
@@ -247,7 +248,7 @@ class Line:
         try:
             self._serve_in_turn(job, bound, is_safe=is_safe)
         finally:
-            self._end_turn()
+            self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _serve_in_turn(self, job: Job, bound: BoundInstrument, *, is_safe: bool) -> None:
         began = self._clock.monotonic()
@@ -323,7 +324,7 @@ class Line:
         try:
             self._heal_in_turn(bound, deadline)
         finally:
-            self._end_turn()
+            self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _heal_in_turn(self, bound: BoundInstrument, deadline: float) -> None:
         self._dialogue.gate = self.gate
@@ -343,7 +344,7 @@ class Line:
 
     def idle_s(self) -> float | None:
         """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
-        if self.bound.number == 0 or self._is_foreign():
+        if self.bound.number == 0 or self._foreign_to is self.bound:
             return None
         if self.state is LineState.READY and not self._owes_identity:
             return None
@@ -364,7 +365,7 @@ class Line:
             except (LinkError, EdgedError) as error:
                 self._trace.note(f"release failed: {error}")
             finally:
-                self._end_turn()
+                self._link.end_turn(is_clean=self.state is LineState.READY)
         self._link.close()
         self._enter(LineEvent.STOP)
 
@@ -372,7 +373,7 @@ class Line:
 
     def _refusal(self, job: Job, bound: BoundInstrument) -> Failed | None:
         """Why a job is not even tried, if it is not."""
-        if job.unit != bound.number or self._is_foreign():
+        if job.unit != bound.number or self._foreign_to is self.bound:
             return another_unit(f"{job.name} was not sent: another unit", self._name)
         now = self._clock.monotonic()
         if now >= job.deadline:
@@ -396,9 +397,6 @@ class Line:
             self._selected_by = None
             self._dialogue.in_step.interrupted()
         self._is_mixed = Since.UNANSWERED in since
-
-    def _end_turn(self) -> None:
-        self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _select(self, bound: BoundInstrument, deadline: float, job: Job | None) -> None:
         """Say what must be said before this unit listens, where it has not been said.
@@ -460,8 +458,10 @@ class Line:
         if is_there and not self._owes_identity:
             if is_idle or listens:
                 return True
-            self._select(bound, deadline, job)
-            if is_safe or not in_step.owed & Owed.NAME or self._comes_in_step(bound, deadline):
+            if self._selected_by != bound.connection.before:
+                self._select(bound, deadline, job)
+            is_name_owed = in_step.owed and in_step.owed & Owed.NAME
+            if is_safe or not is_name_owed or self._comes_in_step(bound, deadline):
                 return True
         self._recovering_since = self._clock.monotonic()
         try:
@@ -710,7 +710,8 @@ class Line:
         self.unanswered = self.unanswered or (known.question if known else IDENTITY_QUESTION)
 
     def _enter(self, event: LineEvent) -> None:
-        self.state = next_line_state(self.state, event)
+        following = TRANSITIONS[self.state].get(event)
+        self.state = following or next_line_state(self.state, event)
         TOLD.note()
 
     def _left(self, deadline: float) -> float:

@@ -152,9 +152,11 @@ class CommandOperations:
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         doing: list[str] = []
-        question = _what_it_does(instrument, command)
+        profile = instrument.profile
+        is_acquiring = profile is not None and profile.acquisition is not None
+        question = _what_it_does(instrument, command) if is_acquiring else ""
         held: list[str] = []
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, instrument, command, target)
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
             writing = None if remembers is None else remembers.writing
@@ -208,16 +210,16 @@ class CommandOperations:
             self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
 
-    def _limit_query(self, action: RunCommand, target: Target) -> str:
+    def _limit_query(
+        self, action: RunCommand, instrument: Instrument, command: Command, target: Target
+    ) -> str:
         """The query whether a limit holds back what is measured; empty: it is not asked.
 
         Sequences have steps of their own for that.
         """
-        instrument, command = target.instrument, target.command
-        profile = instrument.profile if instrument is not None else None
+        profile = instrument.profile
         if profile is None or profile.limited is None or action.purpose not in NOTED:
             return ""
-        instrument, command = target.aimed_command()
         telling = profile.commands[profile.limited.command]
         if command is telling or not telling.parameters.keys() <= target.values.keys():
             return ""
@@ -365,7 +367,7 @@ class CommandOperations:
             rehearsal.say(would_capture(instrument, command, target.values), target)
             return
         question = _what_it_does(instrument, command)
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, instrument, command, target)
         job = CommandJob(
             instrument,
             command,

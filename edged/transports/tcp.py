@@ -145,7 +145,7 @@ class SocketStream:
                 raise LinkOverlong(f"{len(buffer)} bytes came without a line end")
             searched = max(0, len(buffer) - len(terminator) + 1)
             try:
-                self.receive(line_end_by(buffer, deadline, self._clock))
+                self.receive(line_end_by(buffer, deadline, self._clock) if buffer else deadline)
             except (LinkTimeout, LinkLost) as ended:
                 ended.came = bytes(buffer)
                 raise

@@ -122,7 +122,8 @@ class Serving:
             return False
         post.calls, post.served = (call,), 1
         if isinstance(begun, Underway):
-            self._wait(call, begun)
+            self._enlist(call)
+            call.go_on(begun)
         else:
             self._outcome_told(call, begun)
         return True

@@ -109,16 +109,17 @@ class CallEndedError(Exception):
 
 
 class CallRegistry:
-    """The calls of one session by request id; and in the surface's own book, all of them."""
+    """The calls of one session by request id; and in the surface's own book, all of them.
+
+    Attributes:
+        by_id: them, for who only looks.
+    """
 
     def __init__(self) -> None:
-        self._calls: dict[RequestId, Endable] = {}
+        self.by_id: dict[RequestId, Endable] = {}
 
     def __len__(self) -> int:
-        return len(self._calls)
-
-    def __contains__(self, request_id: RequestId) -> bool:
-        return request_id in self._calls
+        return len(self.by_id)
 
     def add(self, request_id: RequestId, call: Endable) -> None:
         """It is in flight.
@@ -126,13 +127,13 @@ class CallRegistry:
         Raises:
             Conflict: BUSY, another call with this id is.
         """
-        if request_id in self._calls:
+        if request_id in self.by_id:
             self.check(request_id)
-        self._calls[request_id] = call
+        self.by_id[request_id] = call
 
     def check(self, request_id: RequestId) -> None:
         """Raise ``Conflict``, BUSY, where a call with this id is in flight."""
-        if request_id in self._calls:
+        if request_id in self.by_id:
             raise Conflict(
                 f"A request with the id {str(request_id)[:80]!r} is in flight in this session.",
                 code=ErrorCode.BUSY,
@@ -141,18 +142,18 @@ class CallRegistry:
 
     def discard(self, request_id: RequestId, call: Endable) -> None:
         """It is over; another call with its id (a ``ping`` is not in the book) is not."""
-        if self._calls.get(request_id) is call:
-            del self._calls[request_id]
+        if self.by_id.get(request_id) is call:
+            del self.by_id[request_id]
 
     def end(self, request_id: RequestId, why: CallEnd) -> None:
         """End one call; an id that is not in flight is ignored, for it may just have ended."""
-        call = self._calls.get(request_id)
+        call = self.by_id.get(request_id)
         if call is not None:
             call.end(why)
 
     def end_all(self, why: CallEnd) -> None:
         """End every call."""
-        for call in tuple(self._calls.values()):
+        for call in tuple(self.by_id.values()):
             call.end(why)
 
 
@@ -356,7 +357,7 @@ class Session:
             or repeat.head is not head
             or repeat.caller is not caller
             or request.method != "tools/call"
-            or request.id in self.calls
+            or request.id in self.calls.by_id
         ):
             return None
         return repeat
