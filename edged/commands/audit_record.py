@@ -171,7 +171,12 @@ class AuditRecord:
         self._audit.note_again(
             target.row, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
         )
-        self._count(self._unit(instrument), command.name, outcome)
+        self._capability.note(
+            self._unit(instrument),
+            command.name,
+            is_ok=True,
+            duration_ms=outcome.execution_time_ms,
+        )
         return True
 
     def _make_repeated(

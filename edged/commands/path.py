@@ -294,8 +294,9 @@ class CommandPath:
 
         What has no arguments and aims at nothing is judged by the caller's permission alone.
         """
-        if target is not NOTHING and not (
-            target.judged_at == RULES.mark() and self._is_reading_free
+        if target is not NOTHING and (
+            target.judged_at != RULES.mark()
+            or (self._interlocks is not None and self._interlocks.is_any)
         ):
             return None
         began = self._clock.monotonic()

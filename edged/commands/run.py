@@ -29,6 +29,7 @@ from edged.instruments.conversation import (
     Conversation,
     Reply,
     Send,
+    asked,
     command_conversation,
     lines_in,
     listen_conversation,
@@ -149,12 +150,14 @@ class CommandJob(LineJob):
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
             primary?}, and of the reply.
         remembers: told when it is put on its line, and when it has ended; of what writes.
+        ask: all that it says, where that was worked out before.
 
     Attributes:
         limits_s: what it may take in all, and by itself.
     """
 
     __slots__ = (
+        "_ask",
         "_asks_first",
         "_asks_last",
         "_command",
@@ -185,9 +188,11 @@ class CommandJob(LineJob):
         remembers: Remembering | None = None,
         note_written: Callable[[], None] | None = None,
         limits_s: tuple[float, float] | None = None,
+        ask: Ask | None = None,
         asks_first: tuple[str, Callable[[str], None]] | None = None,
         asks_last: tuple[str, Callable[[str], None]] | None = None,
     ) -> None:
+        self._ask = ask
         self._asks_first = asks_first
         self._asks_last = asks_last
         self._instrument = instrument
@@ -270,15 +275,18 @@ class CommandJob(LineJob):
 
     def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
         values, verify = self._values, command.verify
-        conversation = command_conversation(
-            lines=self._lines,
-            command=command if command.complete is None else _with_poll(command, values),
-            connection=self._profile.connection,
-            read=read,
-            is_urgent=self._priority is Priority.SAFE,
-            verify=render(verify.query, command.parameters, values) if verify else None,
-            confirm=confirm,
-        )
+        if self._ask is not None:
+            conversation = asked(self._ask, read)
+        else:
+            conversation = command_conversation(
+                lines=self._lines,
+                command=command if command.complete is None else _with_poll(command, values),
+                connection=self._profile.connection,
+                read=read,
+                is_urgent=self._priority is Priority.SAFE,
+                verify=render(verify.query, command.parameters, values) if verify else None,
+                confirm=confirm,
+            )
         if self._asks_last:
             conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation

@@ -15,6 +15,7 @@ from typing import Final
 
 from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
+from edged.instruments.conversation import Ask
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
@@ -63,6 +64,7 @@ class Target:
         judged_at: what ``RULES`` was when a query was judged that may be asked again.
         row: what the audit log says of such a query that was answered, but for time and action.
         limits_s: what its job may take in all, and by itself.
+        ask: all that its job says, where that is one question.
     """
 
     instrument: Instrument | None = None
@@ -87,6 +89,7 @@ class Target:
     judged_at: str | None = None
     row: RepeatedRow | None = None
     limits_s: tuple[float, float] | None = None
+    ask: Ask | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -60,6 +60,7 @@ __all__ = [
     "Send",
     "Step",
     "abort_conversation",
+    "asked",
     "capture_conversation",
     "command_conversation",
     "drain_errors",
@@ -67,6 +68,7 @@ __all__ = [
     "lines_conversation",
     "lines_in",
     "listen_conversation",
+    "only_question",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -291,6 +293,9 @@ def command_conversation(
         Failed: INSTRUMENT_ERROR with the instrument's text; BAD_ANSWER when a check answers
             something that cannot be one; what ``read`` and ``confirm`` raise.
     """
+    ask = only_question(lines, command, connection) if verify is None else None
+    if ask is not None:
+        return (yield from asked(ask, read))
     own = _overridden(connection, command)
     timeout_s = own.timeout_ms / 1000
     if command.precondition is not None:
@@ -317,6 +322,24 @@ def command_conversation(
         sent += (verify,)
         readback = yield from _read(confirm, found, sent)
     return Reply(answer=answer, value=value, readback=readback, sent=sent, stale_errors=stale)
+
+
+def only_question(lines: Sequence[str], command: Command, connection: Connection) -> Ask | None:
+    """What a command asks that is one question and nothing besides; ``None`` for any other."""
+    if not command.is_query or len(lines) > 1:
+        return None
+    if command.precondition is not None or command.errors is not None:
+        return None
+    timeout_s = _overridden(connection, command).timeout_ms / 1000
+    return _asks_all(lines[0], timeout_s, command.returns, lines_in(command.returns))
+
+
+def asked(ask: Ask, read: Read) -> Conversation[Reply]:
+    """One question; see ``command_conversation``."""
+    told = yield ask
+    answer, sent = told if isinstance(told, str) else "", (ask.text,)
+    value = yield from _read(read, answer, sent)
+    return Reply(answer=answer, value=value, sent=sent)
 
 
 def _read(read: Read, answer: str, sent: tuple[str, ...]) -> Conversation[Any]:

@@ -637,7 +637,9 @@ class Dialogue:
                 self._link.pause(gap_s)
                 now = self._clock.monotonic()
         in_step = self.in_step
-        if not self._has_messages and now - self._quiet_since >= self._quiet_s(connection):
+        silence_s = now - self._quiet_since
+        is_quiet = silence_s >= in_step.habits.quiet_s or silence_s >= self._quiet_s(connection)
+        if is_quiet and not self._has_messages:
             # Where messages are kept until they are read, silence tells nothing.
             in_step.proved_at = now
         limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
@@ -841,7 +843,15 @@ class Dialogue:
         elif inside:
             # What looks like a line end inside of a block is its data.
             data = data[:inside] + data[inside:].strip(NO_TEXT)
-        elif step is None or step.lines is None or _is_padded_text(data, connection.encoding):
+        elif (
+            step is None
+            or step.lines is None
+            or (
+                data
+                and (data[0] in NO_TEXT or data[-1] in NO_TEXT)
+                and _is_padded_text(data, connection.encoding)
+            )
+        ):
             data = _unpadded(data)
         is_exact = step is not None and step.data is not None
         encoding = BYTE_FOR_BYTE if is_exact else connection.encoding
@@ -1121,8 +1131,6 @@ class Dialogue:
 
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
-    if not data or not (data[0] in NO_TEXT or data[-1] in NO_TEXT):
-        return False
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 

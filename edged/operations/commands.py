@@ -43,7 +43,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import Failed, Invalid
-from edged.instruments.conversation import Reply
+from edged.instruments.conversation import Reply, only_question
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import compile_expression
@@ -182,14 +182,16 @@ class CommandOperations:
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
             timer=target.timer,
             limits_s=target.limits_s,
+            ask=target.ask,
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
             remembers=remembers,
             asks_first=(question, doing.append) if question else None,
             asks_last=(limit_query, held.append) if limit_query else None,
         )
-        if target.judged_at is not None:
+        if target.judged_at is not None and target.limits_s is None:
             target.limits_s = job.limits_s
+            target.ask = only_question(target.lines, command, instrument.connection)
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
     def _with_memory(

@@ -88,7 +88,11 @@ class ValueFeed:
         instrument = target.instrument
         if instrument is None:
             return
-        values = _values(outcome.data, target.command.returns)
+        data = outcome.data.get("data")
+        if isinstance(data, float | int):
+            values: Values = (("", data, outcome.data.get("unit") or ""),)
+        else:
+            values = _values(outcome.data, target.command.returns)
         if not values:
             return
         # Its lines tell one set of parameters from another.

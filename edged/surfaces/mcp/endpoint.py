@@ -257,11 +257,14 @@ class Endpoint:
 
     def _post(self, connection: HttpConnection, head: PostHead, body: bytes) -> bytes | None:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
-        caller = self._direct(connection, head.accepted)
-        message = self._parsed(connection, body)
-        if message is None:
+        accepted = head.accepted
+        caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
+        try:
+            message = parse(body)
+        except BadMessage as bad:
+            self._refuse(connection, rejected_message(bad))
             return None
-        session = self._board.find(head.accepted.session_id, caller)
+        session = self._board.find(accepted.session_id, caller)
         post = None
         if (
             session is not None
@@ -331,13 +334,6 @@ class Endpoint:
             choice=session.choice or self._default_choice,
         )
         return post if self._serving.repeat(post, request, repeat) else None
-
-    def _parsed(self, connection: HttpConnection, body: bytes) -> Message | Batch | None:
-        try:
-            return parse(body)
-        except BadMessage as bad:
-            self._refuse(connection, rejected_message(bad))
-            return None
 
     def _recognized(
         self,
@@ -436,8 +432,10 @@ class Endpoint:
             self._refuse(connection, body)
             return
         post = PostHead(accepted, choice_of(query, self._default_choice), query)
-        message = self._parsed(connection, body)
-        if message is None:
+        try:
+            message = parse(body)
+        except BadMessage as bad:
+            self._refuse(connection, rejected_message(bad))
             return
         session = self._board.find(accepted.session_id, caller)
         found = self._recognized(connection, post, message, session, caller)

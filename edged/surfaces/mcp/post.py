@@ -381,7 +381,17 @@ class Post:
             and self.accepted.wants_json
             and isinstance(self.message, Request)
         ):
-            self._respond(call, answer)
+            status, headers = 200, JSON_HEADERS
+            match answer:
+                case bytes():
+                    body = result_bytes_from(call.request.id, answer)
+                    if call.headers:
+                        headers += call.headers
+                case ErrorReply():
+                    status, body = self.revision.status_of(answer.rpc_code), answer.encode()
+                case _:
+                    status, headers, body = 202, (), b""
+            self.plain = status, headers, body
             return
         exchange = self.exchange
         match answer:
@@ -392,20 +402,6 @@ class Post:
             case _:
                 effects = exchange.answer(call.slot, answer, headers=call.headers)
         self.carry_out(effects)
-
-    def _respond(self, call: PendingCall, answer: Answer) -> None:
-        """The one answer to the one request, as JSON."""
-        status, headers = 200, JSON_HEADERS
-        match answer:
-            case bytes():
-                body = result_bytes_from(call.request.id, answer)
-                if call.headers:
-                    headers += call.headers
-            case ErrorReply():
-                status, body = self.revision.status_of(answer.rpc_code), answer.encode()
-            case _:
-                status, headers, body = 202, (), b""
-        self.plain = status, headers, body
 
     def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
         """Do what the exchange says, in its order.

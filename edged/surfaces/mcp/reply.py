@@ -180,14 +180,16 @@ class DateLine:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._second = -1
+        # When it is to be made again, on the monotonic scale.
+        self._until_s = float("-inf")
         self._line = b""
 
     def now(self) -> bytes:
         """The whole line."""
-        second = self._clock.wall_ms() // 1000
-        if second != self._second:
-            self._second = second
+        now_s = self._clock.monotonic()
+        if now_s >= self._until_s:
+            second, over_ms = divmod(self._clock.wall_ms(), 1000)
+            self._until_s = now_s + 1 - over_ms / 1000
             self._line = b"Date: %b\r\n" % formatdate(second, usegmt=True).encode("ascii")
         return self._line
 
