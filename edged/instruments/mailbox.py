@@ -190,7 +190,7 @@ class Mailbox:
 
     def __len__(self) -> int:
         """Jobs that wait now."""
-        return sum(len(jobs) for jobs in self._waiting)
+        return sum(map(len, self._waiting))
 
     def put(self, job: Job) -> None:
         """Let a job wait for its turn.

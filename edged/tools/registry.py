@@ -97,6 +97,7 @@ class ToolRegistry:
         self._loose_spelling: tuple[str, ...] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
+        self._unlisted_names: tuple[str, ...] = ()
         # Of wrappers whose device nobody has seen, and the others.
         self._absent: tuple[Tool, ...] = ()
         self._here: tuple[Tool, ...] = ()
@@ -292,6 +293,10 @@ class ToolRegistry:
         self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
         self._strict_spelling = None
         self._loose_spelling = None
+        listed = {tool.name for tool in self._tools}
+        self._unlisted_names = tuple(
+            tool.name for tool in self._unlisted() if tool.name not in listed
+        )
         RULES.note()
         return True
 
@@ -301,8 +306,7 @@ class ToolRegistry:
 
     def unlisted_names(self) -> tuple[str, ...]:
         """The same by name; empty while they are listed."""
-        listed = {tool.name for tool in self._tools}
-        return tuple(tool.name for tool in self._unlisted() if tool.name not in listed)
+        return self._unlisted_names
 
     def _as_listed(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""
