@@ -245,6 +245,13 @@ class Memory:
         unit.has_raw_couplings |= any(couples_channels(part.text) for part in parts)
         return self._begin(instrument, unit, (NOBODY_KNOWS,), {})
 
+    def learns_from(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> bool:
+        """Whether a question or its answer can change what is known, as the profile has it."""
+        question = self._question(instrument, command)
+        if question.sets or question.answers is not None or instrument.profile is None:
+            return True
+        return tuple(lines) in self._proofs_of(instrument.profile)[1]
+
     def begin_question(self, instrument: Instrument, command: Command) -> None:
         """A question is about to be sent that may set how it measures."""
         unit = self._units.get(instrument.id)

@@ -65,6 +65,7 @@ class Target:
         row: what the audit log says of such a query that was answered, but for time and action.
         limits_s: what its job may take in all, and by itself.
         ask: all that its job says, where that is one question.
+        teaches: its answer may change what is known of settings.
     """
 
     instrument: Instrument | None = None
@@ -90,6 +91,7 @@ class Target:
     row: RepeatedRow | None = None
     limits_s: tuple[float, float] | None = None
     ask: Ask | None = None
+    teaches: bool = True
 
     @property
     def is_aimed(self) -> bool:

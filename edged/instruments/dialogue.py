@@ -781,7 +781,7 @@ class Dialogue:
         """
         others = bytearray()
         habits = self.in_step.habits
-        is_calm = is_one and header_of(question) in habits.calm
+        is_calm = is_one and question.partition(" ")[0] in habits.calm
         try:
             more = self._link.pending()
             if not more:

@@ -174,6 +174,7 @@ class Line:
         self._keeps_old_answers = keeps_old_answers
         # *IDN? that were asked in vain on such a line, and may still be answered.
         self._owed_names = 0
+        self._tuned_for: Connection | None = None
         self._is_same_unit = is_same_unit
         self._report = report
         # Since when it is cleaned, opened or proved; None while it is not.
@@ -450,7 +451,9 @@ class Line:
             LinkError: it cannot be had now.
             Failed: DISCONNECTED, another unit answers.
         """
-        self._link.tune(bound.connection)
+        if self._tuned_for is not bound.connection:
+            self._link.tune(bound.connection)
+            self._tuned_for = bound.connection
         in_step = self._dialogue.in_step
         if in_step.habits is not bound.habits:
             self._dialogue.know(bound.habits)

@@ -146,7 +146,7 @@ class CommandOperations:
         remembers = None
         if target.is_write:
             remembers = Remembering(partial(self.memory.begin, instrument, command, target.lines))
-        else:
+        elif target.teaches:
             self.memory.begin_question(instrument, command)
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
@@ -192,6 +192,7 @@ class CommandOperations:
         if target.judged_at is not None and target.limits_s is None:
             target.limits_s = job.limits_s
             target.ask = only_question(target.lines, command, instrument.connection)
+            target.teaches = self.memory.learns_from(instrument, command, target.lines)
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
     def _with_memory(
@@ -208,7 +209,7 @@ class CommandOperations:
             writing.done(None if command.is_query else part["data"]["readback"])
             return {**part, "previous": writing.previous} if writing.previous else part
         notes = self.memory.notes(instrument, command, target.values)
-        if not self.memory.heard_output(instrument, target.lines, reply.answer):
+        if target.teaches and not self.memory.heard_output(instrument, target.lines, reply.answer):
             self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
 
