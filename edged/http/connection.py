@@ -402,7 +402,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._end_request()
         has_more = self._unparsed or self._parsed or self._refusal is not None
-        if not self._is_advancing and (has_more or self._is_unread or self.is_half_closed):
+        is_held_up = self._is_unread or self._is_reading_paused or self.is_half_closed
+        if not self._is_advancing and (has_more or is_held_up):
             # Not here: whoever ends a call may be in the middle of something.
             self._loop.call_soon(self._advance)
 

@@ -249,8 +249,10 @@ class Repeat:
 
 
 MakeAnswer = Callable[[Outcome, RequestId], bytes | ErrorReply]
-MOST_REPEATS: Final = 32
+MOST_REPEATS: Final = 24
 """Of one session; the oldest goes first."""
+REMEMBERED_FOR_S: Final = 60.0
+"""Since the last call of a session."""
 LONGEST_REPEATED: Final = 1_000
 """Characters of the params of a call that is known when it comes again."""
 
@@ -625,12 +627,15 @@ class SessionRegistry:
             self.expire()
 
     def expire(self) -> None:
-        """End every session that has been idle for too long."""
+        """End every session that has been idle for too long; of idle ones remember less."""
         now_s = self._clock.monotonic()
         for session in tuple(self._sessions.values()):
-            if now_s - session.last_used_s < self._idle_s:
+            idle_s = now_s - session.last_used_s
+            if idle_s < min(self._idle_s, REMEMBERED_FOR_S):
                 return
-            if self._is_expired(session, now_s):
+            # What few ask again takes memory: some kilobytes for each of them.
+            session.repeats.clear()
+            if idle_s >= self._idle_s and self._is_expired(session, now_s):
                 self.end(session, SessionEvent.EXPIRED)
 
     def close(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -460,3 +462,24 @@ def test_one_that_fails_has_a_row_of_its_own() -> None:
     _, good = seen(bench, lambda tell: again("good", tell))
     assert good.data["data"] == 2.0
     assert (bench.audit.rows[-1].action_id, bench.audit.rows[-1].code) == ("good", "")
+
+
+def test_it_keeps_no_client() -> None:
+    class Client:
+        """It holds the connection that the first call came by."""
+
+    bench, client = Bench(), Client()
+    is_alive = weakref.ref(client)
+    call = ToolCall(
+        name="toy_supply__read",
+        arguments={},
+        caller=CALLER,
+        action_id="first",
+        client=client,  # type: ignore[arg-type]
+    )
+    _, outcome = seen(bench, partial(bench.dispatcher.begin, call))
+    again = outcome.again
+    del call, client, outcome
+    gc.collect()
+    assert again is not None
+    assert is_alive() is None
