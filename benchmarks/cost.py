@@ -62,10 +62,10 @@ NAMES: Final = {
     "system calls": "system calls",
 }
 BOUNDS: Final = {
-    "list_instruments": {"loop": 78, "others": 6, "files": 24, "system calls": 18},
-    "get_status": {"loop": 325, "others": 6, "files": 60, "system calls": 18},
-    "query": {"loop": 475, "others": 6, "files": 69, "system calls": 30},
-    "write": {"loop": 990, "others": 320, "files": 95, "system calls": 140},
+    "list_instruments": {"loop": 66, "others": 6, "files": 24, "system calls": 18},
+    "get_status": {"loop": 178, "others": 6, "files": 58, "system calls": 18},
+    "query": {"loop": 210, "others": 6, "files": 47, "system calls": 30},
+    "write": {"loop": 865, "others": 320, "files": 95, "system calls": 140},
 }
 """With the few that come and go with the moment; a busy machine divides system calls, too.
 

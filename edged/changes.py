@@ -1,35 +1,36 @@
-"""A number that differs after any change of what list_instruments shows.
+"""Numbers that differ after any change: of what list_instruments shows, of what judges a call.
 
-Code that changes something shown there calls ``note`` after the change; code that keeps a list
-compares the number from before the list was made with the present one. All engines of a process
-share the number, so a change in one makes the others build their list again. See decision 0032.
+Code that changes such a thing calls ``note`` after the change; code that keeps what was made of it
+compares the number from before that was made with the present one. All engines of a process share
+the numbers, so a change in one makes the others build and judge again. See decision 0032.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["TOLD", "Changes"]
+__all__ = ["RULES", "TOLD", "Changes"]
 
 
 class Changes:
-    """Any thread may note and compare.
+    """Any thread may note and compare. Both are in C: a query notes several changes.
 
     Attributes:
-        mark: never the same twice, whichever thread noted last.
+        note: something was changed just now.
+        mark: another one after each change.
     """
 
-    __slots__ = ("_marks", "mark")
+    __slots__ = ("mark", "note")
 
     def __init__(self) -> None:
-        self._marks = itertools.count(1)
-        self.mark = 0
-
-    def note(self) -> None:
-        """Something was changed just now."""
-        self.mark = next(self._marks)
+        count = itertools.count()
+        self.note: Callable[[], object] = count.__next__
+        self.mark: Callable[[], str] = count.__repr__
 
 
 TOLD: Final = Changes()
 """For what list_instruments shows."""
+RULES: Final = Changes()
+"""For what decides whether a plain query may be sent, to which unit, and by which lines."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from edged.errors import EdgedError
+
+if TYPE_CHECKING:
+    from edged.actions.tool import Tell, Underway
 
 __all__ = ["Done", "Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
 
@@ -71,8 +74,9 @@ class Outcome:
         pictures: shown beside ``data``.
         links: told beside ``data``, which names their URIs too.
         is_tool_error: the result is shown to a model as an error (``isError``).
-        again: does the same for the same caller under another action id, and records it; of what is
-            read from memory and was judged by nothing that can change. ``None`` for all else.
+        again: does the same for the same caller under another action id, and records it, as
+            ``CommandPath.begin`` does; gives ``None`` once it has to be judged anew. Of what is
+            read from memory, and of plain queries; ``None`` for all else.
     """
 
     status: OutcomeStatus
@@ -84,4 +88,4 @@ class Outcome:
     pictures: tuple[Picture, ...] = ()
     links: tuple[ResourceLink, ...] = ()
     is_tool_error: bool = False
-    again: Callable[[str], Outcome] | None = None
+    again: Callable[[str, Tell], Outcome | Underway | None] | None = None

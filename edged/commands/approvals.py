@@ -273,6 +273,8 @@ class ApprovalControl:
 
     def listed(self) -> list[dict[str, Any]]:
         """What waits for a person, oldest first."""
+        if not self._approvals.is_any:
+            return []
         self._drop_ended()
         return [question.told() for question in self._approvals.waiting(self._now())]
 

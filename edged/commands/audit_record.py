@@ -140,6 +140,12 @@ class AuditRecord:
                     repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
                 )
                 return
+        if (
+            target is not None
+            and target.judged_at is not None
+            and self._note_query(action, target, outcome)
+        ):
+            return
         # The line first: a row wakes the store thread, and the two would get in each other's way.
         is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
@@ -150,6 +156,28 @@ class AuditRecord:
             self._count(self._unit(target.instrument), target.command.name, outcome)
         elif target is not None and target.spec is not None:
             self._count(unit_of_wrapper(target.spec), target.spec.name, outcome)
+
+    def _note_query(self, action: Action, target: Target, outcome: Outcome) -> bool:
+        """Write the row of a query that may be asked again; false: it is to be written as any."""
+        instrument, command = target.instrument, target.command
+        if instrument is None or command is None:
+            return False
+        if outcome.status is not OutcomeStatus.OK or outcome.scpi != target.lines:
+            return False
+        if target.row is None:
+            if self._level.isEnabledFor(logging.DEBUG):
+                return False
+            target.row = RepeatedRow(self._entry(Phase.END, action, target, outcome.scpi, outcome))
+        self._audit.note_again(
+            target.row, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+        )
+        self._capability.note(
+            self._unit(instrument),
+            command.name,
+            is_ok=True,
+            duration_ms=outcome.execution_time_ms,
+        )
+        return True
 
     def _make_repeated(
         self, action: Action, target: Target | None, outcome: Outcome
@@ -274,7 +302,7 @@ class AuditRecord:
             is_ok=is_ok,
             duration_ms=outcome.execution_time_ms,
             error=error.message if error else "",
-            is_undefined=says_undefined(error),
+            is_undefined=error is not None and says_undefined(error),
         )
 
     def _unit(self, instrument: Instrument) -> Unit:

@@ -217,7 +217,8 @@ class Memory:
         # By the id of the profile, and the command's name.
         self._questions: dict[tuple[int, str], _Question] = {}
         self._reaches: dict[int, tuple[Profile, Reach]] = {}
-        self._proofs: dict[int, tuple[Profile, tuple[Proof, ...]]] = {}
+        # What proves an abort, and the questions of that.
+        self._proofs: dict[int, tuple[Profile, tuple[Proof, ...], frozenset[tuple[str, ...]]]] = {}
 
     def begin(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> Writing:
         """A command that may set something is about to be sent; its end is to be told."""
@@ -243,6 +244,13 @@ class Memory:
         unit = self._unit(instrument)
         unit.has_raw_couplings |= any(couples_channels(part.text) for part in parts)
         return self._begin(instrument, unit, (NOBODY_KNOWS,), {})
+
+    def learns_from(self, instrument: Instrument, command: Command, lines: Sequence[str]) -> bool:
+        """Whether a question or its answer can change what is known, as the profile has it."""
+        question = self._question(instrument, command)
+        if question.sets or question.answers is not None or instrument.profile is None:
+            return True
+        return tuple(lines) in self._proofs_of(instrument.profile)[1]
 
     def begin_question(self, instrument: Instrument, command: Command) -> None:
         """A question is about to be sent that may set how it measures."""
@@ -293,10 +301,11 @@ class Memory:
         """
         if instrument.profile is None or answer is None:
             return False
-        proofs = self._proofs_of(instrument.profile)
-        mine = [proof for proof in proofs if proof.question == tuple(lines)]
-        if not mine:
+        proofs, questions = self._proofs_of(instrument.profile)
+        asked = tuple(lines)
+        if asked not in questions:
             return False
+        mine = [proof for proof in proofs if proof.question == asked]
         others = {(p.selecting, name) for p in proofs if p not in mine for name in p.outputs}
         # Where several queries are about outputs of one name, a single answer shows none to be off.
         known = [
@@ -452,12 +461,14 @@ class Memory:
         self._reaches[id(profile)] = (profile, reach)
         return reach
 
-    def _proofs_of(self, profile: Profile) -> tuple[Proof, ...]:
+    def _proofs_of(self, profile: Profile) -> tuple[tuple[Proof, ...], frozenset[tuple[str, ...]]]:
         known = self._proofs.get(id(profile))
         if known is None or known[0] is not profile:
             _make_room(self._proofs)
-            known = self._proofs[id(profile)] = profile, proofs_of(profile, profile.abort)
-        return known[1]
+            proofs = proofs_of(profile, profile.abort)
+            questions = frozenset(proof.question for proof in proofs)
+            known = self._proofs[id(profile)] = profile, proofs, questions
+        return known[1], known[2]
 
     def _question(self, instrument: Instrument, command: Command) -> _Question:
         profile = instrument.profile

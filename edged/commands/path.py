@@ -9,7 +9,7 @@ schema belongs to the command.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,8 @@ import structlog
 
 from edged.actions.action import (
     Action,
+    Purpose,
+    RunCommand,
     RunSequence,
     StartSweep,
 )
@@ -25,6 +27,7 @@ from edged.actions.elicit import InputRequired
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
 from edged.actions.tool import Tell
 from edged.auth.permissions import Permissions
+from edged.changes import RULES
 from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.budgets import BudgetControl
@@ -240,9 +243,9 @@ class CommandPath:
             The outcome of what waited for nothing or was refused, and ``tell`` is never called; or
             what is under way.
         """
-        began = self._clock.monotonic()
+        began, mark = self._clock.monotonic(), RULES.mark()
         target: Target | None = None
-        self._note_change(action)
+        self.performed += not action.answers_at_once
         try:
             target = self._judge(action)
             if _is_confirmed_at(target.instrument) and self._must_ask(action, target):
@@ -250,28 +253,65 @@ class CommandPath:
             else:
                 running = self._run(action, target, began)
             if not isinstance(running, Done):
-                return self._pending(action, target, began, running, tell)
+                end = self._ended
+                if isinstance(running, LineJob) and self._is_plain(action, target):
+                    target.judged_at, end = mark, self._answered
+                return self._pending(action, target, began, running, tell, end)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
             outcome = self._concluded(action, target, began, error)
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                # Without its client, which would keep the connection of the first call alive.
-                outcome.again = partial(self._again, replace(action, client=None), target)
-        self._note_change(action)
+                outcome.again = partial(self._again, _made_again(action), target)
+        self.performed += not action.answers_at_once
         return outcome
 
-    def _again(self, action: Action, target: Target, action_id: str) -> Outcome:
-        """What has no arguments and aims at nothing is judged by the caller's permission alone."""
+    def _is_plain(self, action: Action, target: Target) -> bool:
+        """Whether the same query is judged in the same way until ``RULES`` changes.
+
+        What a caller has beside its permission (a lease, a yes) says nothing of a query; a timer in
+        the instrument, and a run that goes on with what it began with, are judged each time.
+        """
+        instrument = target.instrument
+        return (
+            type(action) is RunCommand
+            and action.purpose is Purpose.CALL
+            and not (action.parent_id or action.caller.on_behalf_of or action.caller.lease)
+            and action.progress is None
+            and target.command is not None
+            and target.command.is_query
+            and not (target.is_write or target.is_safe or target.inner)
+            and instrument is not None
+            and instrument.timer is None
+            and not (instrument.rules.confirm or instrument.rules.dead_man_s)
+            and self._is_reading_free
+        )
+
+    def _again(
+        self, make: Callable[..., Action], target: Target, action_id: str, tell: Tell
+    ) -> Outcome | Pending | None:
+        """``begin`` of what was judged before, and would be judged alike.
+
+        What has no arguments and aims at nothing is judged by the caller's permission alone.
+        """
+        if target is not NOTHING and (
+            target.judged_at != RULES.mark()
+            or (self._interlocks is not None and self._interlocks.is_any)
+        ):
+            return None
         began = self._clock.monotonic()
-        action = replace(action, action_id=action_id)
+        action = make(action_id=action_id)
+        self.performed += not action.answers_at_once
         try:
-            found = self._operations[type(action)].run(action, target, began)
+            running = self._operations[type(action)].run(action, target, began)
+            if not isinstance(running, Done):
+                return self._pending(action, target, began, running, tell, self._ended)
         except Exception as error:  # noqa: BLE001 - as in begin
-            return self._concluded(action, target, began, error)
-        if not isinstance(found, Done):
-            raise Fault(f"{action.tool} did not answer at once.")
-        return self._concluded(action, target, began, found)
+            outcome = self._concluded(action, target, began, error)
+        else:
+            outcome = self._concluded(action, target, began, running)
+        self.performed += not action.answers_at_once
+        return outcome
 
     def _concluded(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -390,7 +430,7 @@ class CommandPath:
             left = self._operations[type(action)].rehearse(action, target, rehearsal)
             if left is not None:
                 work = _rehearsed(left, rehearsal)
-                return self._pending(action, target, began, work, tell)
+                return self._pending(action, target, began, work, tell, self._ended)
         except Exception as error:  # noqa: BLE001 - as in begin
             outcome = self._outcome(action, target, began, error)
         else:
@@ -405,20 +445,34 @@ class CommandPath:
         began: float,
         running: LineJob | Work,
         tell: Tell,
+        end: Callable[[Action, Target, float, Done | Exception], Outcome],
     ) -> Pending:
-        def conclude(found: Done | Exception) -> Outcome:
-            self._note_change(action)
-            return self._outcome(action, target, began, found)
-
-        def record(outcome: Outcome) -> None:
-            self.record.conclude(action, target, outcome)
-
-        pending = Pending(conclude, record, tell)
+        pending = Pending(
+            partial(end, action, target, began),
+            partial(self.record.conclude, action, target),
+            tell,
+        )
         if isinstance(running, LineJob):
             pending.run_on_line(running)
         else:
             pending.run_as_task(running)
         return pending
+
+    def _ended(
+        self, action: Action, target: Target, began: float, found: Done | Exception
+    ) -> Outcome:
+        """What came of what was under way."""
+        self.performed += not action.answers_at_once
+        return self._outcome(action, target, began, found)
+
+    def _answered(
+        self, action: Action, target: Target, began: float, found: Done | Exception
+    ) -> Outcome:
+        """The same of a query that may be asked again."""
+        outcome = self._ended(action, target, began, found)
+        if outcome.status is OutcomeStatus.OK:
+            outcome.again = partial(self._again, _made_again(action), target)
+        return outcome
 
     async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
         """Run what may change something: its intent is on disk before its first byte goes out."""
@@ -436,17 +490,21 @@ class CommandPath:
         running = self._operations[type(action)].run(action, target, began)
         return running if isinstance(running, Done | LineJob) else await running
 
-    def _note_change(self, action: Action) -> None:
-        if not action.answers_at_once:
-            self.performed += 1
-
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
     ) -> Outcome:
         if target is not None and target.share and self._budgets is not None:
             self._budgets.over(target)
         if isinstance(found, Done):
-            outcome = self._success(found, began)
+            outcome = Outcome(
+                status=found.status,
+                data=found.data,
+                scpi=found.scpi,
+                execution_time_ms=(self._clock.monotonic() - began) * 1000,
+                written_at=found.written_at,
+                pictures=found.pictures,
+                links=found.links,
+            )
         else:
             error = found if isinstance(found, EdgedError) else self._fault(action, found)
             outcome = self._failure(action, target, error, began)
@@ -456,17 +514,6 @@ class CommandPath:
         if target is not None and instrument is not None and not is_internal:
             instrument.note_use(action.caller, is_write=target.is_write)
         return outcome
-
-    def _success(self, done: Done, began: float) -> Outcome:
-        return Outcome(
-            status=done.status,
-            data=done.data,
-            scpi=done.scpi,
-            execution_time_ms=(self._clock.monotonic() - began) * 1000,
-            written_at=done.written_at,
-            pictures=done.pictures,
-            links=done.links,
-        )
 
     def _failure(
         self, action: Action, target: Target | None, error: EdgedError, began: float
@@ -488,6 +535,16 @@ class CommandPath:
             data={"fault_id": action.action_id},
             remedy=f"Its log has the details under {action.action_id}.",
         )
+
+
+def _made_again(action: Action) -> Callable[..., Action]:
+    """Makes the same action under another ``action_id``.
+
+    Without its client, which would keep the connection of the first call alive.
+    """
+    told = {one.name: getattr(action, one.name) for one in fields(action)}
+    del told["action_id"], told["client"]
+    return partial(type(action), **told)
 
 
 async def _begun(running: Running) -> Done | LineJob:

@@ -52,8 +52,7 @@ class Pending(Underway):
 
     Args:
         conclude: makes the outcome of what came; never raises.
-        record: writes the outcome down, right after it was told: nothing can come between, and
-            whoever waits for the answer does not wait for its row as well.
+        record: writes the outcome down, right before it is told.
         tell: see ``Tell``; never raises.
     """
 
@@ -181,9 +180,9 @@ class Pending(Underway):
             self._line_job.over()
         outcome = self._conclude(found)
         try:
-            self._tell(None if self._cause is not None else outcome)
-        finally:
             self._record(outcome)
+        finally:
+            self._tell(None if self._cause is not None else outcome)
 
 
 async def settled(begin: Callable[[Tell], Outcome | Pending]) -> Outcome:

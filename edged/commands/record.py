@@ -159,7 +159,10 @@ class CountedRecord:
         kind, status = type(action).__name__, outcome.status._value_
         self.calls[kind, action.caller.route._value_, status] += 1
         if not action.parent_id:
-            self._count_tool(action.tool, status)
+            key = (action.tool, status)
+            if key not in self.tools and len(self.tools) >= MAX_TOOLS:
+                key = (OTHER, status)
+            self.tools[key] += 1
         latencies = self.latencies.get(kind)
         if latencies is None:
             latencies = self.latencies[kind] = Latencies()
@@ -174,9 +177,3 @@ class CountedRecord:
         """See ``Record``."""
         self.calls["none", caller.route.value, "refused"] += 1
         self._inner.refuse(caller, tool, error)
-
-    def _count_tool(self, tool: str, outcome: str) -> None:
-        key = (tool, outcome)
-        if key not in self.tools and len(self.tools) >= MAX_TOOLS:
-            key = (OTHER, outcome)
-        self.tools[key] += 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, SendProgram
@@ -28,6 +29,7 @@ from edged.instruments.conversation import (
     Conversation,
     Reply,
     Send,
+    asked,
     command_conversation,
     lines_in,
     listen_conversation,
@@ -147,10 +149,15 @@ class CommandJob(LineJob):
         note_written: called on the line's thread once a setter's lines have gone out.
         finish: makes the result of the variable part of execute_command's, {data, unit?, flag?,
             primary?}, and of the reply.
-        remembers: told when it is put on its line, and when it has ended.
+        remembers: told when it is put on its line, and when it has ended; of what writes.
+        ask: all that it says, where that was worked out before.
+
+    Attributes:
+        limits_s: what it may take in all, and by itself.
     """
 
     __slots__ = (
+        "_ask",
         "_asks_first",
         "_asks_last",
         "_command",
@@ -164,6 +171,7 @@ class CommandJob(LineJob):
         "_remembers",
         "_timer",
         "_values",
+        "limits_s",
     )
 
     def __init__(
@@ -177,15 +185,18 @@ class CommandJob(LineJob):
         guard: SendGuard | None,
         timer: Timer | None = None,
         finish: Finish,
-        remembers: Remembering = NOTHING_REMEMBERED,
+        remembers: Remembering | None = None,
         note_written: Callable[[], None] | None = None,
+        limits_s: tuple[float, float] | None = None,
+        ask: Ask | None = None,
         asks_first: tuple[str, Callable[[str], None]] | None = None,
         asks_last: tuple[str, Callable[[str], None]] | None = None,
     ) -> None:
+        self._ask = ask
         self._asks_first = asks_first
         self._asks_last = asks_last
         self._instrument = instrument
-        self._profile = _profile(instrument)
+        self._profile = instrument.profile or _profile(instrument)
         self._command = command
         self._values = values
         self._lines = lines
@@ -195,17 +206,20 @@ class CommandJob(LineJob):
         self._note_written = note_written
         self._finish = finish
         self._remembers = remembers
+        self.limits_s = limits_s or self._limits_s()
 
     def submit(self, waiter: Waiter) -> Job:
         """See ``LineJob``."""
-        self._remembers.begin()
+        if self._remembers is not None:
+            self._remembers.begin()
+        timeout_s, own_s = self.limits_s
         return self._instrument.submit(
             self._talk,
             waiter,
             priority=self._priority,
-            timeout_s=self._timeout_s,
+            timeout_s=timeout_s,
             name=self._command.name,
-            own_s=_own_s(self._command, self._profile),
+            own_s=own_s,
         )
 
     def done(self, reply: Reply) -> Done:
@@ -217,16 +231,18 @@ class CommandJob(LineJob):
 
     def over(self) -> None:
         """See ``LineJob``."""
-        self._remembers.over()
+        if self._remembers is not None:
+            self._remembers.over()
 
     async def finished_by_any_line(self) -> Done:
         """``finished``, said by another line too where the first is late or fails."""
-        self._remembers.begin()
+        if self._remembers is not None:
+            self._remembers.begin()
         try:
             reply = await self._instrument.converse(
                 self._talk,
                 priority=self._priority,
-                timeout_s=self._timeout_s,
+                timeout_s=self.limits_s[0],
                 name=self._command.name,
                 is_repeatable=True,
             )
@@ -234,10 +250,10 @@ class CommandJob(LineJob):
         finally:
             self.over()
 
-    @property
-    def _timeout_s(self) -> float:
+    def _limits_s(self) -> tuple[float, float]:
         armed_s = _arming_s(self._timer, self._profile.connection)
-        return _longest_s(self._command, self._profile) + armed_s + GRACE_S
+        longest_s = _longest_s(self._command, self._profile) + armed_s + GRACE_S
+        return longest_s, _own_s(self._command, self._profile)
 
     def would_say(self) -> Spoken:
         """Every line of it on an instrument that agrees, questions too; nothing is sent."""
@@ -247,30 +263,33 @@ class CommandJob(LineJob):
 
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
-        conversation = guarded(
-            self._conversation(self._command, self._read, self._confirm), self._lines, self._guard
-        )
+        read = partial(parse_answer, self._command.returns, values=self._values)
+        conversation = self._conversation(self._command, read, self._confirm)
+        if self._guard is not None:
+            conversation = guarded(conversation, self._lines, self._guard)
         if self._note_written is not None:
             conversation = noting_write(conversation, len(self._lines), self._note_written)
-        return armed_first(conversation, self._timer, self._lines, self._guard)
+        if self._timer is not None:
+            conversation = armed_first(conversation, self._timer, self._lines, self._guard)
+        return conversation
 
     def _conversation(self, command: Command, read: Read, confirm: Read) -> Conversation[Reply]:
         values, verify = self._values, command.verify
-        conversation = command_conversation(
-            lines=self._lines,
-            command=_with_poll(command, values),
-            connection=self._profile.connection,
-            read=read,
-            is_urgent=self._priority is Priority.SAFE,
-            verify=render(verify.query, command.parameters, values) if verify else None,
-            confirm=confirm,
-        )
+        if self._ask is not None:
+            conversation = asked(self._ask, read)
+        else:
+            conversation = command_conversation(
+                lines=self._lines,
+                command=command if command.complete is None else _with_poll(command, values),
+                connection=self._profile.connection,
+                read=read,
+                is_urgent=self._priority is Priority.SAFE,
+                verify=render(verify.query, command.parameters, values) if verify else None,
+                confirm=confirm,
+            )
         if self._asks_last:
             conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
-
-    def _read(self, answer: str) -> Answer:
-        return parse_answer(self._command.returns, answer, self._values)
 
     def _confirm(self, found: str) -> Scalar | None:
         return _verified(self._command, self._values, found)

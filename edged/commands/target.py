@@ -15,6 +15,7 @@ from typing import Final
 
 from edged.actions.action import Action
 from edged.errors import ErrorCode, Fault, NotFound
+from edged.instruments.conversation import Ask
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
@@ -24,6 +25,7 @@ from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
+from edged.store.audit.chain import RepeatedRow
 
 __all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
 
@@ -59,6 +61,11 @@ class Target:
         send_guard: asked before each line of a write goes out.
         share: what it has taken of its owner's budgets.
         timer: what has to run in the instrument before the first of them does.
+        judged_at: what ``RULES`` was when a query was judged that may be asked again.
+        row: what the audit log says of such a query that was answered, but for time and action.
+        limits_s: what its job may take in all, and by itself.
+        ask: all that its job says, where that is one question.
+        teaches: its answer may change what is known of settings.
     """
 
     instrument: Instrument | None = None
@@ -80,6 +87,11 @@ class Target:
     send_guard: SendGuard | None = None
     share: tuple[int, ...] = ()
     timer: Timer | None = None
+    judged_at: str | None = None
+    row: RepeatedRow | None = None
+    limits_s: tuple[float, float] | None = None
+    ask: Ask | None = None
+    teaches: bool = True
 
     @property
     def is_aimed(self) -> bool:
@@ -137,7 +149,7 @@ class Target:
         """The instrument and the command."""
         if self.command is None:
             raise Fault("An action reached its executor without a command.")
-        return self.aimed_instrument(), self.command
+        return self.instrument or self.aimed_instrument(), self.command
 
     def aimed_spec(self) -> WrapperSpec:
         """The tool of an SDK wrapper."""

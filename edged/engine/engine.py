@@ -630,6 +630,8 @@ class Engine:
 
     def _lockouts(self) -> list[dict[str, Any]]:
         """What is locked out, with what its owner calls it where that is known."""
+        if not self._stores.lockouts.all():
+            return []
         known = self._pool.known()
         called = {self._stores.lockout_of(i): i.alias for i in known if i.alias}
         return [

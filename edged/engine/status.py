@@ -8,12 +8,14 @@ is told at most that much late.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from edged import __version__
+from edged.changes import TOLD
 from edged.clock import Clock
 from edged.instruments.failures import lost_remedy
+from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, UnitState, counted, heard_ms
 from edged.protocol.results import Told
@@ -73,6 +75,9 @@ class StatusReport:
         self._began = clock.monotonic()
         # The latest report, the marks that it was made under, and when.
         self._report = Told({})
+        # What it tells of the state of units, and the mark that this was made under.
+        self._units: Mapping[str, Any] = {}
+        self._units_under = ""
         self._made_under: Any = None
         self._made_s = self._began
 
@@ -85,26 +90,13 @@ class StatusReport:
         return self._report
 
     def _make(self, now_s: float) -> Told:
-        instruments = self._pool.all()
+        instruments, mark = self._pool.all(), TOLD.mark()
+        if mark != self._units_under:
+            self._units, self._units_under = self._told_units(instruments), mark
         return Told(
             {
                 **self._identity,
-                "instrument_count": len(instruments),
-                "instruments_by_state": counted(instruments, self._state_of),
-                "troubled_lines": [
-                    {
-                        "instrument_id": i.id,
-                        "alias": i.alias,
-                        "address": i.address,
-                        "state": state.value,
-                        "line_state": i.line_state.value,
-                        "reason": i.line_reason,
-                        "remedy": lost_remedy(i.line_reason),
-                        "heard_ms": heard_ms(i, self._clock),
-                    }
-                    for i in instruments
-                    if (state := self._state_of(i)) not in IN_ORDER
-                ],
+                **self._units,
                 "waiting_calls": [
                     {"instrument_id": i.id, "alias": i.alias, "calls": calls}
                     for i in instruments
@@ -119,3 +111,24 @@ class StatusReport:
                 **{name: part() for name, part in self._more.items()},
             }
         )
+
+    def _told_units(self, instruments: Sequence[Instrument]) -> dict[str, Any]:
+        """What changes with the state of a unit alone."""
+        return {
+            "instrument_count": len(instruments),
+            "instruments_by_state": counted(instruments, self._state_of),
+            "troubled_lines": [
+                {
+                    "instrument_id": i.id,
+                    "alias": i.alias,
+                    "address": i.address,
+                    "state": state.value,
+                    "line_state": i.line_state.value,
+                    "reason": i.line_reason,
+                    "remedy": lost_remedy(i.line_reason),
+                    "heard_ms": heard_ms(i, self._clock),
+                }
+                for i in instruments
+                if (state := self._state_of(i)) not in IN_ORDER
+            ],
+        }

@@ -387,9 +387,12 @@ class HttpConnection(asyncio.Protocol):
         """The present request has its answer, or never will; what came meanwhile is next."""
         if self.message is None:
             return
-        self.end_probing()
+        if self._probe is not None:
+            self.end_probing()
         self.task = self.on_writable = None
-        keeps_alive, is_whole = self.keeps_alive, self.is_body_here
+        content = self._content
+        is_whole = content is None or content is EMPTY_PAYLOAD or content.is_eof()
+        keeps_alive = self.keeps_alive
         if self._taker is not None:
             # Whoever was still taking the body of a request that is over.
             self._end_body(BodyEnd.GONE)
@@ -398,7 +401,9 @@ class HttpConnection(asyncio.Protocol):
             self._close_behind_answer(is_whole=is_whole)
             return
         self._end_request()
-        if not self._is_advancing:
+        has_more = self._unparsed or self._parsed or self._refusal is not None
+        is_held_up = self._is_unread or self._is_reading_paused or self.is_half_closed
+        if not self._is_advancing and (has_more or is_held_up):
             # Not here: whoever ends a call may be in the middle of something.
             self._loop.call_soon(self._advance)
 

@@ -60,6 +60,7 @@ __all__ = [
     "Send",
     "Step",
     "abort_conversation",
+    "asked",
     "capture_conversation",
     "command_conversation",
     "drain_errors",
@@ -67,6 +68,7 @@ __all__ = [
     "lines_conversation",
     "lines_in",
     "listen_conversation",
+    "only_question",
     "program_conversation",
     "raw_conversation",
     "require",
@@ -295,19 +297,24 @@ def command_conversation(
         Failed: INSTRUMENT_ERROR with the instrument's text; BAD_ANSWER when a check answers
             something that cannot be one; what ``read`` and ``confirm`` raise.
     """
+    ask = only_question(lines, command, connection) if verify is None else None
+    if ask is not None:
+        return (yield from asked(ask, read))
     own = _overridden(connection, command)
     timeout_s = own.timeout_ms / 1000
     if command.precondition is not None:
         yield from require(command.name, command.precondition, own)
     asking = lines[-1] if command.is_query else None
     written = lines[:-1] if command.is_query else lines
-    sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
-    if written and command.complete is not None:
-        sent += yield from _complete(command.complete, timeout_s, sent)
+    sent: tuple[str, ...] = ()
+    if written:
+        sent = yield from write_lines(written, own, is_urgent=is_urgent or command.is_safe)
+        if command.complete is not None:
+            sent += yield from _complete(command.complete, timeout_s, sent)
     answer = None
     if asking is not None:
-        due = lines_in(command.returns)
-        answer = yield from _ask_all(asking, timeout_s, command.returns, due)
+        told = yield _asks_all(asking, timeout_s, command.returns, lines_in(command.returns))
+        answer = told if isinstance(told, str) else ""
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
@@ -319,6 +326,24 @@ def command_conversation(
         sent += (verify,)
         readback = yield from _read(confirm, found, sent)
     return Reply(answer=answer, value=value, readback=readback, sent=sent, stale_errors=stale)
+
+
+def only_question(lines: Sequence[str], command: Command, connection: Connection) -> Ask | None:
+    """What a command asks that is one question and nothing besides; ``None`` for any other."""
+    if not command.is_query or len(lines) > 1:
+        return None
+    if command.precondition is not None or command.errors is not None:
+        return None
+    timeout_s = _overridden(connection, command).timeout_ms / 1000
+    return _asks_all(lines[0], timeout_s, command.returns, lines_in(command.returns))
+
+
+def asked(ask: Ask, read: Read) -> Conversation[Reply]:
+    """One question; see ``command_conversation``."""
+    told = yield ask
+    answer, sent = told if isinstance(told, str) else "", (ask.text,)
+    value = yield from _read(read, answer, sent)
+    return Reply(answer=answer, value=value, sent=sent)
 
 
 def _read(read: Read, answer: str, sent: tuple[str, ...]) -> Conversation[Any]:
@@ -434,7 +459,8 @@ def raw_conversation(
             answer = _bytes(block).decode("latin-1")
         else:
             due = form if isinstance(form, int) else 1
-            answer = yield from _ask_all(lines[-1], timeout_s, None, due)
+            asked = yield _asks_all(lines[-1], timeout_s, None, due)
+            answer = asked if isinstance(asked, str) else ""
         sent += (lines[-1],)
     if not is_known:
         yield ExpectMore()
@@ -732,15 +758,12 @@ def lines_in(returns: Returns | None) -> int:
     return UNTIL_QUIET if returns.lines is None else returns.lines
 
 
-def _ask_all(
-    question: str, timeout_s: float, returns: Returns | None, lines: int = 1
-) -> Conversation[str]:
-    """Ask for an answer of which nothing may be missing."""
+def _asks_all(question: str, timeout_s: float, returns: Returns | None, lines: int = 1) -> Ask:
+    """Asks for an answer of which nothing may be missing."""
     extra = returns.extra_lines if isinstance(returns, ScalarAnswer | FieldsAnswer) else 0
     # Some instruments answer each query of a line by a line of its own.
     extra = max(extra, question.count("?") - 1)
-    answer = yield Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
-    return answer if isinstance(answer, str) else ""
+    return Ask(question, timeout_s, _is_text(returns), lines=lines, extra_lines=extra)
 
 
 def _is_text(returns: Returns | None) -> bool:

@@ -8,6 +8,7 @@ rings.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -29,11 +30,13 @@ class Deadlines(Generic[T]):
         # When on the loop's scale, in the order of coming.
         self._jobs: dict[T, float] = {}
         self._alarm: asyncio.TimerHandle | None = None
+        # When that rings.
+        self._rings_at = math.inf
 
     def add(self, job: T, timeout_s: float) -> None:
         """Its time is over so much from now, whatever was said of it before."""
         at = self._jobs[job] = self._loop.time() + timeout_s
-        if self._alarm is None or at < self._alarm.when():
+        if at < self._rings_at:
             self._set(at)
 
     def discard(self, job: T) -> None:
@@ -43,10 +46,11 @@ class Deadlines(Generic[T]):
     def _set(self, at: float) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        self._rings_at = at
         self._alarm = self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:
-        self._alarm = None
+        self._alarm, self._rings_at = None, math.inf
         now = self._loop.time()
         for job in [job for job, at in self._jobs.items() if at <= now]:
             del self._jobs[job]

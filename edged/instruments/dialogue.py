@@ -235,7 +235,13 @@ class Dialogue:
         try:
             step = next(conversation)
             while True:
-                answer = self._answered(step, connection, deadline, job)
+                try:
+                    answer = self._do(step, connection, deadline, job)
+                except Failed as unreadable:
+                    # What follows an answer that could not be read is no habit of the unit's.
+                    if unreadable.code in OUT_OF_STEP:
+                        self.in_step.expect_more()
+                    raise
                 self._is_looked_at, self._since = False, None
                 step = conversation.send(answer)
         except StopIteration as stop:
@@ -452,17 +458,6 @@ class Dialogue:
         self._stray_lines = max(self._stray_lines, lines)
         return True
 
-    def _answered(
-        self, step: Step, connection: Connection, deadline: float, job: Job | None
-    ) -> Answer:
-        """See ``_do``; what follows an answer that could not be read is no habit of the unit's."""
-        try:
-            return self._do(step, connection, deadline, job)
-        except Failed as unreadable:
-            if unreadable.code in OUT_OF_STEP:
-                self.in_step.expect_more()
-            raise
-
     def _do(self, step: Step, connection: Connection, deadline: float, job: Job | None) -> Answer:
         match step:
             case Send():
@@ -652,7 +647,9 @@ class Dialogue:
             unasked = self._link.pending()
             if unasked:
                 self.left_over(unasked, connection)
-        allowed_s = self._allowed_s(step, connection)
+        allowed_s = step.timeout_s
+        if allowed_s is None:
+            allowed_s = connection.timeout_ms / 1000
         if type(step) is not Send and not self._is_selecting:
             since = self._since
             in_step = self.in_step
@@ -677,7 +674,8 @@ class Dialogue:
         allowed_s: float | None = None,
         data: bytes | None = None,
     ) -> float:
-        _refuse_unasked(text, connection)
+        if connection.never_ask_idn:
+            _refuse_unasked(text)
         if data is None:
             data = _encoded(text, connection)
         else:
@@ -689,7 +687,9 @@ class Dialogue:
                 self._link.pause(gap_s)
                 now = self._clock.monotonic()
         in_step = self.in_step
-        if not self._has_messages and now - self._quiet_since >= self._quiet_s(connection):
+        silence_s = now - self._quiet_since
+        is_quiet = silence_s >= in_step.habits.quiet_s or silence_s >= self._quiet_s(connection)
+        if is_quiet and not self._has_messages:
             # Where messages are kept until they are read, silence tells nothing.
             in_step.proved_at = now
         limit = deadline if allowed_s is None else min(deadline, now + allowed_s)
@@ -748,7 +748,8 @@ class Dialogue:
             self.is_suspect = True
         if step.lines is None:
             return text
-        text, limit = self._read_due(step, text, connection, limit, deadline)
+        if step.lines != 1:
+            text, limit = self._read_due(step, text, connection, limit, deadline)
         return text if self._has_messages else self._read_others(step, text, connection, limit)
 
     def _read_due(
@@ -796,7 +797,8 @@ class Dialogue:
         self._has_more = True
         self.in_step.habits.calm.discard(header_of(step.text))
         self._trace.add(Direction.RECEIVED, others)
-        text += ends + others.decode(self._encoding(step, connection), errors="replace")
+        encoding = BYTE_FOR_BYTE if is_program else connection.encoding
+        text += ends + others.decode(encoding, errors="replace")
         if step.lines in (ALL_LINES, UNTIL_QUIET) or is_program:
             return text
         if not due.strip() and others.rstrip(NO_TEXT) == others:
@@ -829,11 +831,12 @@ class Dialogue:
         """
         others = bytearray()
         habits = self.in_step.habits
-        is_calm = is_one and header_of(question) in habits.calm
+        is_calm = is_one and question.partition(" ")[0] in habits.calm
         try:
             more = self._link.pending()
             if not more:
-                more = self._heard_soon(begun, b"", 0.0 if is_calm else habits.quiet_s, limit)
+                quiet_s = 0.0 if is_calm else habits.quiet_s
+                more = self._heard_soon(begun, b"", quiet_s, limit) if begun or quiet_s else b""
             while more:
                 others += more
                 now = self._quiet_since = self._clock.monotonic()
@@ -890,17 +893,22 @@ class Dialogue:
         elif inside:
             # What looks like a line end inside of a block is its data.
             data = data[:inside] + data[inside:].strip(NO_TEXT)
-        elif step is None or step.lines is None or _is_padded_text(data, connection.encoding):
+        elif (
+            step is None
+            or step.lines is None
+            or (
+                data
+                and (data[0] in NO_TEXT or data[-1] in NO_TEXT)
+                and _is_padded_text(data, connection.encoding)
+            )
+        ):
             data = _unpadded(data)
-        text = data.decode(self._encoding(step, connection), errors="replace")
+        is_exact = step is not None and step.data is not None
+        encoding = BYTE_FOR_BYTE if is_exact else connection.encoding
+        text = data.decode(encoding, errors="replace")
         if UNDECODABLE in text:
             self.is_suspect = True
         return text
-
-    @staticmethod
-    def _encoding(step: Ask | None, connection: Connection) -> str:
-        is_exact = step is not None and step.data is not None
-        return BYTE_FOR_BYTE if is_exact else connection.encoding
 
     def _read_unit(
         self, step: Ask | None, terminator: bytes, limit: float
@@ -910,6 +918,8 @@ class Dialogue:
         while True:
             try:
                 data = self._link.read_message(terminator, limit - self._clock.monotonic())
+                if data[:1] != b"#":
+                    return data, terminator
                 return self._whole_block(data, terminator, terminator, limit, is_compound)
             except LinkOverlong as overlong:
                 data = self._block_head(overlong, limit)
@@ -1171,8 +1181,6 @@ class Dialogue:
 
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
-    if not data or not (data[0] in NO_TEXT or data[-1] in NO_TEXT):
-        return False
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
     return UNDECODABLE not in text and text.translate(BLANKS).isprintable()
 
@@ -1238,13 +1246,13 @@ def _check_size(announced: int, most_mb: int) -> None:
         )
 
 
-def _refuse_unasked(text: str, connection: Connection) -> None:
+def _refuse_unasked(text: str) -> None:
     """Raise where the name is asked for of a unit that is never asked it: here bytes leave.
 
     Raises:
         Invalid: BAD_SCPI.
     """
-    if connection.never_ask_idn and asks_idn(text):
+    if asks_idn(text):
         raise Invalid(
             "*IDN? was not sent: this instrument is never asked it (never_ask_idn).",
             code=ErrorCode.BAD_SCPI,

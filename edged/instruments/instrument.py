@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.changes import TOLD
+from edged.changes import RULES, TOLD
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
@@ -151,6 +151,7 @@ class Instrument:
             object.__setattr__(self, name, value)
             # Most of what it has is told; what is not costs a list that is made once more.
             TOLD.note()
+            RULES.note()
 
     def note_other(self, address: str, other: OtherLine) -> None:
         """It has answered at that address, too."""
@@ -334,7 +335,7 @@ class Instrument:
             Failed: DISCONNECTED.
             Conflict: BUSY, too many jobs wait already.
         """
-        return self._here().submit(
+        return (self.actor or self._here()).submit(
             make,
             waiter,
             unit=self.number,
@@ -432,7 +433,9 @@ class Instrument:
 
     def note_use(self, caller: Caller, *, is_write: bool) -> None:
         """Somebody has had something carried out on it."""
-        self._used = caller, self._clock.wall_ms()
+        # Told, and no rule for anybody.
+        object.__setattr__(self, "_used", (caller, self._clock.wall_ms()))
+        TOLD.note()
         if is_write:
             known = caller.client, caller.remote, caller.subject
             self._written.pop(known, None)

@@ -39,6 +39,7 @@ from edged.instruments.identify import (
 )
 from edged.instruments.in_step import Habits, Owed
 from edged.instruments.line_state import (
+    TRANSITIONS,
     LineEvent,
     LineState,
     next_line_state,
@@ -173,6 +174,7 @@ class Line:
         self._keeps_old_answers = keeps_old_answers
         # *IDN? that were asked in vain on such a line, and may still be answered.
         self._owed_names = 0
+        self._tuned_for: Connection | None = None
         self._is_same_unit = is_same_unit
         self._report = report
         # A line that asks nothing and that a program may read the answer of; set by the loop.
@@ -253,7 +255,7 @@ class Line:
         try:
             self._serve_in_turn(job, bound, is_safe=is_safe)
         finally:
-            self._end_turn()
+            self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _serve_in_turn(self, job: Job, bound: BoundInstrument, *, is_safe: bool) -> None:
         began = self._clock.monotonic()
@@ -331,7 +333,7 @@ class Line:
         try:
             self._heal_in_turn(bound, deadline)
         finally:
-            self._end_turn()
+            self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _heal_in_turn(self, bound: BoundInstrument, deadline: float) -> None:
         self._dialogue.gate = self.gate
@@ -353,7 +355,7 @@ class Line:
 
     def idle_s(self) -> float | None:
         """Seconds until ``heal`` is due; ``None`` while there is nothing to heal."""
-        if self.bound.number == 0 or self._is_foreign():
+        if self.bound.number == 0 or self._foreign_to is self.bound:
             return None
         if self.state is LineState.READY and not self._owes_identity:
             return None
@@ -374,7 +376,7 @@ class Line:
             except (LinkError, EdgedError) as error:
                 self._trace.note(f"release failed: {error}")
             finally:
-                self._end_turn()
+                self._link.end_turn(is_clean=self.state is LineState.READY)
         self._link.close()
         self._enter(LineEvent.STOP)
 
@@ -382,7 +384,7 @@ class Line:
 
     def _refusal(self, job: Job, bound: BoundInstrument) -> Failed | None:
         """Why a job is not even tried, if it is not."""
-        if job.unit != bound.number or self._is_foreign():
+        if job.unit != bound.number or self._foreign_to is self.bound:
             return another_unit(f"{job.name} was not sent: another unit", self._name)
         now = self._clock.monotonic()
         if now >= job.deadline:
@@ -406,9 +408,6 @@ class Line:
             self._selected_by = None
             self._dialogue.in_step.interrupted()
         self._is_mixed = Since.UNANSWERED in since
-
-    def _end_turn(self) -> None:
-        self._link.end_turn(is_clean=self.state is LineState.READY)
 
     def _select(self, bound: BoundInstrument, deadline: float, job: Job | None) -> None:
         """Say what must be said before this unit listens, where it has not been said.
@@ -462,7 +461,9 @@ class Line:
             LinkError: it cannot be had now.
             Failed: DISCONNECTED, another unit answers.
         """
-        self._link.tune(bound.connection)
+        if self._tuned_for is not bound.connection:
+            self._link.tune(bound.connection)
+            self._tuned_for = bound.connection
         in_step = self._dialogue.in_step
         if in_step.habits is not bound.habits:
             self._dialogue.know(bound.habits)
@@ -470,8 +471,10 @@ class Line:
         if is_there and not self._owes_identity:
             if is_idle or listens:
                 return True
-            self._select(bound, deadline, job)
-            if is_safe or not in_step.owed & Owed.NAME or self._comes_in_step(bound, deadline):
+            if self._selected_by != bound.connection.before:
+                self._select(bound, deadline, job)
+            is_name_owed = in_step.owed and in_step.owed & Owed.NAME
+            if is_safe or not is_name_owed or self._comes_in_step(bound, deadline):
                 return True
         self._recovering_since = self._clock.monotonic()
         try:
@@ -720,7 +723,8 @@ class Line:
         self.unanswered = self.unanswered or (known.question if known else IDENTITY_QUESTION)
 
     def _enter(self, event: LineEvent) -> None:
-        self.state = next_line_state(self.state, event)
+        following = TRANSITIONS[self.state].get(event)
+        self.state = following or next_line_state(self.state, event)
         TOLD.note()
 
     def _left(self, deadline: float) -> float:

@@ -190,7 +190,7 @@ class Mailbox:
 
     def __len__(self) -> int:
         """Jobs that wait now."""
-        return sum(len(jobs) for jobs in self._waiting)
+        return sum(map(len, self._waiting))
 
     def put(self, job: Job) -> None:
         """Let a job wait for its turn.
@@ -247,10 +247,12 @@ class Mailbox:
         return jobs
 
     def _pop(self, *, passes_hold: bool = False) -> Job | None:
+        hold = self._hold
         for priority, jobs in enumerate(self._waiting):
             if not jobs:
                 continue
-            if priority > Priority.GUARD and self.is_held and not passes_hold:
+            is_kept_out = priority > Priority.GUARD and not passes_hold
+            if is_kept_out and hold is not None and not hold.is_over:
                 break
             try:
                 return jobs.popleft()

@@ -22,6 +22,7 @@ from typing import Final
 import structlog
 
 from edged.actions.cause import ENGINE_STOPPED
+from edged.changes import RULES
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.instruments.actor import Actor, OtherLine
@@ -281,6 +282,7 @@ class InstrumentPool:
         """An instrument has come, gone, or told something new of itself."""
         self._listed = None
         self._named.clear()
+        RULES.note()
 
     def trace(self, name: str) -> list[dict[str, object]]:
         """The last exchanges with an instrument, or at an address where nobody is known yet.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -42,7 +43,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import Failed, Invalid
-from edged.instruments.conversation import Reply
+from edged.instruments.conversation import Reply, only_question
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import compile_expression
@@ -142,19 +143,28 @@ class CommandOperations:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             return self._capture(action, target, began)
-        remembers = Remembering(lambda: self._begin(target))
+        remembers = None
+        if target.is_write:
+            remembers = Remembering(partial(self.memory.begin, instrument, command, target.lines))
+        elif target.teaches:
+            self.memory.begin_question(instrument, command)
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         doing: list[str] = []
-        question = _what_it_does(instrument, command)
+        profile = instrument.profile
+        is_acquiring = profile is not None and profile.acquisition is not None
+        question = _what_it_does(instrument, command) if is_acquiring else ""
         held: list[str] = []
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, instrument, command, target)
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
-            part = self._with_memory(target, part, reply, remembers.writing)
-            self._note_writer(action, target)
-            part = _with_limits(target, part, held)
+            writing = None if remembers is None else remembers.writing
+            part = self._with_memory(instrument, command, target, part, reply, writing)
+            if target.is_write:
+                self._note_writer(action, target)
+            if held or part.get("flag") is not None:
+                part = _with_limits(target, part, held)
             if doing:
                 part = self._with_freshness(instrument, part, doing[-1])
             done = self._done(instrument, command, target.lines, began, part, reply.sent)
@@ -171,41 +181,45 @@ class CommandOperations:
             action.purpose,
             guard=at_one_meeting(action, instrument, guard) if is_step else guard,
             timer=target.timer,
+            limits_s=target.limits_s,
+            ask=target.ask,
             note_written=(lambda: written.append(self.clock.monotonic())) if is_step else None,
             finish=finish,
             remembers=remembers,
             asks_first=(question, doing.append) if question else None,
             asks_last=(limit_query, held.append) if limit_query else None,
         )
+        if target.judged_at is not None and target.limits_s is None:
+            target.limits_s = job.limits_s
+            target.ask = only_question(target.lines, command, instrument.connection)
+            target.teaches = self.memory.learns_from(instrument, command, target.lines)
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
-    def _begin(self, target: Target) -> Writing | None:
-        """A command is put on its line."""
-        instrument, command = target.aimed_command()
-        if target.is_write:
-            return self.memory.begin(instrument, command, target.lines)
-        self.memory.begin_question(instrument, command)
-        return None
-
     def _with_memory(
-        self, target: Target, part: Mapping[str, Any], reply: Reply, writing: Writing | None
+        self,
+        instrument: Instrument,
+        command: Command,
+        target: Target,
+        part: Mapping[str, Any],
+        reply: Reply,
+        writing: Writing | None,
     ) -> Mapping[str, Any]:
         """The result with what is known of what was there before, or is off."""
-        instrument, command = target.aimed_command()
         if writing is not None:
             writing.done(None if command.is_query else part["data"]["readback"])
             return {**part, "previous": writing.previous} if writing.previous else part
         notes = self.memory.notes(instrument, command, target.values)
-        if not self.memory.heard_output(instrument, target.lines, reply.answer):
+        if target.teaches and not self.memory.heard_output(instrument, target.lines, reply.answer):
             self.memory.heard(instrument, command, target.lines, part["data"])
         return {**part, "notes": notes} if notes else part
 
-    def _limit_query(self, action: RunCommand, target: Target) -> str:
+    def _limit_query(
+        self, action: RunCommand, instrument: Instrument, command: Command, target: Target
+    ) -> str:
         """The query whether a limit holds back what is measured; empty: it is not asked.
 
         Sequences have steps of their own for that.
         """
-        instrument, command = target.aimed_command()
         profile = instrument.profile
         if profile is None or profile.limited is None or action.purpose not in NOTED:
             return ""
@@ -230,7 +244,11 @@ class CommandOperations:
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
-        writing = self._begin(target)
+        writing = None
+        if target.is_write:
+            writing = self.memory.begin(instrument, command, target.lines)
+        else:
+            self.memory.begin_question(instrument, command)
         try:
             captured = await self.captures.run(action, instrument, command, target)
         finally:
@@ -250,12 +268,13 @@ class CommandOperations:
         part: Mapping[str, Any],
         sent: tuple[str, ...],
     ) -> Done:
-        self.acquisitions.note(instrument.id, instrument.profile, command, lines)
+        if instrument.profile is not None and instrument.profile.acquisition is not None:
+            self.acquisitions.note(instrument.id, instrument.profile, command, lines)
         data = {
             "success": True,
             **part,
             "scpi_command": "\n".join(lines),
-            "execution_time_ms": self._since_ms(began),
+            "execution_time_ms": round((self.clock.monotonic() - began) * 1000, 3),
         }
         return Done(data=data, scpi=sent)
 
@@ -352,7 +371,7 @@ class CommandOperations:
             rehearsal.say(would_capture(instrument, command, target.values), target)
             return
         question = _what_it_does(instrument, command)
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, instrument, command, target)
         job = CommandJob(
             instrument,
             command,

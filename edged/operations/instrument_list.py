@@ -43,7 +43,7 @@ class InstrumentList:
         self._clock = clock
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
         self._list = ToldList()
-        self._mark = -1
+        self._mark = ""
         self._until_ms: int | None = None
 
     def entry(self, instrument: Instrument) -> dict[str, Any]:
@@ -59,11 +59,11 @@ class InstrumentList:
 
     def all(self) -> ToldList:
         """What is told of each."""
-        if self._mark != TOLD.mark or (
+        if self._mark != TOLD.mark() or (
             self._until_ms is not None and self._clock.wall_ms() >= self._until_ms
         ):
             # Before it is made: what changes meanwhile makes it old.
-            self._mark = TOLD.mark
+            self._mark = TOLD.mark()
             self._list = ToldList(self.entry(instrument) for instrument in self._pool.all())
             ends = [end for end in map(_until_ms, self._list) if end is not None]
             self._until_ms = min(ends, default=None)

@@ -282,6 +282,11 @@ _SHORT_FORM: Final = 3
 def _scalar(returns: ScalarAnswer, text: str, values: Mapping[str, Scalar]) -> Answer:
     if returns.type is AnswerType.STRING and (inside := unblocked(text)) is not text:
         return Answer(value=_text_block(returns, inside), unit=returns.unit)
+    if returns.type is AnswerType.FLOAT and not (returns.map or returns.scale):
+        # Nearly every answer is no more than a number.
+        number = plain_float(text, returns.sentinels) if returns.decimal == "." else None
+        if number is not None:
+            return Answer(value=number, unit=returns.unit, primary=number)
     line = only_line(text, returns.extra_lines, keeps_control=returns.keeps_control)
     piece = line if returns.keeps_control else unquoted(line)
     value, flag = _piece(returns, piece, returns.sentinels, values, "The instrument")

@@ -122,7 +122,9 @@ def decode(
         _check_extent(body, most_values)
     try:
         # json.loads(bytes) would take UTF-16 and UTF-32 too. Tools of Windows begin with the mark.
-        value: object = _DECODER.decode(body.removeprefix(codecs.BOM_UTF8).decode("utf-8"))
+        # So short a body holds no integer that is too long.
+        decoder = _DECODER if len(body) > MAX_INTEGER_DIGITS else _SHORT_DECODER
+        value: object = decoder.decode(body.removeprefix(codecs.BOM_UTF8).decode("utf-8"))
     except _DuplicateKeyError as twice:
         raise BadJsonError(f"The member {str(twice)!r} is given twice.", is_json=True) from None
     except UnicodeDecodeError:
@@ -266,6 +268,11 @@ def _not_json(reason: str) -> BadJsonError:
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_int=_integer,
+    parse_float=_finite,
+    parse_constant=_no_constant,
+)
+_SHORT_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
     parse_float=_finite,
     parse_constant=_no_constant,
 )

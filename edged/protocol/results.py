@@ -297,7 +297,7 @@ def tool_result(
     revision: Revision,
     server: Server,
     *,
-    data: object,
+    data: Any,
     is_error: bool = False,
     wrap_key: str = "",
     text: str | None = None,
@@ -316,7 +316,8 @@ def tool_result(
         ValueError: ``data`` holds NaN or an infinity.
         TypeError: ``data`` holds what is not JSON.
     """
-    if isinstance(data, Mapping) and data.get("encoding") == "base64":
+    is_object = type(data) is dict or isinstance(data, Mapping)
+    if is_object and data.get("encoding") == "base64":
         long = next((key for key, value in data.items() if type(value) is VerbatimText), None)
         if long is not None:
             # A text of 10**8 characters is put in whole instead of being escaped three times.
@@ -335,7 +336,7 @@ def tool_result(
     more = "".join(f",{encode_text(content)}" for content in more_content) if more_content else ""
     structured = ""
     if revision.has_structured_content:
-        if isinstance(data, Mapping):
+        if is_object:
             structured = f',"structuredContent":{encoded}'
         elif isinstance(data, list | tuple):
             structured = f',"structuredContent":{{{quote(wrap_key or "result")}:{encoded}}}'

@@ -118,6 +118,11 @@ class Approvals:
         self._new_id = new_id
         self._questions: dict[str, Question] = {}
 
+    @property
+    def is_any(self) -> bool:
+        """Whether anything was asked that is not forgotten."""
+        return bool(self._questions)
+
     def new_id(self) -> str:
         """The id of the next question."""
         return self._new_id()

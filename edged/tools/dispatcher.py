@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn
 from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import DRY_RUN, LEASE, Tell, Tool, ToolCall
+from edged.actions.tool import DRY_RUN, LEASE, Tell, Tool, ToolCall, Underway
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
 from edged.commands.pending import Pending, settled
@@ -22,6 +22,8 @@ __all__ = ["ToolDispatcher"]
 
 NO_LEASE: Final = "(no text)"
 """Presented by whoever gives what is no id at all."""
+
+Again = Callable[[str, Tell], Outcome | Underway | None]
 
 Keep = Callable[[Caller], Callable[[], None] | None]
 """Told of each caller whose call begins; gives what is to be told of its end."""
@@ -90,14 +92,7 @@ class ToolDispatcher:
     ) -> Outcome | Pending:
         """Begin it; it is counted, and what its caller holds is kept, while it lasts."""
         call_over = self._keep(caller)
-
-        def over(outcome: Outcome | None) -> None:
-            self.in_flight -= 1
-            if call_over is not None:
-                call_over()
-            tell(outcome)
-
-        begun = begin(over)
+        begun = begin(partial(self._over, caller, call_over, tell))
         if isinstance(begun, Pending):
             self.in_flight += 1
             return begun
@@ -107,12 +102,31 @@ class ToolDispatcher:
             begun.again = partial(self._again, caller, begun.again)
         return begun
 
-    def _again(self, caller: Caller, again: Callable[[str], Outcome], action_id: str) -> Outcome:
-        call_over = self._keep(caller)
-        outcome = again(action_id)
+    def _over(
+        self,
+        caller: Caller,
+        call_over: Callable[[], None] | None,
+        tell: Tell,
+        outcome: Outcome | None,
+    ) -> None:
+        """What was under way has ended."""
+        self.in_flight -= 1
         if call_over is not None:
             call_over()
-        return outcome
+        if outcome is not None and outcome.again is not None:
+            outcome.again = partial(self._again, caller, outcome.again)
+        tell(outcome)
+
+    def _again(
+        self, caller: Caller, again: Again, action_id: str, tell: Tell
+    ) -> Outcome | Underway | None:
+        call_over = self._keep(caller)
+        begun = again(action_id, partial(self._over, caller, call_over, tell))
+        if isinstance(begun, Underway):
+            self.in_flight += 1
+        elif call_over is not None:
+            call_over()
+        return begun
 
     def _rehearse(self, tool: Tool, call: ToolCall, tell: Tell) -> Outcome | Pending:
         """The call without what asks for a rehearsal; that is judged where arguments are."""

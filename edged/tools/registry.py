@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from edged.actions.tool import Tool
+from edged.changes import RULES
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
@@ -96,6 +97,7 @@ class ToolRegistry:
         self._loose_spelling: tuple[str, ...] | None = None
         self._former: dict[str, tuple[str, str]] = {}
         self._tools: tuple[Tool, ...] = ()
+        self._unlisted_names: tuple[str, ...] = ()
         # Of wrappers whose device nobody has seen, and the others.
         self._absent: tuple[Tool, ...] = ()
         self._here: tuple[Tool, ...] = ()
@@ -291,6 +293,11 @@ class ToolRegistry:
         self._by_name = {tool.name: tool for tool in (*self._unlisted(), *self._tools)}
         self._strict_spelling = None
         self._loose_spelling = None
+        listed = {tool.name for tool in self._tools}
+        self._unlisted_names = tuple(
+            tool.name for tool in self._unlisted() if tool.name not in listed
+        )
+        RULES.note()
         return True
 
     def _unlisted(self) -> tuple[Tool, ...]:
@@ -299,8 +306,7 @@ class ToolRegistry:
 
     def unlisted_names(self) -> tuple[str, ...]:
         """The same by name; empty while they are listed."""
-        listed = {tool.name for tool in self._tools}
-        return tuple(tool.name for tool in self._unlisted() if tool.name not in listed)
+        return self._unlisted_names
 
     def _as_listed(self, tools: list[Tool]) -> list[Tool]:
         """The same tools under names that every client takes; one that has such a name stays."""

@@ -47,6 +47,8 @@ class LoopWake(Wake):
         self._loop = loop
         self._thread = threading.get_ident()
         self._greenlet: greenlet | None = None
+        # Lets the line work until it waits again.
+        self._switch: Callable[..., object] = _has_not_begun
         self._hub = _hub()
         self._told: list[tuple[Callable[[Any], None], Any]] = []
         # What it waits for; and the number of that wait, so that nothing late ends another.
@@ -56,6 +58,7 @@ class LoopWake(Wake):
         # in time, as nearly all do: a timer for each cost as much as to send the question.
         self._until = math.inf
         self._alarm: asyncio.TimerHandle | None = None
+        self._rings_at = math.inf
         self.is_rung = False
 
     def worker(self, work: Callable[[], None], name: str) -> Worker:  # noqa: ARG002 - of threads
@@ -65,6 +68,7 @@ class LoopWake(Wake):
     def begin_work(self, work: Callable[[], None]) -> greenlet:
         """Have the loop begin the work."""
         self._greenlet = greenlet(work, parent=self._hub)
+        self._switch = self._greenlet.switch
         self._loop.call_soon(self._begin)
         return self._greenlet
 
@@ -113,7 +117,7 @@ class LoopWake(Wake):
         """
         self._wait_number += 1
         self._until = math.inf if seconds is None else self._loop.time() + seconds
-        if self._until < (math.inf if self._alarm is None else self._alarm.when()):
+        if self._until < self._rings_at:
             self._set_alarm()
         self._waits_for = what
         assert self._greenlet is not None  # noqa: S101 - only its own work waits
@@ -124,7 +128,10 @@ class LoopWake(Wake):
         """By a callback of the loop's: let it go on, if it waits for that. Whether it did."""
         if self._waits_for is not what:
             return False
-        self._go_on(in_time=True)
+        self._waits_for = NOTHING
+        self._switch(True)
+        if self._told:
+            self._tell_all()
         return True
 
     def resume_soon(self, what: object) -> None:
@@ -172,10 +179,11 @@ class LoopWake(Wake):
     def _set_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
+        self._rings_at = self._until
         self._alarm = self._loop.call_at(self._until, self._ring_alarm, self._until)
 
     def _ring_alarm(self, at: float) -> None:
-        self._alarm = None
+        self._alarm, self._rings_at = None, math.inf
         if self._waits_for is NOTHING or self._until == math.inf:
             return
         if self._until <= at:
@@ -188,11 +196,6 @@ class LoopWake(Wake):
         self._switch(in_time)
         self._tell_all()
 
-    def _switch(self, *gives: bool) -> None:
-        """Let the line work until it waits again."""
-        assert self._greenlet is not None  # noqa: S101 - it has begun
-        self._greenlet.switch(*gives)
-
     def _tell_all(self) -> None:
         told, self._told = self._told, []
         for function, value in told:
@@ -202,6 +205,10 @@ class LoopWake(Wake):
         self.is_rung = True
         if self._waits_for is self or isinstance(self._waits_for, _LoopWatch):
             self.resume_soon(self._waits_for)
+
+
+def _has_not_begun(*_gives: bool) -> object:
+    raise RuntimeError("The line's work has not begun.")
 
 
 def _hub() -> greenlet:

@@ -9,6 +9,8 @@ pyvisa-py's SOCKET session can be woken and keeps its bytes.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from edged.clock import Clock
 from edged.transports.link import LinkBase, LinkLost, LinkTimeout, OpenResource, Wake
 from edged.transports.tcp import SocketStream, TcpChannel
@@ -31,6 +33,7 @@ class RawSocketLink(LinkBase):
         self._open_resource = open_resource
         # None while closed.
         self._channel: TcpChannel | None = None
+        self._stream: SocketStream | None = None
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
@@ -42,18 +45,20 @@ class RawSocketLink(LinkBase):
             clock=self._clock,
             timeout_s=timeout_s,
         )
+        self._stream = self._channel.stream
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
-        self._connected().send(data, self._clock.monotonic() + timeout_s)
+        (self._stream or _nothing_open()).send(data, self._clock.monotonic() + timeout_s)
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """See ``Link``."""
-        return self._connected().take_until(terminator, self._clock.monotonic() + timeout_s)
+        stream = self._stream or _nothing_open()
+        return stream.take_until(terminator, self._clock.monotonic() + timeout_s)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         """See ``Link``."""
-        stream = self._connected()
+        stream = self._stream or _nothing_open()
         try:
             return stream.take(count, self._clock.monotonic() + timeout_s)
         except (LinkTimeout, LinkLost) as ended:
@@ -62,20 +67,18 @@ class RawSocketLink(LinkBase):
 
     def pending(self) -> bytes:
         """See ``Link``."""
-        return self._connected().drain()
+        return (self._stream or _nothing_open()).drain()
 
     def is_quiet(self) -> bool:
         """See ``Link``."""
-        channel = self._channel
-        return channel is not None and channel.stream.is_quiet()
+        return self._stream is not None and self._stream.is_quiet()
 
     def close(self) -> None:
         """See ``Link``."""
-        channel, self._channel = self._channel, None
+        channel, self._channel, self._stream = self._channel, None, None
         if channel is not None:
             channel.close()
 
-    def _connected(self) -> SocketStream:
-        if self._channel is None:
-            raise LinkLost("not connected")
-        return self._channel.stream
+
+def _nothing_open() -> NoReturn:
+    raise LinkLost("not connected")

@@ -145,7 +145,7 @@ class SocketStream:
                 raise LinkOverlong(f"{len(buffer)} bytes came without a line end")
             searched = max(0, len(buffer) - len(terminator) + 1)
             try:
-                self.receive(line_end_by(buffer, deadline, self._clock))
+                self.receive(line_end_by(buffer, deadline, self._clock) if buffer else deadline)
             except (LinkTimeout, LinkLost) as ended:
                 ended.came = bytes(buffer)
                 raise
@@ -156,16 +156,7 @@ class SocketStream:
         Raises:
             LinkLost: the peer has closed or reset the connection.
         """
-        for _ in range(MAX_PENDING_READS):
-            try:
-                data = self._connection.recv(RECEIVE_BYTES)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                raise LinkLost(f"the connection broke: {error}") from error
-            if not data:
-                raise LinkLost("the instrument closed the connection")
-            self.buffer += data
+        self.buffer += self.drain()
 
     def is_quiet(self) -> bool:
         """Whether ``fill`` would find nothing, not even an end; any thread may ask."""
@@ -179,14 +170,25 @@ class SocketStream:
 
     def drain(self) -> bytes:
         """What has come unasked, taken out; never waits. Raises like ``fill``."""
-        try:
-            self.fill()
-        except LinkLost as lost:
-            lost.came = bytes(self.buffer)
-            raise
-        unasked = bytes(self.buffer)
-        self.buffer.clear()
+        buffer = self.buffer
+        for _ in range(MAX_PENDING_READS):
+            try:
+                data = self._connection.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                raise self._lost(f"the connection broke: {error}") from error
+            if not data:
+                raise self._lost("the instrument closed the connection")
+            buffer += data
+        unasked = bytes(buffer)
+        buffer.clear()
         return unasked
+
+    def _lost(self, text: str) -> LinkLost:
+        lost = LinkLost(text)
+        lost.came = bytes(self.buffer)
+        return lost
 
     def close(self) -> None:
         """Stop watching; the socket itself is the session's to close."""

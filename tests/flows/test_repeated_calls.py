@@ -13,7 +13,7 @@ from tests.bench.mcp_client import McpClient
 
 TOOLS = ("list_instruments", "get_status", "list_profiles", "get_capabilities")
 ROUNDS = 40
-VOLATILE = ("heard_ms",)
+VOLATILE = ("heard_ms", "execution_time_ms")
 """A heartbeat may ask in between."""
 LASTING = (
     "instruments_by_state",
@@ -24,6 +24,18 @@ LASTING = (
     "leases",
 )
 """Of get_status; the rest changes with each call."""
+QUERIES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("rigol_dp832__get_voltage", {"channel": 1}),
+    ("rigol_dp832__get_voltage", {"channel": 1.0}),
+    ("rigol_dp832__get_voltage", {"channel": True}),
+    ("rigol_dp832__get_voltage", {"channel": 2}),
+    ("execute_command", {"instrument_id": "psu1", "command_name": "get_applied",
+                         "parameters": {"channel": 1}}),
+    ("execute_command", {"instrument_id": "psu1", "command_name": "get_applied",
+                         "parameters": {"channel": 1}, "dry_run": True}),
+    ("execute_command", {"instrument_id": "nowhere", "command_name": "get_applied",
+                         "parameters": {"channel": 1}}),
+)  # fmt: skip
 SET = {"channel": 1, "voltage": 1.0}
 
 
@@ -52,7 +64,10 @@ def give_back(engine: Engine) -> None:
 
 
 def write(engine: Engine) -> None:
-    engine.tool("execute_command", instrument_id="psu1", command_name="set_voltage", parameters=SET)
+    values = {**SET, "voltage": random.randrange(100) / 10}
+    engine.tool(
+        "execute_command", instrument_id="psu1", command_name="set_voltage", parameters=values
+    )
 
 
 def ask(engine: Engine) -> None:
@@ -127,3 +142,79 @@ async def test_in_a_session_that_has_ended_it_is_refused(
     await client.send("DELETE")
     gone = await client.request("tools/call", {"name": "list_instruments", "arguments": {}})
     assert gone.status == 404
+
+
+async def test_a_query_is_answered_as_a_new_client_s_is(engine: Engine) -> None:
+    seed = random.randrange(1_000_000)
+    chance = random.Random(seed)
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-11-25")
+    for number in range(ROUNDS // 2):
+        change = chance.choice(CHANGES)
+        change(engine)
+        for tool, arguments in chance.sample(QUERIES, 3):
+            again = [(await client.call(tool, arguments)) for _ in range(4)]
+            new = McpClient(engine.ports["mcp_port"])
+            await new.initialize("2025-11-25")
+            told = told_of(await new.call(tool, arguments))
+            await new.send("DELETE")
+            assert [told_of(one) for one in again] == [told] * 4, (seed, number, tool, arguments)
+
+
+def told_of(result: dict[str, Any]) -> Any:
+    """What a call came to; its text says the same once more, with the time that it took."""
+    return settled(result.get("structuredContent", result)), result.get("isError")
+
+
+async def test_each_query_has_a_row_of_its_own_before_its_answer(engine: Engine) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    client.client_info = {"name": "asking", "version": "1"}
+    await client.initialize("2025-11-25")
+    seen: list[str] = []
+    for number in range(1, 9):
+        await client.call(*QUERIES[0])
+        rows = engine.rpc("audit.list", caller="asking 1")["rows"]
+        assert len(rows) == number
+        seen = [row["action_id"] for row in rows]
+    assert len(set(seen)) == 8
+    first = {"tool": "rigol_dp832__get_voltage", "command": "get_voltage", "outcome": "ok"}
+    assert all(row.items() >= first.items() for row in rows)
+    assert {row["scpi"] for row in rows} == {":SOUR1:VOLT?"}
+
+
+async def test_a_query_that_asks_for_progress_gets_a_stream_as_ever(engine: Engine) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-11-25")
+    tool, arguments = QUERIES[0]
+    for _ in range(3):
+        await client.call(tool, arguments)
+    params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": 7}}
+    answer = await client.request("tools/call", params)
+    assert answer.messages()[-1]["result"]["isError"] is False
+
+
+async def test_a_query_of_a_session_that_has_ended_is_refused_and_sends_nothing(
+    engine: Engine,
+) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-11-25")
+    for _ in range(4):
+        await client.call(*QUERIES[0])
+    await client.send("DELETE")
+    since = engine.sim("log", instrument="psu1", limit=1)["last"]
+    gone = await client.request("tools/call", {"name": QUERIES[0][0], "arguments": {"channel": 1}})
+    assert gone.status == 404
+    asked = engine.sim("log", instrument="psu1", since=since)["entries"]
+    assert [entry for entry in asked if "SOUR1" in str(entry)] == []
+
+
+async def test_a_body_that_is_no_strict_json_is_refused_as_ever(engine: Engine) -> None:
+    client = McpClient(engine.ports["mcp_port"])
+    await client.initialize("2025-11-25")
+    for _ in range(4):
+        await client.call(*QUERIES[0])
+    twice = (
+        b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":'
+        b'"rigol_dp832__get_voltage","arguments":{"channel":1,"channel":1}}}'
+    )
+    assert (await client.post(twice)).status == 400

@@ -85,14 +85,21 @@ class ValueFeed:
             return
         if target is None or target.command is None or not target.command.is_query:
             return
-        values = _values(outcome.data, target.command.returns)
+        instrument = target.instrument
+        if instrument is None:
+            return
+        data = outcome.data.get("data")
+        if isinstance(data, float | int):
+            values: Values = (("", data, outcome.data.get("unit") or ""),)
+        else:
+            values = _values(outcome.data, target.command.returns)
         if not values:
             return
         # Its lines tell one set of parameters from another.
         lines, parameters = "\n".join(target.lines), action.parameters
         if len(lines) > MOST_KEY:
             parameters = {name: _short(one) for name, one in parameters.items()}
-        key = target.instrument_id, target.command_name, lines[:MOST_KEY]
+        key = instrument.id, target.command.name, lines[:MOST_KEY]
         measured = Measured(key[0], key[1], parameters, self._clock.wall_ms(), values)
         self._latest[key] = measured
         self._latest.move_to_end(key)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -18,8 +19,16 @@ import structlog
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError
-from edged.protocol.jsonrpc import BadMessage, Batch, ErrorReply, Request, Response, RpcCode
+from edged.errors import Conflict, EdgedError, Fault
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    Batch,
+    ErrorReply,
+    Request,
+    RequestId,
+    Response,
+    RpcCode,
+)
 from edged.protocol.recognition import disagreement
 from edged.protocol.revisions import Revision
 from edged.protocol.session import SessionState, admit
@@ -39,7 +48,7 @@ from edged.surfaces.mcp.methods import (
 )
 from edged.surfaces.mcp.post import Answer, PendingCall, Post, Served, Surroundings
 from edged.surfaces.mcp.reply import KeepAlives
-from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Repeat, Session
 from edged.telemetry.conventions import OperationFacts
 
 __all__ = ["Serving"]
@@ -72,7 +81,8 @@ class Serving:
         self._log = structlog.get_logger("edged.mcp")
         self._clock = clock
         self._running: set[PendingCall] = set()
-        self._settled = asyncio.Event()
+        # Set when nothing runs any more, while somebody waits for that.
+        self._settled: asyncio.Event | None = None
         self.surroundings = Surroundings(
             keep_alives=keep_alives,
             clock=clock,
@@ -102,6 +112,28 @@ class Serving:
                 except Conflict as twice:
                     call.refusal = _twice(call, twice)
         self._go_on(post)
+
+    def repeat(self, post: Post, request: Request, repeat: Repeat) -> bool:
+        """``serve`` what means the same as an earlier call; false: it has to be judged anew."""
+        call = PendingCall(post, 0, request)
+        call.make_answer = repeat.make_answer
+        begun = repeat.again(self._parts.new_action_id(), partial(self._outcome_told, call))
+        if begun is None:
+            return False
+        post.calls, post.served = (call,), 1
+        if isinstance(begun, Underway):
+            self._enlist(call)
+            call.go_on(begun)
+        else:
+            self._outcome_told(call, begun)
+        return True
+
+    def repeat_at_once(self, repeat: Repeat, request_id: RequestId) -> bytes | ErrorReply:
+        """The answer to what means the same as an earlier call that waited for nothing."""
+        found = repeat.again(self._parts.new_action_id(), _never_told)
+        if not isinstance(found, Outcome):
+            raise Fault("What is answered from memory was not.")
+        return repeat.make_answer(found, request_id)
 
     def expire(self, post: Post) -> None:
         """The token under which a POST came has expired: its requests end.
@@ -136,7 +168,7 @@ class Serving:
 
     async def _all_settled(self) -> None:
         while self._running:
-            self._settled.clear()
+            self._settled = asyncio.Event()
             await self._settled.wait()
 
     def _go_on(self, post: Post) -> None:
@@ -233,11 +265,16 @@ class Serving:
             answer = _end_answer(call)
         else:
             try:
-                answer = call.make_answer(outcome)
+                answer = call.make_answer(outcome, call.request.id)
+                if outcome.again is not None:
+                    call.remember(outcome, call.make_answer)
             except Exception as error:  # noqa: BLE001 - as in _served
                 answer = self._error_reply(error, call)
         self._settle(call, answer)
-        self._go_on(call.post)
+        if call.post.served < len(call.post.calls):
+            self._go_on(call.post)
+        elif not call.post.is_over:
+            call.post.finish()
 
     def _enlist(self, call: PendingCall) -> None:
         """It is in flight: from now on it can be ended. Raises ``Conflict``: its id is already."""
@@ -253,7 +290,7 @@ class Serving:
             return
         call.is_answered = True
         # What sends them knows the call: together they would wait for the garbage collector.
-        call.progress = call.beat = None
+        call.progress = call.beat = call.underway = None
         if call.span is not None:
             call.span.end(str(answer.rpc_code) if isinstance(answer, ErrorReply) else "")
         call.post.settle(call, answer)
@@ -263,7 +300,8 @@ class Serving:
         if call not in self._running:
             return
         self._running.discard(call)
-        self._settled.set()
+        if self._settled is not None and not self._running:
+            self._settled.set()
         session = call.post.session
         if session is not None:
             session.calls.discard(call.request.id, call)
@@ -340,6 +378,10 @@ class Serving:
             if tool is not None and tool.cancels_on_disconnect:
                 return None
         return self._parts.board.new_log(session) if calls else None
+
+
+def _never_told(_outcome: Outcome | None) -> None:
+    """Nothing is under way."""
 
 
 def _state_of(session: Session | None, revision: Revision) -> SessionState:

@@ -51,7 +51,6 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.messages import client_in_meta
 from edged.protocol.recognition import recognize, recognize_stream
-from edged.protocol.revisions import Revision
 from edged.protocol.server_card import ServerCard
 from edged.protocol.session import SessionEvent
 from edged.surfaces.mcp.calling import Serving
@@ -79,7 +78,7 @@ from edged.surfaces.mcp.seams import (
     ReadHead,
     TrustedPeer,
 )
-from edged.surfaces.mcp.sessions import Repeat, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import LONGEST_REPEATED, Repeat, Session, SessionRegistry
 
 __all__ = ["Endpoint"]
 
@@ -258,52 +257,83 @@ class Endpoint:
 
     def _post(self, connection: HttpConnection, head: PostHead, body: bytes) -> bytes | None:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
-        caller = self._direct(connection, head.accepted)
-        message = self._parsed(connection, body)
-        if message is None:
+        accepted = head.accepted
+        caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
+        try:
+            message = parse(body)
+        except BadMessage as bad:
+            self._refuse(connection, rejected_message(bad))
             return None
-        session = self._board.find(head.accepted.session_id, caller)
-        if session is not None and isinstance(message, Request) and session.repeats:
-            repeat = session.repeated(message, head, session.caller(caller))
+        session = self._board.find(accepted.session_id, caller)
+        post = None
+        if (
+            session is not None
+            and session.repeats
+            and len(body) <= LONGEST_REPEATED
+            and isinstance(message, Request)
+        ):
+            here = session.caller(caller)
+            repeat = session.repeated(message, head, here)
+            if repeat is not None and not repeat.waits:
+                return self._again(connection, repeat, message.id)
             if repeat is not None:
-                return self._again(connection, session.revision, repeat, message.id)
-        post = self._recognized(connection, head, message, session, caller)
+                post = self._begun_again(connection, head, message, session, repeat)
         if post is None:
-            return None
-        self._serving.serve(post)
+            post = self._recognized(connection, head, message, session, caller)
+            if post is None:
+                return None
+            post.head = head
+            self._serving.serve(post)
         if not post.is_over:
             connection.await_answer(post.client_gone)
-            post.on_over = connection.has_answered
+            post.on_over = partial(self._is_over, connection, post)
             return None
         if post.plain is None:
             connection.has_answered()
             return None
-        if post.again is not None and post.session is not None and isinstance(message, Request):
-            post.session.repeats[message.params["name"]] = Repeat(
-                head=head, caller=post.caller, params=message.params, answer=post.again
-            )
         return self._whole(connection, *post.plain)
+
+    def _is_over(self, connection: HttpConnection, post: Post) -> None:
+        """A POST whose requests had to wait has its answers."""
+        answer = None if post.plain is None else self._whole(connection, *post.plain)
+        if answer is None:
+            connection.has_answered()
+        else:
+            connection.answer(answer)
 
     def _again(
         self,
         connection: HttpConnection,
-        revision: Revision,
         repeat: Repeat,
         request_id: RequestId,
     ) -> bytes | None:
         """Answer what was asked in the same words before."""
-        answer = repeat.answer(request_id)
+        answer = self._serving.repeat_at_once(repeat, request_id)
         if isinstance(answer, ErrorReply):
-            status = revision.status_of(answer.rpc_code)
+            status = repeat.revision.status_of(answer.rpc_code)
             return self._whole(connection, status, JSON_HEADERS, answer.encode())
         return self._whole(connection, 200, JSON_HEADERS, result_bytes_from(request_id, answer))
 
-    def _parsed(self, connection: HttpConnection, body: bytes) -> Message | Batch | None:
-        try:
-            return parse(body)
-        except BadMessage as bad:
-            self._refuse(connection, rejected_message(bad))
-            return None
+    def _begun_again(
+        self,
+        connection: HttpConnection,
+        head: PostHead,
+        request: Request,
+        session: Session,
+        repeat: Repeat,
+    ) -> Post | None:
+        """Begin what was asked in the same words before; ``None``: it has to be judged anew."""
+        post = Post(
+            self._serving.surroundings,
+            partial(self._wire, connection),
+            message=request,
+            accepted=head.accepted,
+            revision=repeat.revision,
+            session=session,
+            caller=repeat.caller,
+            choice=session.choice or self._default_choice,
+        )
+        return post if self._serving.repeat(post, request, repeat) else None
 
     def _recognized(
         self,
@@ -402,8 +432,10 @@ class Endpoint:
             self._refuse(connection, body)
             return
         post = PostHead(accepted, choice_of(query, self._default_choice), query)
-        message = self._parsed(connection, body)
-        if message is None:
+        try:
+            message = parse(body)
+        except BadMessage as bad:
+            self._refuse(connection, rejected_message(bad))
             return
         session = self._board.find(accepted.session_id, caller)
         found = self._recognized(connection, post, message, session, caller)
@@ -422,7 +454,7 @@ class Endpoint:
                 post.client_gone()
             with self._at_expiry(post.caller, partial(self._serving.expire, post)):
                 await over
-        elif post.plain is not None:
+        if post.plain is not None:
             wire.respond(*post.plain)
 
     @contextlib.contextmanager

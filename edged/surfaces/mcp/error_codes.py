@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.actions.outcome import Outcome, Picture, ResourceLink
+from edged.actions.outcome import Outcome, OutcomeStatus, Picture, ResourceLink
 from edged.actions.tool import Tool
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.protocol.elicitation import input_required_result
 from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode
 from edged.protocol.results import Server, Told, ToldList, told_result, tool_result
 from edged.protocol.revisions import Revision
@@ -46,7 +47,12 @@ def call_answer(
     wrap_key = tool.wrap_key if tool is not None else ""
     if error is None and isinstance(data, Told | ToldList):
         return told_result(revision, server, data, wrap_key)
+    if outcome.status is OutcomeStatus.ASKED:
+        return input_required_result(revision, server, **data)
     if error is None:
+        more: list[dict[str, Any]] = [*map(_image, outcome.pictures)]
+        if revision.has_resource_links:
+            more += map(_link, outcome.links)
         return tool_result(
             revision,
             server,
@@ -54,10 +60,7 @@ def call_answer(
             is_error=outcome.is_tool_error,
             wrap_key=wrap_key,
             text=data if outcome.pictures and isinstance(data, str) else None,
-            more_content=[
-                *(_image(picture) for picture in outcome.pictures),
-                *(_link(link) for link in outcome.links if revision.has_resource_links),
-            ],
+            more_content=more,
         )
     # Once a line was sent, a failure is what became of the call, whatever its code.
     has_sent = isinstance(error, Failed) and bool(error.sent)

@@ -19,12 +19,12 @@ import contextlib
 import enum
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import Caller, Route, client_text
-from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolCall, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol import messages, results
@@ -32,10 +32,15 @@ from edged.protocol import messages as resources
 from edged.protocol.elicitation import (
     can_elicit,
     check_round,
-    input_required_result,
 )
 from edged.protocol.http_rules import SESSION_HEADER
-from edged.protocol.jsonrpc import BadMessage, ErrorReply, Notification, Request, RpcCode
+from edged.protocol.jsonrpc import (
+    BadMessage,
+    ErrorReply,
+    Notification,
+    Request,
+    RpcCode,
+)
 from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_CHANGED, resource_uri
 from edged.protocol.results import Server
 from edged.protocol.revisions import Elicitation, Revision
@@ -432,16 +437,7 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
     post = call.post
     params = messages.call_params(call.request)
     tool = find_tool(parts.registry, params.name)
-    revision = post.revision
-
-    def make_answer(outcome: Outcome) -> bytes | ErrorReply:
-        if outcome.status is OutcomeStatus.ASKED:
-            asked: Mapping[str, str] = outcome.data
-            return input_required_result(post.revision, parts.server, **asked)
-        return call_answer(
-            outcome, call.request.id, tool=tool, revision=revision, server=parts.server
-        )
-
+    make_answer = partial(call_answer, tool=tool, revision=post.revision, server=parts.server)
     if post.revision.elicitation is Elicitation.ROUNDS:
         check_round(call.request)
     token = params.progress_token
@@ -457,24 +453,12 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
         call.outcome_told,
     )
     if not isinstance(begun, Underway):
-        again = begun.again
-        if again is not None and parts.telemetry is None and call.request.params.keys() <= PLAIN:
-            post.again = lambda request_id: call_answer(
-                again(parts.new_action_id()),
-                request_id,
-                tool=tool,
-                revision=revision,
-                server=parts.server,
-            )
-        return make_answer(begun)
+        call.remember(begun, make_answer)
+        return make_answer(begun, call.request.id)
     # Nothing of it can have come yet: what is under way is told at another turn of the loop.
     call.make_answer = make_answer
     call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
     return begun
-
-
-PLAIN: Final = frozenset({"name", "arguments"})
-"""Params of a call that asks for nothing besides: no progress, no token of a client's own."""
 
 
 def is_cut_by_disconnect(parts: Parts, call: PendingCall) -> bool:

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from edged.actions.action import ProgressSink
 from edged.actions.caller import Caller
@@ -27,12 +27,12 @@ from edged.clock import Clock
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
-from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, RequestId, result_bytes_from
+from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
-from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Session
+from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, MakeAnswer, Repeat, Session
 
 if TYPE_CHECKING:
     from edged.telemetry.spans import OperationSpan
@@ -44,6 +44,10 @@ Answer = bytes | ErrorReply | None
 
 Served = bytes | ErrorReply | Underway | Coroutine[Any, Any, bytes]
 """What serving a request gives: its answer, or what will come to one."""
+
+
+PLAIN: Final = frozenset({"name", "arguments"})
+"""Params of a call that asks for nothing besides: no progress, no token of a client's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +79,14 @@ class PendingCall:
         on_expiry: brings its work to its end when the caller's token expires, where that is not to
             be cancelled; set by the handler.
         refusal: what it is answered with unserved, where its id is in flight already.
-        make_answer: makes the answer of a tool call's outcome; may raise.
+        make_answer: makes the answer of a tool call's outcome, by request id; may raise.
         progress: takes the progress of its work, where its client asked for that.
         beat: sends a progress notification that only says it goes on, where that is so.
         span: what telemetry tells of it, where that is exported.
+        underway: the action that it waits for.
     """
 
     __slots__ = (
-        "_pending",
         "_task",
         "_then",
         "beat",
@@ -98,6 +102,7 @@ class PendingCall:
         "request",
         "slot",
         "span",
+        "underway",
     )
 
     def __init__(self, post: Post, slot: int, request: Request) -> None:
@@ -112,15 +117,15 @@ class PendingCall:
         self.on_expiry: Callable[[], None] | None = None
         self.progress: ProgressSink | None = None
         self.beat: Callable[[], None] | None = None
-        self.make_answer: Callable[[Outcome], Answer] | None = None
+        self.make_answer: MakeAnswer | None = None
         self.span: OperationSpan | None = None
-        self._pending: Underway | None = None
+        self.underway: Underway | None = None
         self._task: asyncio.Task[Any] | None = None
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
     def go_on(self, pending: Underway) -> None:
         """An action is under way for it; ``outcome_told`` says when it is over."""
-        self._pending = pending
+        self.underway = pending
         self.post.watch()
         if self.is_cut_by_disconnect:
             self.post.cut_with_client(self)
@@ -144,8 +149,8 @@ class PendingCall:
         if self.ended is not None:
             return
         self.ended = why
-        if self._pending is not None:
-            self._pending.cancel(why.value)
+        if self.underway is not None:
+            self.underway.cancel(why.value)
         elif self._task is not None:
             self._task.cancel(why.value)
 
@@ -204,9 +209,24 @@ class PendingCall:
         can_ask, state, answer = round_of(self.request)
         return Round(state, answer) if can_ask else None
 
+    def remember(self, outcome: Outcome, make_answer: MakeAnswer) -> None:
+        """Keep what a call of a tool came to, if it can be done again in the same words."""
+        again, post, params = outcome.again, self.post, self.request.params
+        if again is None or post.session is None or post.head is None or self.span is not None:
+            return
+        if isinstance(post.message, Request) and params.keys() <= PLAIN:
+            repeat = Repeat(
+                head=post.head,
+                caller=post.caller,
+                revision=post.revision,
+                again=again,
+                make_answer=make_answer,
+                waits=self.make_answer is not None,
+            )
+            post.session.remember(params, repeat)
+
     def outcome_told(self, outcome: Outcome | None) -> None:
         """What came of its action; ``None`` once it was cancelled."""
-        self._pending = None
         self.post.surroundings.settled(self, outcome)
 
     def _task_is_done(self, task: asyncio.Task[Any]) -> None:
@@ -230,10 +250,9 @@ class Post:
         calls: its requests, in order.
         served: how many of them have been begun.
         last_write_s: see ``reply.Quiet``.
-        plain: the whole answer to what waited for nothing: status, headers, body. It has not gone
-            out; who has served it sends it.
-        again: gives the encoded result of its one call anew, where that was answered at once and
-            may come again, by request id.
+        plain: the whole answer, where it is one: status, headers, body. Who has it served sends it
+            once it is over.
+        head: that it came with, as it was judged; ``None``: it is not known when it comes again.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -250,10 +269,10 @@ class Post:
         "_told_s",
         "_wire",
         "accepted",
-        "again",
         "caller",
         "calls",
         "choice",
+        "head",
         "is_over",
         "last_write_s",
         "message",
@@ -287,7 +306,7 @@ class Post:
         self.calls: tuple[PendingCall, ...] = ()
         self.served = 0
         self.plain: tuple[int, HeaderList, bytes] | None = None
-        self.again: Callable[[RequestId], bytes | ErrorReply] | None = None
+        self.head: object = None
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0
@@ -362,7 +381,17 @@ class Post:
             and self.accepted.wants_json
             and isinstance(self.message, Request)
         ):
-            self._respond(call, answer)
+            status, headers = 200, JSON_HEADERS
+            match answer:
+                case bytes():
+                    body = result_bytes_from(call.request.id, answer)
+                    if call.headers:
+                        headers += call.headers
+                case ErrorReply():
+                    status, body = self.revision.status_of(answer.rpc_code), answer.encode()
+                case _:
+                    status, headers, body = 202, (), b""
+            self.plain = status, headers, body
             return
         exchange = self.exchange
         match answer:
@@ -373,23 +402,6 @@ class Post:
             case _:
                 effects = exchange.answer(call.slot, answer, headers=call.headers)
         self.carry_out(effects)
-
-    def _respond(self, call: PendingCall, answer: Answer) -> None:
-        """The one answer to the one request, as JSON."""
-        status, headers = 200, JSON_HEADERS
-        match answer:
-            case bytes():
-                body = result_bytes_from(call.request.id, answer)
-                if call.headers:
-                    headers += call.headers
-            case ErrorReply():
-                status, body = self.revision.status_of(answer.rpc_code), answer.encode()
-            case _:
-                status, headers, body = 202, (), b""
-        if self._is_watched:
-            self.wire.respond(status, headers, body)
-        else:
-            self.plain = status, headers, body
 
     def carry_out(self, effects: Effects, *, in_bursts: bool = False) -> None:
         """Do what the exchange says, in its order.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -143,6 +144,10 @@ class KeepAlives:
 
     Args:
         interval_s: nothing added here stays silent for longer than this.
+
+    Attributes:
+        add: gives one that it is quiet signs of life from now on.
+        discard: gives it none any longer.
     """
 
     def __init__(self, *, clock: Clock, interval_s: float) -> None:
@@ -150,14 +155,8 @@ class KeepAlives:
         self._interval_s = interval_s
         self._tick_s = interval_s / TICKS_PER_INTERVAL
         self._quiet: set[Quiet] = set()
-
-    def add(self, quiet: Quiet) -> None:
-        """From now on."""
-        self._quiet.add(quiet)
-
-    def discard(self, quiet: Quiet) -> None:
-        """No longer."""
-        self._quiet.discard(quiet)
+        self.add: Callable[[Quiet], None] = self._quiet.add
+        self.discard: Callable[[Quiet], None] = self._quiet.discard
 
     def is_due(self, last_s: float) -> bool:
         """Whether what was last done then would be too long ago at the next look."""
@@ -181,14 +180,16 @@ class DateLine:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._second = -1
+        # When it is to be made again, on the monotonic scale.
+        self._until_s = float("-inf")
         self._line = b""
 
     def now(self) -> bytes:
         """The whole line."""
-        second = self._clock.wall_ms() // 1000
-        if second != self._second:
-            self._second = second
+        now_s = self._clock.monotonic()
+        if now_s >= self._until_s:
+            second, over_ms = divmod(self._clock.wall_ms(), 1000)
+            self._until_s = now_s + 1 - over_ms / 1000
             self._line = b"Date: %b\r\n" % formatdate(second, usegmt=True).encode("ascii")
         return self._line
 

@@ -37,6 +37,8 @@ from edged.actions.cause import (
     SESSION_ENDED,
     TOKEN_EXPIRED,
 )
+from edged.actions.outcome import Outcome
+from edged.actions.tool import Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import ErrorReply, Request, RequestId, Response
@@ -61,12 +63,14 @@ from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
 
 __all__ = [
+    "LONGEST_REPEATED",
     "Announcement",
     "CallEnd",
     "CallEndedError",
     "CallRegistry",
     "Endable",
     "LeaseKeys",
+    "MakeAnswer",
     "NewsStream",
     "Over",
     "Owner",
@@ -105,16 +109,17 @@ class CallEndedError(Exception):
 
 
 class CallRegistry:
-    """The calls of one session by request id; and in the surface's own book, all of them."""
+    """The calls of one session by request id; and in the surface's own book, all of them.
+
+    Attributes:
+        by_id: them, for who only looks.
+    """
 
     def __init__(self) -> None:
-        self._calls: dict[RequestId, Endable] = {}
+        self.by_id: dict[RequestId, Endable] = {}
 
     def __len__(self) -> int:
-        return len(self._calls)
-
-    def __contains__(self, request_id: RequestId) -> bool:
-        return request_id in self._calls
+        return len(self.by_id)
 
     def add(self, request_id: RequestId, call: Endable) -> None:
         """It is in flight.
@@ -122,12 +127,13 @@ class CallRegistry:
         Raises:
             Conflict: BUSY, another call with this id is.
         """
-        self.check(request_id)
-        self._calls[request_id] = call
+        if request_id in self.by_id:
+            self.check(request_id)
+        self.by_id[request_id] = call
 
     def check(self, request_id: RequestId) -> None:
         """Raise ``Conflict``, BUSY, where a call with this id is in flight."""
-        if request_id in self._calls:
+        if request_id in self.by_id:
             raise Conflict(
                 f"A request with the id {str(request_id)[:80]!r} is in flight in this session.",
                 code=ErrorCode.BUSY,
@@ -136,18 +142,18 @@ class CallRegistry:
 
     def discard(self, request_id: RequestId, call: Endable) -> None:
         """It is over; another call with its id (a ``ping`` is not in the book) is not."""
-        if self._calls.get(request_id) is call:
-            del self._calls[request_id]
+        if self.by_id.get(request_id) is call:
+            del self.by_id[request_id]
 
     def end(self, request_id: RequestId, why: CallEnd) -> None:
         """End one call; an id that is not in flight is ignored, for it may just have ended."""
-        call = self._calls.get(request_id)
+        call = self.by_id.get(request_id)
         if call is not None:
             call.end(why)
 
     def end_all(self, why: CallEnd) -> None:
         """End every call."""
-        for call in tuple(self._calls.values()):
+        for call in tuple(self.by_id.values()):
             call.end(why)
 
 
@@ -218,21 +224,37 @@ class NewsStream:
         self.over = Over()
 
 
+Again = Callable[[str, Tell], Outcome | Underway | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """A call that was answered at once: with the same head and equal params it means the same.
+    """A call that was answered: with the same head and params it means the same.
 
     Attributes:
         head: that it came with, as it was judged.
         caller: whose it was.
-        params: its params as a whole.
-        answer: gives the encoded result of another with this id, or the error instead of one.
+        revision: of MCP, that it was served in.
+        again: see ``Outcome``.
+        make_answer: makes the answer of what comes of it.
+        waits: for an instrument.
     """
 
     head: object
     caller: Caller
-    params: Mapping[str, Any]
-    answer: Callable[[RequestId], bytes | ErrorReply]
+    revision: Revision
+    again: Again
+    make_answer: MakeAnswer
+    waits: bool
+
+
+MakeAnswer = Callable[[Outcome, RequestId], bytes | ErrorReply]
+MOST_REPEATS: Final = 24
+"""Of one session; the oldest goes first."""
+REMEMBERED_FOR_S: Final = 60.0
+"""Since the last call of a session."""
+LONGEST_REPEATED: Final = 1_000
+"""Characters of the params of a call that is known when it comes again."""
 
 
 class Session:
@@ -249,7 +271,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
-        repeats: the last call of each tool that answers at once, by its name.
+        repeats: calls that may come again, by their params as they are written.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
@@ -331,18 +353,26 @@ class Session:
 
     def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
         """What a request with that head asks for again; ``None`` where it has to be judged."""
-        name = request.params.get("name")
-        repeat = self.repeats.get(name) if isinstance(name, str) else None
+        repeat = self.repeats.get(repr(request.params))
         if (
             repeat is None
             or repeat.head is not head
             or repeat.caller is not caller
-            or repeat.params != request.params
             or request.method != "tools/call"
-            or request.id in self.calls
+            or request.id in self.calls.by_id
         ):
             return None
         return repeat
+
+    def remember(self, params: Mapping[str, Any], repeat: Repeat) -> None:
+        """Keep a call that may come again."""
+        # As they are written: 1, 1.0 and True are equal, and are not the same argument.
+        key = repr(params)
+        if len(key) > LONGEST_REPEATED:
+            return
+        if len(self.repeats) >= MOST_REPEATS:
+            del self.repeats[next(iter(self.repeats))]
+        self.repeats[key] = repeat
 
     def answered(self, response: Response) -> None:
         """Its client has answered a request of ours; one that waits for nothing is ignored."""
@@ -467,16 +497,18 @@ class SessionRegistry:
         if session is None or not session.owner.is_same(caller):
             return None
         now_s = self._clock.monotonic()
-        if self._is_expired(session, now_s):
+        if now_s - session.last_used_s >= self._idle_s and self._is_expired(session, now_s):
             self.end(session, SessionEvent.EXPIRED)
             return None
-        self._use(session, now_s)
+        session.last_used_s = now_s
+        self._sessions.move_to_end(session.id)
         return session
 
     def touch(self, session: Session) -> None:
         """A call or stream of it has just ended; it is idle from now, not from its beginning."""
         if session.id in self._sessions:
-            self._use(session, self._clock.monotonic())
+            session.last_used_s = self._clock.monotonic()
+            self._sessions.move_to_end(session.id)
 
     def end(self, session: Session, event: SessionEvent) -> None:
         """End a session, its stream and its calls."""
@@ -595,12 +627,15 @@ class SessionRegistry:
             self.expire()
 
     def expire(self) -> None:
-        """End every session that has been idle for too long."""
+        """End every session that has been idle for too long; of idle ones remember less."""
         now_s = self._clock.monotonic()
         for session in tuple(self._sessions.values()):
-            if now_s - session.last_used_s < self._idle_s:
+            idle_s = now_s - session.last_used_s
+            if idle_s < min(self._idle_s, REMEMBERED_FOR_S):
                 return
-            if self._is_expired(session, now_s):
+            # What few ask again takes memory: some kilobytes for each of them.
+            session.repeats.clear()
+            if idle_s >= self._idle_s and self._is_expired(session, now_s):
                 self.end(session, SessionEvent.EXPIRED)
 
     def close(self) -> None:
@@ -621,10 +656,6 @@ class SessionRegistry:
             stream.reply.write(framed)
         else:
             stream.reply.write(session.news_log.frame(payload))
-
-    def _use(self, session: Session, now_s: float) -> None:
-        session.last_used_s = now_s
-        self._sessions.move_to_end(session.id)
 
     def _is_expired(self, session: Session, now_s: float) -> bool:
         return now_s - session.last_used_s >= self._idle_s and not session.is_busy

@@ -124,7 +124,7 @@ class _Soon(Underway):
 
     def __init__(self, call: PendingCall, visa: VisaSession, count: int, wait_s: float) -> None:
         self._call = call
-        call.make_answer = lambda _: _what_came(visa, count)
+        call.make_answer = lambda *_: _what_came(visa, count)
         self._is_over = False
         visa.tell_within(wait_s, self._over)
 

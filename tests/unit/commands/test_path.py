@@ -543,5 +543,7 @@ def test_what_is_done_again_is_recorded_and_keeps_no_client(house: House) -> Non
     gc.collect()
     assert is_alive() is None
     assert again is not None
-    assert again("second").status is OutcomeStatus.OK
+    found = again("second", pytest.fail)
+    assert isinstance(found, Outcome)
+    assert found.status is OutcomeStatus.OK
     assert house.record.rows == [("end", "get_status", "ok")] * 2

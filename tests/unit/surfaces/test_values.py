@@ -37,9 +37,8 @@ def measured(
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     target = SimpleNamespace(
-        command=SimpleNamespace(is_query=True, returns=returns),
-        instrument_id="psu1",
-        command_name=command,
+        command=SimpleNamespace(name=command, is_query=True, returns=returns),
+        instrument=SimpleNamespace(id="psu1"),
         lines=(f"MEAS:VOLT? {parameters}",),
     )
     action = RunCommand.__new__(RunCommand)

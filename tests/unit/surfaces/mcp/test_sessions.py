@@ -8,12 +8,19 @@ import pytest
 
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import Conflict
+from edged.protocol.jsonrpc import Request
 from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
-from edged.surfaces.mcp.sessions import Announcement, CallEnd, SessionRegistry
+from edged.surfaces.mcp.sessions import (
+    LONGEST_REPEATED,
+    Announcement,
+    CallEnd,
+    Repeat,
+    SessionRegistry,
+)
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_rules import holds
 from tests.bench.recording_transport import RecordingTransport
@@ -61,6 +68,54 @@ def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenCloc
     assert board.find(session.id, DIRECT) is None
     assert session.state is SessionState.ENDED
     assert len(board) == 0
+
+
+def repeat() -> Repeat:
+    return Repeat(
+        head=None,
+        caller=DIRECT,
+        revision=LEGACY,
+        again=lambda _id, _tell: None,
+        make_answer=lambda _outcome, _id: b"",
+        waits=False,
+    )
+
+
+def test_of_an_idle_session_no_calls_are_remembered(driven_clock: DrivenClock) -> None:
+    board = board_of(driven_clock)
+    sessions = [board.open(LEGACY, DIRECT) for _ in range(2)]
+    for session in sessions:
+        session.remember({"name": "x"}, repeat())
+    driven_clock.move(50)
+    board.find(sessions[1].id, DIRECT)
+    driven_clock.move(11)
+    board.expire()
+    assert [len(session.repeats) for session in sessions] == [0, 1]
+    assert len(board) == 2
+
+
+def test_a_session_remembers_so_many_calls_and_no_long_ones(driven_clock: DrivenClock) -> None:
+    session = board_of(driven_clock).open(LEGACY, DIRECT)
+    for number in range(100):
+        session.remember({"name": number}, repeat())
+    session.remember({"name": "x" * LONGEST_REPEATED}, repeat())
+    assert list(session.repeats) == [repr({"name": number}) for number in range(76, 100)]
+
+
+@pytest.mark.parametrize("other", [1, True, 1.0, "1", None])
+def test_a_call_is_known_again_by_its_arguments_as_they_are_written(
+    driven_clock: DrivenClock, other: object
+) -> None:
+    session = board_of(driven_clock).open(LEGACY, DIRECT)
+    known = repeat()
+    session.remember({"arguments": {"channel": 1}}, known)
+    request = Request(id=1, method="tools/call", params={"arguments": {"channel": other}})
+    is_same = type(other) is int
+    assert session.repeated(request, None, DIRECT) is (known if is_same else None)
+    assert session.repeated(request, "another head", DIRECT) is None
+    assert session.repeated(request, None, Caller(route=Route.DIRECT)) is None
+    session.calls.add(1, Call())
+    assert session.repeated(request, None, DIRECT) is None
 
 
 async def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
