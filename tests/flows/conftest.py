@@ -32,14 +32,14 @@ def no_list_is_old() -> Iterator[None]:
 
     def judged(listing: InstrumentList) -> ToldList:
         for _ in range(3):
-            told, mark = kept(listing), TOLD.mark
+            told, mark = kept(listing), TOLD.mark()
             units = listing._pool.all()
             now = [listing.entry(unit) for unit in units]
             latest = [unit.heard_at for unit in units]
             made, then = heard.get(id(listing), (None, latest))
             if made is not told:
                 heard[id(listing)], then = (told, latest), latest
-            if mark != TOLD.mark or (_timeless(told) == _timeless(now) and then == latest):
+            if mark != TOLD.mark() or (_timeless(told) == _timeless(now) and then == latest):
                 return told
             # A thread may be between a change and its note.
             time.sleep(0.05)  # noqa: TID251 - on the engine's loop, in a test that fails
