@@ -107,7 +107,6 @@ async def _visit_all(
         )
 
     addresses = {str(left.entry.payload.get("address")) for left in visited.values()}
-    visa.load()
     try:
         firsts = {
             address: asyncio.ensure_future(all_at(address))
