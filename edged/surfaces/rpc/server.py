@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
-from aiohttp import ClientError, HttpVersion11, web
+from aiohttp import web
+from aiohttp.client_exceptions import ClientError
+from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edged.actions.caller import Caller, Route, client_text
