@@ -17,21 +17,27 @@ There is no order, no ``InitVar``, and no option that switches a method off.
 
 from __future__ import annotations
 
-import dataclasses
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, FrozenInstanceError
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from types import FunctionType
-from typing import Any, Final, TypeVar, dataclass_transform, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, dataclass_transform, overload
+
+if TYPE_CHECKING:
+    from dataclasses import Field, field
+else:
+    # `dataclasses` itself, with `inspect`, is half of what `edged status` would import.
+    field = None
 
 __all__ = ["record"]
 
 T = TypeVar("T")
 SHAPE: Final = "__record__"
 """Where a record class keeps its ``_Shape``."""
-NO_FIELD: Final = ("ClassVar", "typing.ClassVar", "KW_ONLY", "dataclasses.KW_ONLY")
-"""How annotations begin that declare none."""
+OF_CLASS: Final = ("ClassVar", "typing.ClassVar")
+ONLY_KEYWORDS: Final = ("KW_ONLY", "dataclasses.KW_ONLY", "<dataclasses._KW_ONLY")
+"""How annotations begin that declare no field."""
+NOTHING: Final = object()
 
 
 class _NotPassed:
@@ -45,24 +51,18 @@ NOT_PASSED: Final = _NotPassed()
 
 
 @overload
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def record(cls: type[T], /) -> type[T]: ...
 
 
 @overload
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def record(
     *, frozen: bool = True, kw_only: bool = True, eq: bool = True, weakref_slot: bool = False
 ) -> Callable[[type[T]], type[T]]: ...
 
 
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def record(
     cls: type[T] | None = None,
     /,
@@ -139,9 +139,39 @@ def _inherited(bare: type, *, frozen: bool) -> set[str]:
 
 
 def _check_default(name: str, given: object) -> None:
-    value = given.default if isinstance(given, Field) else given
-    if type(value).__hash__ is None:
+    if type(_as_field(name, given, kw_only=False).default).__hash__ is None:
         raise ValueError(f"field {name}: a mutable default needs default_factory")
+
+
+class _Field:
+    """One field, as ``dataclasses.Field``. ``default`` and ``factory`` may be NOTHING."""
+
+    __slots__ = ("compare", "default", "factory", "hash", "init", "kw_only", "name", "repr")
+
+    def __init__(self, name: str, default: object, *, kw_only: bool) -> None:
+        self.name = name
+        self.default = default
+        self.kw_only = kw_only
+        self.factory: Any = NOTHING
+        self.init = self.repr = self.compare = self.hash = True
+
+
+def _as_field(name: str, given: Any, *, kw_only: bool) -> _Field:
+    """What the class body assigns to a field: nothing, a default, or a ``dataclasses.field``."""
+    if not (type(given).__module__ == "dataclasses" and type(given).__name__ == "Field"):
+        return _Field(name, given, kw_only=kw_only)
+    from dataclasses import MISSING
+
+    made = _Field(name, NOTHING, kw_only=kw_only)
+    if given.default is not MISSING:
+        made.default = given.default
+    if given.default_factory is not MISSING:
+        made.factory = given.default_factory
+    if given.kw_only is not MISSING:
+        made.kw_only = given.kw_only
+    made.init, made.repr, made.compare = given.init, given.repr, given.compare
+    made.hash = given.compare if given.hash is None else given.hash
+    return made
 
 
 class _Shape:
@@ -151,24 +181,20 @@ class _Shape:
         owner: the class.
         names: the names of its own fields, without those of its bases.
         defaults: what the class body assigns to them.
+        annotations: all of the class body.
+        only_keywords: its own fields are passed by keyword only.
     """
 
-    __slots__ = ("_annotations", "_known", "_kw_only", "defaults", "frozen", "names", "owner")
+    __slots__ = ("_known", "annotations", "defaults", "frozen", "names", "only_keywords", "owner")
 
     def __init__(self, bare: type, *, frozen: bool, kw_only: bool) -> None:
         self.owner = bare
         self.frozen = frozen
         self.defaults: dict[str, Any] = {}
-        self.names: list[str] = []
-        self._kw_only = kw_only
+        self.annotations: dict[str, Any] = bare.__annotations__
+        self.only_keywords = kw_only
         self._known: _Known | None = None
-        self._annotations: dict[str, Any] = bare.__annotations__
-        for name, annotation in self._annotations.items():
-            text = annotation if isinstance(annotation, str) else repr(annotation)
-            if "InitVar" in text:
-                raise TypeError(f"{bare.__name__}.{name}: a record has no InitVar")
-            if not text.startswith(NO_FIELD):
-                self.names.append(name)
+        self.names = [name for name, text in self._texts() if not text.startswith(OF_CLASS)]
 
     def known(self) -> _Known:
         """The facts that methods work by, from the first use on."""
@@ -176,48 +202,58 @@ class _Shape:
             self._known = _Known(self.owner)
         return self._known
 
-    def declared(self) -> Mapping[str, Field[Any]]:
-        """The class's own annotations as ``dataclasses`` reads them, including its ClassVars."""
-        namespace = {
-            **self.defaults,
-            "__annotations__": self._annotations,
-            "__module__": self.owner.__module__,
-            "__doc__": "-",
-        }
-        read: Any = dataclasses.dataclass(
-            init=False, repr=False, eq=False, match_args=False, kw_only=self._kw_only
-        )(type(self.owner.__name__, (), namespace))
-        fields: Mapping[str, Field[Any]] = read.__dataclass_fields__
-        return fields
+    def fields(self) -> Iterator[tuple[str, _Field | None]]:
+        """What the class itself declares; None: a ClassVar, which takes a field's place."""
+        kw_only = self.only_keywords
+        own = {*self.names}
+        for name, annotation in self.annotations.items():
+            if name in own:
+                given = self.defaults.get(name, NOTHING)
+                yield name, _as_field(name, given, kw_only=kw_only)
+            elif _text(annotation).startswith(ONLY_KEYWORDS):
+                kw_only = True
+            else:
+                yield name, None
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        for name, annotation in self.annotations.items():
+            text = _text(annotation)
+            if "InitVar" in text:
+                raise TypeError(f"{self.owner.__name__}.{name}: a record has no InitVar")
+            if not text.startswith(ONLY_KEYWORDS):
+                yield name, text
+
+
+def _text(annotation: object) -> str:
+    return annotation if isinstance(annotation, str) else repr(annotation)
+
+
+def _shapes(owner: type) -> Iterator[_Shape]:
+    """Of the class and its bases, the bases first."""
+    for base in reversed(owner.__mro__):
+        if (shape := base.__dict__.get(SHAPE)) is not None:
+            yield shape
 
 
 class _Known:
     """What the shared methods ask of a record class.
 
     Attributes:
-        declared: its fields and ClassVars, those of its bases first.
-        fields: its fields.
+        fields: those of its bases first.
         key: the values that instances are compared by; ``hashed``: that they are hashed by.
         shown: the names of the fields that ``repr`` shows.
         setters: what sets each field, also of a frozen instance.
     """
 
-    __slots__ = ("declared", "fields", "hashed", "key", "setters", "shown")
+    __slots__ = ("fields", "hashed", "key", "setters", "shown")
 
     def __init__(self, owner: type) -> None:
-        self.declared: dict[str, Field[Any]] = {}
-        names: set[str] = set()
-        for base in reversed(owner.__mro__):
-            if (shape := base.__dict__.get(SHAPE)) is not None:
-                own = shape.declared()
-                self.declared |= own
-                # A ClassVar takes the place of a base's field.
-                names = names.difference(own).union(shape.names)
-        self.fields = tuple(one for one in self.declared.values() if one.name in names)
+        found: dict[str, _Field | None] = {}
+        for shape in _shapes(owner):
+            found.update(shape.fields())
+        self.fields = tuple(one for one in found.values() if one is not None)
         self.key = _values_of([one.name for one in self.fields if one.compare])
-        self.hashed = _values_of(
-            [one.name for one in self.fields if (one.compare if one.hash is None else one.hash)]
-        )
+        self.hashed = _values_of([one.name for one in self.fields if one.hash])
         self.shown = tuple(one.name for one in self.fields if one.repr)
         self.setters = {one.name: getattr(owner, one.name).__set__ for one in self.fields}
 
@@ -251,19 +287,38 @@ class _Late:
 
     __slots__ = ("_make", "_name")
 
-    def __init__(self, name: str, make: Callable[[_Known], Any]) -> None:
+    def __init__(self, name: str, make: Callable[[_Shape], Any]) -> None:
         self._name = name
         self._make = make
 
     def __get__(self, _instance: object, owner: type) -> Any:
         shape: _Shape = getattr(owner, SHAPE)
-        made = self._make(shape.known())
+        made = self._make(shape)
         setattr(shape.owner, self._name, made)
         return made
 
 
-def _match_args(known: _Known) -> tuple[str, ...]:
-    return tuple(one.name for one in known.fields if one.init and not one.kw_only)
+def _match_args(shape: _Shape) -> tuple[str, ...]:
+    return tuple(one.name for one in shape.known().fields if one.init and not one.kw_only)
+
+
+def _standard_fields(shape: _Shape) -> Mapping[str, Field[Any]]:
+    """What ``dataclasses`` makes of the annotations: for its ``fields``, ``replace`` and so on."""
+    import dataclasses
+
+    found: dict[str, Field[Any]] = {}
+    for one in _shapes(shape.owner):
+        namespace = {
+            **one.defaults,
+            "__annotations__": one.annotations,
+            "__module__": one.owner.__module__,
+            "__doc__": "-",
+        }
+        read: Any = dataclasses.dataclass(
+            init=False, repr=False, eq=False, match_args=False, kw_only=one.only_keywords
+        )(type(one.owner.__name__, (), namespace))
+        found |= read.__dataclass_fields__
+    return found
 
 
 def _init(shape: _Shape) -> FunctionType:
@@ -275,20 +330,20 @@ def _init(shape: _Shape) -> FunctionType:
     body = []
     for one in known.fields:
         name, value = one.name, one.name
-        if one.default_factory is not MISSING:
-            names[f"_make_{name}"] = one.default_factory
+        if one.factory is not NOTHING:
+            names[f"_make_{name}"] = one.factory
             value = f"_make_{name}()"
             if one.init:
-                parameters[bool(one.kw_only)].append(f"{name}=_not_passed")
+                parameters[one.kw_only].append(f"{name}=_not_passed")
                 value = f"{value} if {name} is _not_passed else {name}"
-        elif one.default is not MISSING:
+        elif one.default is not NOTHING:
             names[f"_default_{name}"] = one.default
             if one.init:
-                parameters[bool(one.kw_only)].append(f"{name}=_default_{name}")
+                parameters[one.kw_only].append(f"{name}=_default_{name}")
             else:
                 value = f"_default_{name}"
         elif one.init:
-            parameters[bool(one.kw_only)].append(name)
+            parameters[one.kw_only].append(name)
         else:
             continue
         if shape.frozen:
@@ -304,8 +359,11 @@ def _init(shape: _Shape) -> FunctionType:
     exec(compile(text, f"<record {owner.__qualname__}>", "exec"), names)  # noqa: S102 - our own text
     made: FunctionType = names["__init__"]
     made.__qualname__ = f"{owner.__qualname__}.__init__"
+    types: dict[str, Any] = {}
+    for one_shape in _shapes(owner):
+        types |= one_shape.annotations
     made.__annotations__ = {
-        **{one.name: one.type for one in known.fields if one.init},
+        **{one.name: types[one.name] for one in known.fields if one.init},
         "return": None,
     }
     return made
@@ -334,10 +392,14 @@ def _repr(self: object) -> str:
 
 
 def _refuse_assigning(_self: object, name: str, _value: object) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_deleting(_self: object, name: str) -> None:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
@@ -353,7 +415,7 @@ def _set_state(self: object, state: list[Any]) -> None:
 METHODS: Final[dict[str, Any]] = {
     "__repr__": _repr,
     "__match_args__": _Late("__match_args__", _match_args),
-    "__dataclass_fields__": _Late("__dataclass_fields__", lambda known: known.declared),
+    "__dataclass_fields__": _Late("__dataclass_fields__", _standard_fields),
 }
 """What a class has unless its body says otherwise."""
 FROZEN: Final[dict[str, Any]] = {
