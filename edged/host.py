@@ -27,6 +27,8 @@ from edged.errors import ErrorCode, Invalid
 from edged.files import read_bytes, read_text, write_atomically
 
 __all__ = [
+    "ENVIRONMENT_PREFIX",
+    "LEASE_VARIABLE",
     "LOOPBACK",
     "SUPERVISOR_FILE",
     "WILDCARD",
@@ -44,6 +46,7 @@ __all__ = [
     "machine_addresses",
     "may_write",
     "netloc_of",
+    "places_here",
     "port_holder",
     "qualified_host_name",
     "reached_at",
@@ -51,6 +54,10 @@ __all__ = [
     "resident_bytes",
 ]
 
+ENVIRONMENT_PREFIX: Final = "EDGED_"
+"""Of the variables that set keys of the configuration."""
+LEASE_VARIABLE: Final = "EDGED_LEASE"
+"""What a caller presents; no key of the configuration."""
 EDGE_ID_FILE: Final = "edge_id"
 RESOLVER_WITHIN_S: Final = 0.3
 SYSTEM_CONFIG: Final = Path("/etc/edged")
@@ -147,6 +154,20 @@ def find_places(
     state = _xdg(environ, "XDG_STATE_HOME", home / ".local" / "state") / "edged"
     data = _xdg(environ, "XDG_DATA_HOME", home / ".local" / "share") / "edged"
     return _linux_places(config, state, data, shipped)
+
+
+def places_here() -> Places:
+    """The places of the machine, user and source tree that this process runs on, links and all.
+
+    Raises:
+        Invalid: UNSUPPORTED_PLATFORM.
+    """
+    return find_places(
+        platform=find_platform(sys.platform),
+        environ=os.environ,
+        home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
+        shipped=find_shipped(),
+    )
 
 
 def find_shipped(package: Path = Path(__file__), prefix: Path = Path(sys.prefix)) -> Path | None:
