@@ -17,14 +17,13 @@ import json
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.files import read_bytes, read_text, write_atomically
+from edged.record import record
 
 __all__ = [
     "ENVIRONMENT_PREFIX",
@@ -84,7 +83,7 @@ class Platform(enum.StrEnum):
     WINDOWS = "win32"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Places:
     """Where things are looked for and kept unless the configuration says otherwise.
 
@@ -192,6 +191,8 @@ def qualified_host_name() -> str:
 
     A resolver without network may take half a minute; a daemon's start does not wait for it.
     """
+    import threading  # for daemons
+
     found: list[str] = []
     asking = threading.Thread(target=lambda: found.append(socket.getfqdn()), daemon=True)
     asking.start()

@@ -56,9 +56,10 @@ __all__ = [
     "this_user",
 ]
 
-NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-WHOLE: Final = re.compile(r"[+-]?[0-9]+")
-PLAIN_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_.-]+)+")
+NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+WHOLE: Final = r"[+-]?[0-9]+"
+PLAIN_PATH: Final = r"(?:/[A-Za-z0-9_.-]+)+"
+"""Compiled when they are used: most verbs use none."""
 LONGEST_WHOLE: Final = 400
 """Digits: more are no number that anybody means, and Python refuses to read very many."""
 
@@ -72,9 +73,9 @@ def number(text: str) -> int | float:
         ValueError: it is no number, or none that a float can hold.
     """
     text = text.strip()
-    if WHOLE.fullmatch(text) and len(text) <= LONGEST_WHOLE:
+    if re.fullmatch(WHOLE, text) and len(text) <= LONGEST_WHOLE:
         return int(text)
-    value = float(text) if NUMBER.fullmatch(text) else float("nan")
+    value = float(text) if re.fullmatch(NUMBER, text) else float("nan")
     if value - value != 0:  # infinite or no number
         message = f"{text!r} is not a number"
         raise ValueError(message)
@@ -251,7 +252,7 @@ def _unconfigured_state_dirs(options: argparse.Namespace) -> Sequence[Path] | No
     given = [text for text in named if text is not None]
     if not given:
         return _usual_state_dirs()
-    if not all(PLAIN_PATH.fullmatch(text) for text in given):
+    if not all(re.fullmatch(PLAIN_PATH, text) for text in given):
         return None
     return [resolved(Path(given[-1]))]
 
