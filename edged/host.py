@@ -282,7 +282,7 @@ def resident_bytes(pid: int) -> int | None:
 
 def kept_copy(state_dir: Path, path: Path) -> Path:
     """Where the last good state of a file of the owner's is kept: each path has its own copy."""
-    import hashlib  # with OpenSSL; where a file of the owner's is there, no verb needs it
+    import hashlib  # with OpenSSL; hardly a verb needs it
 
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     return state_dir / f"{path.stem}-{digest}{path.suffix}"
@@ -333,9 +333,15 @@ def _first_present(paths: tuple[Path, ...], state_dir: Path | None = None) -> Pa
         if path.exists() or path.with_name(f"{path.name}.d").is_dir():
             return path
         # One that was there and is gone still counts: else another file would take its place.
-        if state_dir is not None and os.path.lexists(kept_copy(state_dir, path)):
+        if state_dir is not None and _has_kept_copy(state_dir, path):
             return path
     return paths[0]
+
+
+def _has_kept_copy(state_dir: Path, path: Path) -> bool:
+    # Where no file has a copy there is no need to know what this one's would be called.
+    has_any = any(state_dir.glob(f"{path.stem}-*{path.suffix}"))
+    return has_any and os.path.lexists(kept_copy(state_dir, path))
 
 
 def _present(first: Path, *others: Path) -> tuple[Path, ...]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from edged.config.load import LoadedConfig
 
 __all__ = [
+    "HelpText",
     "add_config_options",
     "add_dry_run_option",
     "add_engine_options",
@@ -119,6 +120,18 @@ KEY_FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "--log-level": "LOG_LEVEL",
     }
 )
+
+
+class HelpText(argparse.HelpFormatter):
+    """argparse's own, which asks ``shutil`` for the width even where no help is printed."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        try:
+            width = int(columns) if columns.isdecimal() else os.get_terminal_size().columns
+        except (OSError, ValueError, AttributeError):
+            width = 0
+        super().__init__(prog, width=(width or 80) - 2)
 
 
 def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = ()) -> None:

@@ -15,7 +15,15 @@ from edged.errors import Failed, Invalid
 from tests.promises import promise
 
 ENGINE = '{"pid": 1, "rpc_port": 1, "mcp_port": null}'
-HEAVY = ("dataclasses", "edged.config.load", "http.client", "rich", "ruamel.yaml", "textwrap")
+HEAVY = (
+    "dataclasses",
+    "edged.config.load",
+    "http.client",
+    "rich",
+    "hashlib",
+    "ruamel.yaml",
+    "shutil",
+)
 
 
 def options(*words: str) -> argparse.Namespace:
