@@ -17,16 +17,17 @@ import json
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.files import read_bytes, read_text, write_atomically
+from edged.record import record
 
 __all__ = [
+    "ENVIRONMENT_PREFIX",
+    "LEASE_VARIABLE",
     "LOOPBACK",
     "SUPERVISOR_FILE",
     "WILDCARD",
@@ -44,6 +45,7 @@ __all__ = [
     "machine_addresses",
     "may_write",
     "netloc_of",
+    "places_here",
     "port_holder",
     "qualified_host_name",
     "reached_at",
@@ -51,6 +53,10 @@ __all__ = [
     "resident_bytes",
 ]
 
+ENVIRONMENT_PREFIX: Final = "EDGED_"
+"""Of the variables that set keys of the configuration."""
+LEASE_VARIABLE: Final = "EDGED_LEASE"
+"""What a caller presents; no key of the configuration."""
 EDGE_ID_FILE: Final = "edge_id"
 RESOLVER_WITHIN_S: Final = 0.3
 SYSTEM_CONFIG: Final = Path("/etc/edged")
@@ -77,7 +83,7 @@ class Platform(enum.StrEnum):
     WINDOWS = "win32"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Places:
     """Where things are looked for and kept unless the configuration says otherwise.
 
@@ -149,6 +155,20 @@ def find_places(
     return _linux_places(config, state, data, shipped)
 
 
+def places_here() -> Places:
+    """The places of the machine, user and source tree that this process runs on, links and all.
+
+    Raises:
+        Invalid: UNSUPPORTED_PLATFORM.
+    """
+    return find_places(
+        platform=find_platform(sys.platform),
+        environ=os.environ,
+        home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
+        shipped=find_shipped(),
+    )
+
+
 def find_shipped(package: Path = Path(__file__), prefix: Path = Path(sys.prefix)) -> Path | None:
     """What holds the profiles and wrappers that came with this package.
 
@@ -171,6 +191,8 @@ def qualified_host_name() -> str:
 
     A resolver without network may take half a minute; a daemon's start does not wait for it.
     """
+    import threading  # for daemons
+
     found: list[str] = []
     asking = threading.Thread(target=lambda: found.append(socket.getfqdn()), daemon=True)
     asking.start()
@@ -260,7 +282,7 @@ def resident_bytes(pid: int) -> int | None:
 
 def kept_copy(state_dir: Path, path: Path) -> Path:
     """Where the last good state of a file of the owner's is kept: each path has its own copy."""
-    import hashlib  # with OpenSSL; where a file of the owner's is there, no verb needs it
+    import hashlib  # with OpenSSL; hardly a verb needs it
 
     digest = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:16]
     return state_dir / f"{path.stem}-{digest}{path.suffix}"
@@ -311,9 +333,15 @@ def _first_present(paths: tuple[Path, ...], state_dir: Path | None = None) -> Pa
         if path.exists() or path.with_name(f"{path.name}.d").is_dir():
             return path
         # One that was there and is gone still counts: else another file would take its place.
-        if state_dir is not None and os.path.lexists(kept_copy(state_dir, path)):
+        if state_dir is not None and _has_kept_copy(state_dir, path):
             return path
     return paths[0]
+
+
+def _has_kept_copy(state_dir: Path, path: Path) -> bool:
+    # Where no file has a copy there is no need to know what this one's would be called.
+    has_any = any(state_dir.glob(f"{path.stem}-*{path.suffix}"))
+    return has_any and os.path.lexists(kept_copy(state_dir, path))
 
 
 def _present(first: Path, *others: Path) -> tuple[Path, ...]:

@@ -7,18 +7,19 @@ is to answer within a second, and to leave a small machine its memory, does with
 from __future__ import annotations
 
 import contextlib
-import os
+import importlib
+import importlib.util
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-__all__ = ["without", "without_authorities"]
-
-AUTHORITIES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+__all__ = ["shallow", "without"]
 
 
 @contextlib.contextmanager
@@ -35,26 +36,62 @@ def without(*names: str) -> Iterator[None]:
         sys.meta_path.remove(hiding)
 
 
-@contextlib.contextmanager
-def without_authorities() -> Iterator[None]:
-    """A library imported inside whose client trusts the machine's authorities trusts none.
+def shallow(name: str) -> None:
+    """Import a package without what its ``__init__`` imports; it runs when something needs it.
 
-    aiohttp reads all of them twice when it is imported, even for the client that asks for no
-    certificate, which takes 20 ms or more; its client then finds no server's certificate valid.
-    For programs that are servers only. Windows' own store is read all the same.
-
-    Source: the variables are OpenSSL's, for where it looks for them (X509_get_default_cert_file).
+    Its modules can be imported as ever, and whatever else somebody asks the package for makes it
+    whole first. So a server that is made of a few modules of aiohttp does without its client, which
+    takes 5 MB, and reads all authorities of the machine as soon as it is imported. Nothing happens
+    where the package is imported already, or has no source that tells its version.
     """
-    kept = {name: os.environ.get(name) for name in AUTHORITIES}
-    os.environ |= dict.fromkeys(AUTHORITIES, os.devnull)
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if spec is None or spec.loader is None or not spec.origin:
+        return
     try:
-        yield
-    finally:
-        for name, value in kept.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        told = VERSION.search(Path(spec.origin).read_text("utf-8"))
+    except (OSError, ValueError):
+        return
+    if told is not None:
+        package = _Shallow(spec, spec.loader)
+        package.__dict__["__version__"] = told[1]
+        sys.modules[name] = package
+
+
+VERSION: Final = re.compile(r"""^__version__ = ["']([^"']+)["']""", re.M)
+
+
+class _Shallow(ModuleType):
+    """See ``shallow``."""
+
+    def __init__(self, spec: ModuleSpec, loader: Loader) -> None:
+        super().__init__(spec.name)
+        self.__spec__ = spec
+        self.__path__ = list(spec.submodule_search_locations or ())
+        self.__file__ = spec.origin
+        self.__loader__ = loader
+        self.__package__ = spec.name
+        self.__dict__.update(_lock=threading.RLock(), _is_running=False)
+
+    def __getattr__(self, name: str) -> object:
+        """What is no module of the package: only its ``__init__`` can have it."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = f"{self.__name__}.{name}"
+        if path in sys.modules or importlib.util.find_spec(path) is not None:
+            return importlib.import_module(path)
+        own = self.__dict__
+        with own["_lock"]:
+            if own["_is_running"]:
+                # Its own __init__ asks, or what that imports.
+                raise AttributeError(name)
+            if type(self) is _Shallow:
+                own["_is_running"] = True
+                try:
+                    self.__loader__.exec_module(self)  # type: ignore[union-attr]
+                    self.__class__ = ModuleType  # type: ignore[assignment]
+                finally:
+                    own["_is_running"] = False
+        return getattr(self, name)
 
 
 class _Hiding(MetaPathFinder):

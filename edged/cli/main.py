@@ -13,18 +13,18 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from edged import __version__
 from edged.errors import EdgedError, ErrorCode
 from edged.host import ExitStatus
+from edged.record import record
 
 __all__ = ["VERBS", "main"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class CliVerb:
     """A verb: the module with its ``run(arguments) -> int``, and its line in the help."""
 

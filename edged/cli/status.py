@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.cli.instruments import absent_line
-from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.options import HelpText, add_engine_options, connect
 from edged.cli.shared.output import add_watch_option, print_lines, show, watched
 from edged.cli.shared.readable import Name, aliased, local_time
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
@@ -29,7 +29,9 @@ ADVICE: Final = "ADVICE"
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="edged status", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="edged status", description=__doc__, formatter_class=HelpText
+    )
     parser.add_argument(
         "--all", action="store_true", help="show ids, doors for other programs and advice, too"
     )

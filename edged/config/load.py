@@ -9,8 +9,6 @@ that is wrong, each with file, line, key and the nearest key there is. The keys 
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +36,7 @@ from edged.config.keys import (
 from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
 from edged.files import resolved
-from edged.host import Places, find_places, find_platform, find_shipped
+from edged.host import ENVIRONMENT_PREFIX, LEASE_VARIABLE, Places, places_here
 from edged.yaml.tree import Mark, YamlProblem
 
 __all__ = [
@@ -60,9 +58,6 @@ __all__ = [
     "this_machine",
 ]
 
-ENVIRONMENT_PREFIX: Final = "EDGED_"
-LEASE_VARIABLE: Final = "EDGED_LEASE"
-"""What a caller presents; no key of the configuration."""
 MAX_DROP_INS: Final = 100
 REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
 """Keys that are empty beside a simulated bench unless they are set."""
@@ -176,17 +171,12 @@ class KeySetting:
 
 
 def this_machine() -> Places:
-    """The places of the machine, user and source tree that this process runs on.
+    """``places_here``, with the state directories as files in them are opened.
 
     Raises:
         Invalid: UNSUPPORTED_PLATFORM.
     """
-    places = find_places(
-        platform=find_platform(sys.platform),
-        environ=os.environ,
-        home=Path(os.path.expanduser("~")),  # noqa: PTH111 (Path.home() raises without a home)
-        shipped=find_shipped(),
-    )
+    places = places_here()
     return dataclasses.replace(places, state_dirs=tuple(map(resolved, places.state_dirs)))
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 from aiohttp.http import RawRequestMessage
 
 from edged import __version__
@@ -20,7 +19,7 @@ from edged.config.load import Config
 from edged.errors import Conflict
 from edged.host import host_name, qualified_host_name
 from edged.http.connection import HttpConnection
-from edged.log import surviving
+from edged.http.late import LateHandler
 from edged.profiles.confirm import Way
 from edged.protocol.http_rules import Guard
 from edged.runs.recordings.reader import archives_of, export_run
@@ -37,8 +36,6 @@ __all__ = ["BenchPageDoor", "own_names"]
 
 BELOW: Final = ("/bench/", "/bench?")
 EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
-
-log = structlog.get_logger("edged.page")
 
 
 def own_names(config: Config) -> Guard:
@@ -79,8 +76,10 @@ class BenchPageDoor:
     peer: TrustedPeer
     note: NotePage
     new_id: Callable[[], str]
-    _server: PageServer | None = None
-    _starting: asyncio.Task[None] | None = None
+    _late: LateHandler[PageServer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._late = LateHandler(self._make, name="bench page")
 
     def takes(self, path: str) -> bool:
         """See ``Neighbour``."""
@@ -94,67 +93,51 @@ class BenchPageDoor:
 
     def is_looking(self, token: str) -> bool:
         """See ``Neighbour``."""
-        return self._server is not None and token in self._server.looks
+        page = self._late.handler
+        return page is not None and token in page.looks
 
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> None:
         """See ``RequestHandler``; the first request waits until the page has been read."""
-        if self._server is not None:
-            self._server.serve(connection, message, body)
-            return
-        if self._starting is None:
-            self._starting = asyncio.create_task(self._start(), name="bench page")
-
-        def go_on(_task: asyncio.Task[None]) -> None:
-            if connection.transport is None:
-                return
-            if self._server is None:
-                connection.force_close()
-            else:
-                self._server.serve(connection, message, body)
-
-        self._starting.add_done_callback(go_on)
+        self._late.serve(connection, message, body)
 
     async def stop(self) -> None:
         """Say goodbye to the open pages."""
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
-        if self._server is not None:
-            await self._server.stop()
+        await self._late.stop()
+        if self._late.handler is not None:
+            await self._late.handler.stop()
 
-    async def _start(self) -> None:
+    async def _make(self) -> PageServer:
         # Here: its modules and files are for those who look.
         from edged.surfaces.page.owner import OwnerAnswers
         from edged.surfaces.page.server import PageServer, PageWorld
 
-        with surviving(log, "bench_page_failed"):
-            server = PageServer(
-                PageWorld(
-                    facts=self._facts(),
-                    guard=own_names(self.config),
-                    peer=self.peer,
-                    hub=self.hub,
-                    latest=self.values.latest,
-                    trace=self.trace,
-                    now_ms=self.now_ms,
-                    permissions=self.permissions,
-                    owner=OwnerAnswers(
-                        is_full=self.config.bench_page is BenchPage.FULL,
-                        state_dir=self.config.state_dir,
-                        approve=self._approve,
-                        deny=self._deny,
-                        break_lease=self._break_lease,
-                    ),
-                    downloads=self._pieces,
-                    report=self.report,
-                    note=self.note,
-                    new_id=self.new_id,
-                )
+        server = PageServer(
+            PageWorld(
+                facts=self._facts(),
+                guard=own_names(self.config),
+                peer=self.peer,
+                hub=self.hub,
+                latest=self.values.latest,
+                trace=self.trace,
+                now_ms=self.now_ms,
+                permissions=self.permissions,
+                owner=OwnerAnswers(
+                    is_full=self.config.bench_page is BenchPage.FULL,
+                    state_dir=self.config.state_dir,
+                    approve=self._approve,
+                    deny=self._deny,
+                    break_lease=self._break_lease,
+                ),
+                downloads=self._pieces,
+                report=self.report,
+                note=self.note,
+                new_id=self.new_id,
             )
-            await server.start()
-            self._server = server
+        )
+        await server.start()
+        return server
 
     def _facts(self) -> Mapping[str, Any]:
         return {

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edged.clock import Clock, SystemClock
 from edged.config.load import Config
-from edged.engine.housekeeping import keep_no_media_types, share_one_heap
+from edged.engine.housekeeping import keep_no_media_types, leave_garbage, share_one_heap
 from edged.engine.sim_child import SimChild
 from edged.errors import EdgedError, Invalid
 from edged.files import write_atomically
 from edged.host import ExitStatus
-from edged.lean_imports import without_authorities
+from edged.lean_imports import shallow
 from edged.service import START_FILE, StateLock, calm, lock_data
 from edged.store.dead_man import ArmedUnit, read_armed
 from edged.store.journal import JournalEntry, read_left
@@ -107,7 +107,6 @@ async def _visit_all(
         )
 
     addresses = {str(left.entry.payload.get("address")) for left in visited.values()}
-    visa.load()
     try:
         firsts = {
             address: asyncio.ensure_future(all_at(address))
@@ -183,9 +182,10 @@ def _live(config: Config, sim: SimChild | None, *, is_supervised: bool) -> int:
     if is_supervised:
         calm()
     share_one_heap()
+    leave_garbage()
     keep_no_media_types()
-    # Only the relay's issuer is ever asked for anything over TLS.
-    with contextlib.nullcontext() if config.relay_jwks_url else without_authorities():
-        from edged.engine import engine
+    # What it serves by. Its client is for the relay, which asks for it.
+    shallow("aiohttp")
+    from edged.engine import engine
 
     return asyncio.run(engine.main(config, sim, is_supervised=is_supervised, visited=visited))

@@ -88,8 +88,9 @@ class TransportRow:
 
     Attributes:
         link: ``module:class`` in this folder, loaded when the first such line is opened; empty
-            where there is none, or where an adapter makes it. Called with (address, open_resource,
-            clock); a vendor's VISA has ``MessageLink`` for all.
+            where there is none, or where an adapter makes it. Called with (address, clock, wake)
+            where it ``is_on_loop``, else with (address, open_resource, clock); a vendor's VISA has
+            ``MessageLink`` for all.
         cleaning: how a line is made clean.
         is_plugged: the bus itself tells that a device has left.
         is_cable: what goes out arrives at once, so that a slow confirmation is the instrument's.

@@ -1,9 +1,9 @@
 """``TCPIP::host::hislip0[,port]::INSTR``: HiSLIP 1.0 (IVI-6.1), synchronized mode.
 
-PyVISA opens and closes the two connections, as socket sessions; the protocol is spoken here.
-pyvisa-py's own cannot be woken, loses its place in the stream at a time limit in the middle of a
-message, waits five seconds for a port that accepts and stays silent, and leaves the sockets of a
-failed handshake open. Answers are told apart by message id, so a late or doubled one is dropped.
+Both connections and the protocol are ours. pyvisa-py's session cannot be woken, loses its place in
+the stream at a time limit in the middle of a message, waits five seconds for a port that accepts
+and stays silent, and leaves the sockets of a failed handshake open. Answers are told apart by
+message id, so a late or doubled one is dropped.
 Ids go on after a device clear, where IVI-6.1 (6.12) has them begin anew: a server copies what it is
 sent, and one that was deaf to the clear would mark an old answer as the new one's. A server that
 marks its answers by no such id is found out, and then used as one of a transport without ids.
@@ -38,7 +38,6 @@ from edged.transports.link import (
     LinkGarbled,
     LinkLost,
     LinkTimeout,
-    OpenResource,
     Wake,
 )
 from edged.transports.message import MESSAGE_AVAILABLE, MessageLinkBase
@@ -69,15 +68,8 @@ CLEAR_WITHIN_S: Final = 0.3
 class HislipLink(MessageLinkBase):
     """See ``Link``."""
 
-    def __init__(
-        self,
-        address: str,
-        open_resource: OpenResource,
-        clock: Clock,
-        wake: Wake | None = None,
-    ) -> None:
+    def __init__(self, address: str, clock: Clock, wake: Wake | None = None) -> None:
         super().__init__(clock, wake)
-        self._open_resource = open_resource
         self._address = address
         self._socket_address, self._sub_address = _taken_apart(address)
         # None while closed.
@@ -305,7 +297,6 @@ class HislipLink(MessageLinkBase):
     def _connect(self, deadline: float) -> TcpChannel:
         return TcpChannel(
             self._socket_address,
-            self._open_resource,
             wake=self._wake,
             clock=self._clock,
             timeout_s=deadline - self._clock.monotonic(),

@@ -6,7 +6,7 @@ which costs more than all that is said in between (docs/benchmarks.md). The gree
 resumed by the loop itself, never out of another greenlet, and gives back to the loop with each
 wait; so it is where the loop called it from that it returns to.
 
-What waits in a way that cannot be ended (a connect of PyVISA's) is done apart, on a thread for the
+What waits in a way that cannot be ended (looking up a host name) is done apart, on a thread for the
 moment. What the line has to tell the loop's side is told once it has given back: so nothing of that
 side ever runs inside of a line's work.
 

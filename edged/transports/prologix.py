@@ -36,7 +36,6 @@ from edged.transports.link import (
     LinkLost,
     LinkPreempted,
     LinkTimeout,
-    OpenResource,
     ThreadWake,
     Wake,
 )
@@ -112,7 +111,6 @@ class PrologixAdapter:
     """
 
     address: str
-    open_resource: OpenResource
     clock: Clock
     turn: threading.Lock = field(default_factory=threading.Lock)
     # Belongs to the link whose turn it is; None while not connected.
@@ -294,7 +292,6 @@ class PrologixLink(MessageLinkBase):
         adapter = self._adapter
         adapter.channel = channel = TcpChannel(
             adapter.address,
-            adapter.open_resource,
             wake=self._wake,
             clock=self._clock,
             timeout_s=deadline - self._clock.monotonic(),

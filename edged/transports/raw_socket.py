@@ -1,10 +1,9 @@
 """``TCPIP::host::port::SOCKET``: a plain stream of bytes over TCP.
 
-PyVISA opens and closes the session; the bytes are moved here, over that session's socket.
-pyvisa-py's own read and write of a raw socket lose the bytes read so far at a timeout, wait out the
-whole timeout after the peer has closed, cannot be woken, wait without bound when the peer does not
-take what is written, and fail with descriptors over 1,023 (``select``). This becomes needless when
-pyvisa-py's SOCKET session can be woken and keeps its bytes.
+Not by PyVISA: pyvisa-py's read and write of a raw socket lose the bytes read so far at a timeout,
+wait out the whole timeout after the peer has closed, cannot be woken, wait without bound when the
+peer does not take what is written, and fail with descriptors over 1,023 (``select``). This becomes
+needless when pyvisa-py's SOCKET session can be woken and keeps its bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from edged.clock import Clock
-from edged.transports.link import LinkBase, LinkLost, LinkTimeout, OpenResource, Wake
+from edged.transports.link import LinkBase, LinkLost, LinkTimeout, Wake
 from edged.transports.tcp import SocketStream, TcpChannel
 
 __all__ = ["RawSocketLink"]
@@ -21,16 +20,9 @@ __all__ = ["RawSocketLink"]
 class RawSocketLink(LinkBase):
     """See ``Link``; messages are split here, by the terminator that the reader names."""
 
-    def __init__(
-        self,
-        address: str,
-        open_resource: OpenResource,
-        clock: Clock,
-        wake: Wake | None = None,
-    ) -> None:
+    def __init__(self, address: str, clock: Clock, wake: Wake | None = None) -> None:
         super().__init__(clock, wake)
         self._address = address
-        self._open_resource = open_resource
         # None while closed.
         self._channel: TcpChannel | None = None
         self._stream: SocketStream | None = None
@@ -40,7 +32,6 @@ class RawSocketLink(LinkBase):
         self.close()
         self._channel = TcpChannel(
             self._address,
-            self._open_resource,
             wake=self._wake,
             clock=self._clock,
             timeout_s=timeout_s,

@@ -1,11 +1,9 @@
 """A connected socket whose waits can be woken: what every network transport moves its bytes by.
 
-The socket is made and closed by a PyVISA session; here it is only read and written. Nothing that
-has come is ever lost at a time limit: it stays in the buffer.
+Nothing that has come is ever lost at a time limit: it stays in the buffer. PyVISA has no part in
+it: its connect can be neither woken nor had without the 3 MB that PyVISA takes.
 
-A TCP connection that a PyVISA session holds and a ``SocketStream`` reads and writes.
-
-Opening a session whose handshake cannot be woken, without waiting for it longer than wanted.
+Opening a session of PyVISA whose handshake cannot be woken, without waiting for it too long.
 
 pyvisa-py waits five seconds for a HiSLIP or VXI-11 port that accepts and stays silent, whatever
 ``open_timeout`` says. Each attempt therefore has a thread of its own, which is left to itself when
@@ -17,6 +15,7 @@ What the numbers of VXI-11 and HiSLIP errors mean, and what to do about each. Pu
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
 import socket
@@ -25,7 +24,7 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from edged.clock import Clock
 from edged.scpi.blocks import whole_length
@@ -191,7 +190,7 @@ class SocketStream:
         return lost
 
     def close(self) -> None:
-        """Stop watching; the socket itself is the session's to close."""
+        """Stop watching; the socket itself is the channel's to close."""
         self._watch.close()
 
     def _wait(self, events: int, deadline: float) -> None:
@@ -211,18 +210,12 @@ class SocketStream:
                 return
 
 
-CONNECT_SLICE_S: Final = 1.5
-"""pyvisa-py's connect cannot be woken; tried in slices, a stop waits for one of them. A slice
-outlasts the first repetition of a lost SYN (1 s)."""
-
-
 class TcpChannel:
     """Connected when made, until ``close``. ``stream`` moves its bytes."""
 
     def __init__(
         self,
         address: str,
-        open_resource: OpenResource,
         *,
         wake: Wake,
         clock: Clock,
@@ -230,7 +223,7 @@ class TcpChannel:
         called: str = "",
         waits_by: Wake | None = None,
     ) -> None:
-        """Connect to ``TCPIP::<host>::<port>::SOCKET``, hearing a pre-emption between slices.
+        """Connect to ``TCPIP::<host>::<port>::SOCKET``, hearing a pre-emption meanwhile.
 
         Args:
             called: what errors call it, where nobody has typed this address.
@@ -239,48 +232,71 @@ class TcpChannel:
         Raises:
             LinkError: it cannot be reached, or work was pre-empted.
         """
-        self._resource: Any = None
-        try:
-            self._resource = _connect(address, open_resource, wake, clock, timeout_s)
-            with translated(f"connecting to {address}"):
-                # pyvisa-py reports success for a refused port: its `select` finds it "ready".
-                session = self._resource.visalib.sessions[self._resource.session]
-                self.stream = SocketStream(session.interface, waits_by or wake, clock)
-        except LinkError as error:
-            if self._resource is not None:
-                self._close_session()
-            if called:
-                raise type(error)(str(error).replace(address, called), error.why) from error
-            raise
+        name = called or address
+        wake.check()
+        deadline = clock.monotonic() + timeout_s
+        with translated(f"opening {name}"):
+            _, host, port, *_ = address.split("::")
+            place = (_number_of(host, wake), int(port))
+        with translated(f"connecting to {name}"):
+            # pyvisa-py looks for no other kind of address, either.
+            self._connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                if not _is_answered(self._connection, place, wake, clock, deadline):
+                    _tell_silent(name)
+                self.stream = SocketStream(self._connection, waits_by or wake, clock)
+            except BaseException:
+                self._connection.close()
+                raise
 
     def close(self) -> None:
         """Let go of it; never waits."""
         self.stream.close()
-        self._close_session()
-
-    def _close_session(self) -> None:
-        with contextlib.suppress(LinkError), translated("closing"):
-            self._resource.close()
+        self._connection.close()
 
 
-def _connect(
-    address: str, open_resource: OpenResource, wake: Wake, clock: Clock, timeout_s: float
-) -> Any:
-    deadline = clock.monotonic() + timeout_s
-    while True:
-        wake.check()
-        began = clock.monotonic()
-        slice_s = max(0.001, min(deadline - began, CONNECT_SLICE_S))
-        try:
-            return wake.apart(partial(open_resource, address, slice_s))
-        except LinkError as error:
-            now = clock.monotonic()
-            if now - began < slice_s * 0.9:
-                raise
-            if now >= deadline:
-                raise LinkLost(f"{address} cannot be reached", NO_CONNECTION) from error
+def _number_of(host: str, wake: Wake) -> str:
+    """The IPv4 address of a host; raises ``OSError`` where its name is not known."""
+    try:
+        socket.inet_pton(socket.AF_INET, host)
+    except OSError:
+        # What looks names up cannot be woken.
+        return wake.apart(partial(socket.gethostbyname, host))
+    return host
 
 
+def _tell_silent(name: str) -> NoReturn:
+    raise LinkLost(f"{name} cannot be reached", NO_CONNECTION)
+
+
+def _is_answered(
+    connection: socket.socket, place: tuple[str, int], wake: Wake, clock: Clock, deadline: float
+) -> bool:
+    """Connect; whether there was an answer in time, be it a refusal, which ``SO_ERROR`` has then.
+
+    Raises:
+        OSError: there is no way to it.
+        LinkPreempted: meanwhile.
+    """
+    connection.setblocking(False)
+    failure = connection.connect_ex(place)
+    if failure not in UNDER_WAY:
+        raise OSError(failure, os.strerror(failure))
+    watch = wake.watch(connection)
+    try:
+        while failure and (left_s := deadline - clock.monotonic()) > 0:
+            is_answered, is_called = watch.wait(selectors.EVENT_WRITE, left_s)
+            if is_called:
+                wake.heard()
+            if is_answered:
+                return True
+    finally:
+        watch.close()
+    return not failure
+
+
+UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS, errno.EWOULDBLOCK})
+"""What a connect that does not wait says; Windows the last."""
 NO_CONNECTION: Final = "nothing answers there (connecting took too long)"
 MOST_ATTEMPTS: Final = 3
 """Attempts that may still hang behind one line; more would be one thread for each retry."""

@@ -1,8 +1,10 @@
-"""Links over VISA: the only module that imports pyvisa.
+"""Links to addresses as VISA writes them: the only module that imports pyvisa.
 
-``VisaLibrary`` holds the one ResourceManager of the process (closing one closes all, pyvisa issue
-742; the last that uses it does) and makes a link for an address; each kind of transport has its own
-link class in ``TRANSPORTS``, because each fails and is woken in its own way.
+What is on the network connects by a socket of its own (``tcp.py``); PyVISA opens the other
+sessions and, with a vendor's library, all. ``VisaLibrary`` holds the one ResourceManager of the
+process (closing one closes all, pyvisa issue 742; the last that uses it does) and makes a link for
+an address; each kind of transport has its own link class in ``TRANSPORTS``, because each fails and
+is woken in its own way.
 """
 
 from __future__ import annotations
@@ -82,10 +84,10 @@ class VisaLibrary:
         if not is_ours:
             return MessageLink(address, self.open_resource, self._clock)
         link_class = _link_class(transport)
-        if TRANSPORTS[transport].is_on_loop and is_on_loop:
-            wake = LoopWake(asyncio.get_running_loop())
-            return link_class(address, self.open_resource, self._clock, wake)
-        return link_class(address, self.open_resource, self._clock)
+        if not TRANSPORTS[transport].is_on_loop:
+            return link_class(address, self.open_resource, self._clock)
+        wake = LoopWake(asyncio.get_running_loop()) if is_on_loop else None
+        return link_class(address, self._clock, wake)
 
     def open_resource(self, address: str, timeout_s: float) -> Any:
         """A PyVISA resource; called on a line's own thread.
@@ -98,11 +100,6 @@ class VisaLibrary:
             if self._library == PURE_PYTHON:
                 _load_late(parse_address(address).transport)
             return manager.open_resource(address, open_timeout=max(1, math.ceil(timeout_s * 1000)))
-
-    def load(self) -> None:
-        """Load VISA now. What fails fails again, and is told, when a line is opened."""
-        with contextlib.suppress(LinkError), translated("loading VISA"):
-            self._resource_manager()
 
     def close(self) -> None:
         """Close everything that is still open, unless another engine of this process uses it."""
@@ -131,15 +128,15 @@ class VisaLibrary:
         place = adapter_place(address)
         adapter = self._adapters.get(place.adapter)
         if adapter is None:
-            adapter = PrologixAdapter(place.adapter, self.open_resource, self._clock)
+            adapter = PrologixAdapter(place.adapter, self._clock)
             self._adapters[place.adapter] = adapter
         return PrologixLink(adapter, place.gpib, self._clock)
 
     def _resource_manager(self) -> Any:
         with _MAKING:
             if self._manager is None:
-                # Imported late: it takes a quarter of a second, and the first answer to a client
-                # need not wait for it.
+                # Imported late: it takes a quarter of a second and 3 MB, and a bench whose
+                # instruments are all on the network does without.
                 with without(*UNWANTED, *LATE_MODULES):
                     import pyvisa
 

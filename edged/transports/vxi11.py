@@ -1,10 +1,9 @@
 """``TCPIP::host[,port]::inst0::INSTR``: VXI-11 over ONC RPC.
 
-PyVISA opens and closes the connection, a socket session; the calls are made here. pyvisa-py's own
-cannot be woken, wait a second longer than the time limit, at 100 % of a core once the peer has
-closed, and leave the socket of a failed handshake open. A read that is pre-empted leaves its call
-open: it is ended over the abort channel, its connection is closed and a new link is created.
-Otherwise ``device_clear`` makes the line clean.
+The connection and the calls are ours. pyvisa-py's calls cannot be woken, wait a second longer than
+the time limit, at 100 % of a core once the peer has closed, and leave the socket of a failed
+handshake open. A read that is pre-empted leaves its call open: it is ended over the abort channel,
+its connection is closed and a new link is created. Otherwise ``device_clear`` makes the line clean.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from edged.transports.link import (
     LinkGarbled,
     LinkLost,
     LinkTimeout,
-    OpenResource,
     Wake,
 )
 from edged.transports.message import MessageLinkBase
@@ -65,15 +63,8 @@ class Vxi11Denied(LinkGarbled):
 class Vxi11Link(MessageLinkBase):
     """See ``Link``."""
 
-    def __init__(
-        self,
-        address: str,
-        open_resource: OpenResource,
-        clock: Clock,
-        wake: Wake | None = None,
-    ) -> None:
+    def __init__(self, address: str, clock: Clock, wake: Wake | None = None) -> None:
         super().__init__(clock, wake)
-        self._open_resource = open_resource
         self._address = address
         self._host, self._port, self._device = _taken_apart(address)
         # None while closed.
@@ -160,7 +151,6 @@ class Vxi11Link(MessageLinkBase):
     def _connect(self, port: int, deadline: float, called: str) -> TcpChannel:
         return TcpChannel(
             f"TCPIP::{self._host}::{port}::SOCKET",
-            self._open_resource,
             wake=self._wake,
             clock=self._clock,
             timeout_s=deadline - self._clock.monotonic(),

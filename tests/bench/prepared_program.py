@@ -21,13 +21,15 @@ from typing import Any, NoReturn, cast
 from edged.cli import engine as cli_engine
 from edged.cli.main import main
 from edged.engine.sim_child import SimChild
-from edged.lean_imports import without_authorities
+from edged.lean_imports import shallow
 from edged.sim import program
 
-with without_authorities():
+shallow("aiohttp")
+if True:  # for the engines to come
     import edged.engine.engine
     import edged.engine.life
-    import edged.yaml.source  # noqa: F401 - for the engines to come
+    import edged.surfaces.rpc.server
+    import edged.yaml.source  # noqa: F401
 
 STREAMS = 3
 

@@ -33,6 +33,7 @@ NEVER_ASKED_FOR = (
     "numpy",
     "prometheus_client",
     "psutil",
+    "pyvisa",
     "rich",
     "usb",
     "zeroconf",
@@ -60,7 +61,7 @@ def test_an_idle_engine_has_not_loaded_what_nobody_has_asked_for(tmp_path: Path)
     assert sorted(loaded & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == []
     assert sorted(called & {*NEVER_ASKED_FOR, WITH_THE_FIRST_CALL}) == [WITH_THE_FIRST_CALL]
     # Or else nothing was told.
-    assert {"pyvisa_py.tcpip", "edged.runs.stop_all", "edged.runs.sweeps.registry"} <= loaded
+    assert {"edged.transports.raw_socket", "edged.runs.stop_all"} <= loaded
 
 
 def modules_of(engine: EngineProcess, told: Path) -> set[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
-import ssl
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from edged.lean_imports import without, without_authorities
+from edged.lean_imports import shallow, without
 
 WANTED = "lean_imports_wanted"
 
@@ -60,19 +59,84 @@ def test_nothing_stays_behind_when_an_import_inside_fails() -> None:
     assert sys.meta_path == before
 
 
-def test_a_client_that_trusts_nobody_asks_for_certificates_and_the_next_trusts_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    # A machine may have no authorities; Python brings none.
-    monkeypatch.setenv("SSL_CERT_FILE", "of-this-machine")
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-    with without_authorities():
-        context = ssl.create_default_context()
-        careless = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        careless.set_default_verify_paths()
-    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
-    if sys.platform != "win32":
-        assert context.cert_store_stats()["x509_ca"] == 0
-    assert careless.cert_store_stats()["x509_ca"] == 0
-    assert os.environ["SSL_CERT_FILE"] == "of-this-machine"
-    assert "SSL_CERT_DIR" not in os.environ
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A package whose ``__init__`` says when it runs, and has one thing of its own."""
+    place = tmp_path / WANTED
+    place.mkdir()
+    (place / "__init__.py").write_text(
+        '__version__ = "1.2"\n'
+        "from . import log\n"
+        'log.said.append("begun")\n'
+        "from . import heavy\n"
+        "from .heavy import Client\n"
+        'log.said.append("done")\n'
+    )
+    (place / "log.py").write_text("said: list[str] = []\n")
+    (place / "light.py").write_text(f"from {WANTED} import log, __version__\n")
+    (place / "heavy.py").write_text(f"import {WANTED}\nclass Client:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield WANTED
+    for name in [name for name in sys.modules if name.split(".")[0] == WANTED]:
+        del sys.modules[name]
+
+
+def test_the_modules_of_a_shallow_package_are_imported_without_the_rest(package: str) -> None:
+    shallow(package)
+    light = importlib.import_module(f"{package}.light")
+    assert (light.__version__, light.log.said) == ("1.2", [])
+    assert f"{package}.heavy" not in sys.modules
+
+
+def test_a_shallow_package_is_whole_as_soon_as_somebody_asks_for_more(package: str) -> None:
+    shallow(package)
+    whole = importlib.import_module(package)
+    assert whole.Client.__name__ == "Client"
+    assert whole.log.said == ["begun", "done"]
+    assert whole.heavy.Client is whole.Client
+    with pytest.raises(AttributeError):
+        _ = whole.nothing
+    assert whole.log.said == ["begun", "done"]
+    assert importlib.import_module(package) is whole
+
+
+def test_only_one_of_many_threads_makes_a_package_whole(package: str) -> None:
+    shallow(package)
+    whole = importlib.import_module(package)
+    start = threading.Barrier(8)
+    found: list[str] = []
+
+    def ask() -> None:
+        start.wait(5)
+        found.append(whole.Client.__name__)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert found == ["Client"] * 8
+    assert whole.log.said == ["begun", "done"]
+
+
+def test_a_package_that_is_imported_already_or_not_there_is_left_alone(package: str) -> None:
+    before = importlib.import_module(package)
+    shallow(package)
+    assert sys.modules[package] is before
+    shallow("no_such_package_anywhere")
+    assert "no_such_package_anywhere" not in sys.modules
+
+
+def test_an_engine_has_its_http_server_without_aiohttp_s_client() -> None:
+    program = """
+import sys
+from edged.lean_imports import shallow
+shallow("aiohttp")
+import edged.http.server, aiohttp.web
+print(*("aiohttp." + name in sys.modules for name in ("web", "client", "connector")))
+import aiohttp
+print(aiohttp.ClientSession.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().split() == ["True", "False", "False", "ClientSession"]

@@ -20,7 +20,6 @@ The parameters of a command or sequence are typed by its own schema, which get_c
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import os
 import re
@@ -28,13 +27,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from edged.config.load import LEASE_VARIABLE, LoadedConfig, load_config, this_machine
 from edged.errors import ErrorCode, Invalid
+from edged.files import resolved
+from edged.host import ENVIRONMENT_PREFIX, LEASE_VARIABLE, places_here
 from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 
+if TYPE_CHECKING:
+    from edged.config.load import LoadedConfig
+
 __all__ = [
+    "HelpText",
     "add_config_options",
     "add_dry_run_option",
     "add_engine_options",
@@ -53,8 +57,10 @@ __all__ = [
     "this_user",
 ]
 
-NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+WHOLE: Final = r"[+-]?[0-9]+"
+PLAIN_PATH: Final = r"(?:/[A-Za-z0-9_.-]+)+"
+"""Compiled when they are used: most verbs use none."""
 LONGEST_WHOLE: Final = 400
 """Digits: more are no number that anybody means, and Python refuses to read very many."""
 
@@ -68,9 +74,9 @@ def number(text: str) -> int | float:
         ValueError: it is no number, or none that a float can hold.
     """
     text = text.strip()
-    if WHOLE.fullmatch(text) and len(text) <= LONGEST_WHOLE:
+    if re.fullmatch(WHOLE, text) and len(text) <= LONGEST_WHOLE:
         return int(text)
-    value = float(text) if NUMBER.fullmatch(text) else float("nan")
+    value = float(text) if re.fullmatch(NUMBER, text) else float("nan")
     if value - value != 0:  # infinite or no number
         message = f"{text!r} is not a number"
         raise ValueError(message)
@@ -114,6 +120,18 @@ KEY_FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "--log-level": "LOG_LEVEL",
     }
 )
+
+
+class HelpText(argparse.HelpFormatter):
+    """argparse's own, which asks ``shutil`` for the width even where no help is printed."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        try:
+            width = int(columns) if columns.isdecimal() else os.get_terminal_size().columns
+        except (OSError, ValueError, AttributeError):
+            width = 0
+        super().__init__(prog, width=(width or 80) - 2)
 
 
 def add_config_options(parser: argparse.ArgumentParser, names: Sequence[str] = ()) -> None:
@@ -160,6 +178,9 @@ def load(options: argparse.Namespace, *, is_simulated: bool = False) -> LoadedCo
     Raises:
         Invalid: BAD_CONFIG, UNSUPPORTED_PLATFORM.
     """
+    # Here: reading the configuration takes longer than asking an engine.
+    from edged.config.load import load_config, this_machine
+
     flags = [_split(setting) for setting in options.settings]
     given = vars(options)
     for flag, key in KEY_FLAGS.items():
@@ -191,13 +212,13 @@ def state_dirs(loaded: LoadedConfig) -> Sequence[Path]:
     """Where an engine may run: the configured state directory, else all those of this machine."""
     if loaded.origins["STATE_DIR"] != "default":
         return [loaded.config.state_dir]
-    return this_machine().state_dirs
+    return _usual_state_dirs()
 
 
 def own_profile_dir(loaded: LoadedConfig) -> Path:
     """Where the owner's profiles belong; it need not be there yet."""
     if loaded.origins["PROFILE_DIRS"] == "default" or not loaded.config.profile_dirs:
-        return this_machine().own_profile_dir
+        return places_here().own_profile_dir
     return loaded.config.profile_dirs[-1]
 
 
@@ -208,9 +229,11 @@ def connect(options: argparse.Namespace) -> RpcClient:
         Invalid: the configuration cannot be used.
         Failed: NO_ENGINE.
     """
-    loaded = load(options)
-    engine = locate(loaded)
-    token = loaded.config.inbound_auth_token
+    directories, token = _unconfigured_state_dirs(options), None
+    if directories is None:
+        loaded = load(options)
+        directories, token = state_dirs(loaded), loaded.config.inbound_auth_token
+    engine = find_engine(directories)
     lease = options.lease or os.environ.get(LEASE_VARIABLE, "")
     client = RpcClient(engine, token=token, program=options.program, lease=lease)
     if options.timeout is not None:
@@ -218,8 +241,39 @@ def connect(options: argparse.Namespace) -> RpcClient:
     return client
 
 
+def _usual_state_dirs() -> list[Path]:
+    return [resolved(directory) for directory in places_here().state_dirs]
+
+
+STATE_DIR_VARIABLE: Final = f"{ENVIRONMENT_PREFIX}STATE_DIR"
+
+
+def _unconfigured_state_dirs(options: argparse.Namespace) -> Sequence[Path] | None:
+    """``state_dirs`` where nothing else is configured anywhere; None: the configuration is read.
+
+    What is read then would have the state directory of the command line or of the environment, no
+    token, and nothing to complain about. Only plain absolute paths are taken as they stand.
+    """
+    allowed = {LEASE_VARIABLE, STATE_DIR_VARIABLE}
+    is_set = any(n.startswith(ENVIRONMENT_PREFIX) and n not in allowed for n in os.environ)
+    if is_set or options.config is not None or options.settings:
+        return None
+    file = places_here().config_file
+    if file.exists() or file.with_name(f"{file.name}.d").exists():
+        return None
+    named = [os.environ.get(STATE_DIR_VARIABLE), options.state_dir]
+    given = [text for text in named if text is not None]
+    if not given:
+        return _usual_state_dirs()
+    if not all(re.fullmatch(PLAIN_PATH, text) for text in given):
+        return None
+    return [resolved(Path(given[-1]))]
+
+
 def this_user() -> str:
     """Who says so, where nobody is named."""
+    import getpass  # for the few verbs that ask
+
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

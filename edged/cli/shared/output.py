@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
-import textwrap
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -69,7 +66,7 @@ def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
     lines = [[cell(row.get(field)) for field in columns] for row in rows]
     titles = list(columns.values())
     if sys.stdout.isatty():
-        widths = _widths(titles, lines, shutil.get_terminal_size().columns)
+        widths = _widths(titles, lines, _screen_width())
         if widths:
             _draw(titles, lines, widths)
         else:
@@ -88,7 +85,7 @@ def print_lines(lines: Iterable[str], *, limit: int = LONGEST_LINE) -> None:
     Args:
         limit: characters of a line.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    width = _screen_width() if sys.stdout.isatty() else 0
     for line in lines:
         for part in _wrapped(cell(line, limit=limit), width):
             print(part)
@@ -98,6 +95,8 @@ def _wrapped(line: str, width: int) -> list[str]:
     """One line as several of at most ``width``, of which the later ones stand further in."""
     if not 0 < width < len(line):
         return [line]
+    import textwrap  # for terminals that are narrow
+
     margin = line[: len(line) - len(line.lstrip())]
     return textwrap.wrap(
         line.strip(),
@@ -107,6 +106,12 @@ def _wrapped(line: str, width: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _screen_width() -> int:
+    import shutil  # with three libraries that compress: nothing in a pipe asks
+
+    return shutil.get_terminal_size().columns
 
 
 def print_fields(value: Row) -> None:
@@ -306,6 +311,8 @@ def watched(options: argparse.Namespace, show: Callable[[], int]) -> int:
     """Show once, or again and again; an engine that is away is waited for."""
     if options.watch is None:
         return show()
+    import threading  # for those who watch
+
     pause = threading.Event()
     try:
         while True:

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edged.clock import SystemClock, ago
 from edged.surfaces.rpc.client import RpcClient
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = ["Name", "aliased", "local_time", "namer", "under_way"]
 
@@ -49,7 +51,7 @@ def local_time(time_ms: Any, now_ms: int | None = None) -> str:
     today = _local(SystemClock().wall_ms() if now_ms is None else now_ms).date()
     if time.date() == today:
         return f"{time:%H:%M:%S}"
-    if time.date() == today - timedelta(days=1):
+    if (today - time.date()).days == 1:
         return f"yesterday {time:%H:%M}"
     return f"{time:%Y-%m-%d %H:%M}"
 
@@ -64,4 +66,6 @@ def since(row: Mapping[str, Any]) -> str:
 
 
 def _local(time_ms: float) -> datetime:
+    from datetime import UTC, datetime  # for rows that have times
+
     return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone()

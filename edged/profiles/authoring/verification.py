@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,7 +58,7 @@ class Trial:
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""
-        return {name: getattr(self, name) for name in self.__slots__} | {
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {
             "results": list(self.results)
         }
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import web
+from aiohttp.http import WSCloseCode, WSMsgType
 
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.http.application import written_together

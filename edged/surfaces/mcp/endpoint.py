@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from aiohttp import HttpVersion11
-from aiohttp.http import RawRequestMessage
+from aiohttp.http import HttpVersion11, RawRequestMessage
 
 from edged.actions.caller import Caller, client_text
 from edged.clock import Clock

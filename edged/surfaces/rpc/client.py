@@ -19,12 +19,12 @@ import os
 import socket
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed, Refused, connection_trouble
 from edged.files import open_bytes
+from edged.record import record
 from edged.surfaces.rpc.proof import PROOF_PATH, make_nonce, proof_of, read_rpc_key
 
 __all__ = [
@@ -48,7 +48,7 @@ PROOF_S: Final = 5.0
 MAX_HEADERS: Final = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EngineFile:
     """What a running engine (or one that was killed) says about itself in its state directory.
 
@@ -72,7 +72,7 @@ class EngineFile:
         return Path(told) if isinstance(told, str) and told else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolAnswer:
     """What a tool answered over RPC.
 

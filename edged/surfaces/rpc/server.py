@@ -1,4 +1,4 @@
-"""The RPC port: ``POST /rpc`` for the CLI and scripts, and what stands beside it.
+"""What is served at the RPC port: ``POST /rpc`` for the CLI and scripts, and what stands beside it.
 
 Who may come in at the RPC port: one door for ``/rpc``, ``/events``, ``/healthz``, ``/metrics``.
 
@@ -15,40 +15,36 @@ The body of a POST to the RPC port, read within its bounds; what goes wrong is a
 from __future__ import annotations
 
 import asyncio
-import errno
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
-from aiohttp import ClientError, HttpVersion11, web
+from aiohttp import web
+from aiohttp.client_exceptions import ClientError
+from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edged.actions.caller import Caller, Route, client_text
 from edged.actions.cause import CALLER_GONE, cause_of
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
-from edged.host import port_holder
+from edged.errors import EdgedError, ErrorCode, Fault, NotFound, Refused
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, connection_of, note_end
-from edged.http.connection import GO_ON
-from edged.http.server import HttpServer
+from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol import jsonrpc
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
-from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.socket import EventSockets
-from edged.surfaces.rpc.methods import MethodRecord, OwnMethod, RpcContext, dispatch
+from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcRecord, Sights
+from edged.surfaces.rpc.methods import OwnMethod, RpcContext, dispatch
 from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
 from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
     "HERE_PATH",
     "Door",
-    "RpcListener",
-    "RpcRecord",
-    "Sights",
+    "RpcApplication",
     "UnusableBodyError",
     "is_loopback",
     "meet_expectation",
@@ -181,11 +177,6 @@ class _Client:
         return None
 
 
-WITHIN_S: Final = 30.0
-"""A slower sender is cut."""
-IDLE_S: Final = 75.0
-MAX_FIELD_BYTES: Final = 8_190
-"""The longest header that aiohttp takes, too."""
 TOO_LARGE: Final = "The body is over 4 MiB."
 
 
@@ -197,7 +188,7 @@ class UnusableBodyError(Exception):
         self.status = status
 
 
-async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> bytes:
+async def read_body(request: web.Request, *, within_s: float = SLOW_SENDER_S) -> bytes:
     """The whole body.
 
     Raises:
@@ -227,14 +218,10 @@ async def read_body(request: web.Request, *, within_s: float = WITHIN_S) -> byte
 
 
 PATH: Final = "/rpc"
-ALIVE_PATH: Final = "/alive"
-"""Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
 HERE_PATH: Final = "/here"
 """What the supervisor reads every ten seconds for the fleet; it leaves no row either."""
 JSON_TYPE: Final = "application/json"
 LOOK_AT_CLIENT_S: Final = 0.1
-STOP_WITHIN_S: Final = 60.0
-"""How long requests under way may still take; whoever stops the engine is not as patient."""
 REFUSALS: Final = {
     400: "GET /events opens a WebSocket (version 13), and this request does not ask for one.",
     404: f"Nothing is here: POST {PATH}, or GET /events, /healthz or /metrics.",
@@ -243,49 +230,11 @@ REFUSALS: Final = {
 HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 403}
 
 
-class RpcRecord(Protocol):
-    """The part of the record that the RPC port writes itself."""
-
-    @property
-    def method(self) -> MethodRecord:
-        """Writes down a call of the daemon's own methods."""
-        ...
-
-    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        """Write down an attempt that ended at the door."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sights:
-    """What can be seen at the RPC port besides its methods.
-
-    Attributes:
-        hub: the events of ``/events``.
-        health: the body of ``/healthz``.
-        metrics: the body of ``/metrics`` and its content type.
-        here: the body of ``/here``: what the supervisor tells the fleet.
-    """
-
-    hub: EventHub
-    health: Callable[[], Mapping[str, Any]]
-    metrics: Callable[[], Awaitable[tuple[bytes, str]]]
-    here: Callable[[], Mapping[str, Any]]
-
-
-class RpcListener:
-    """The RPC interface's listener.
+class RpcApplication:
+    """Serves the requests; see ``RpcListener`` for the arguments.
 
     Args:
-        dispatcher: takes calls by tool name.
-        port: RPC_PORT; 0 takes any free one.
-        token: INBOUND_AUTH_TOKEN, or none.
-        key: with which it proves whose engine it is; none: it cannot.
-        new_action_id: makes the id under which a call is recorded.
-        record: where the daemon's own methods leave their rows.
-        sights: what stands beside ``/rpc``.
-        clock: for durations.
-        own: further methods of the daemon's own.
+        port: at which it is served.
     """
 
     def __init__(
@@ -298,32 +247,25 @@ class RpcListener:
         record: RpcRecord,
         sights: Sights,
         clock: Clock,
-        own: Mapping[str, OwnMethod] | None = None,
-        key: bytes | None = None,
+        own: Mapping[str, OwnMethod],
+        key: bytes | None,
     ) -> None:
         self._dispatcher = dispatcher
-        self._wanted_port = port
+        self._port = port
         self._door = Door(token)
         self._key = key
         self._new_action_id = new_action_id
         self._record = record
         self._sights = sights
         self._clock = clock
-        self._own = own if own is not None else {}
+        self._own = own
         self._runner: web.AppRunner | None = None
-        self._server: HttpServer | None = None
-        self._looking: asyncio.Task[None] | None = None
-        self._listening: asyncio.Server | None = None
+        self._handler: ApplicationHandler | None = None
         self._readers = EventSockets(sights.hub)
         self._log = structlog.get_logger("edged.rpc")
-        self.port = 0
 
     async def start(self) -> None:
-        """Bind and serve.
-
-        Raises:
-            Failed: BIND_FAILED, with the port in ``data``.
-        """
+        """Be ready to serve."""
         app = web.Application(
             client_max_size=jsonrpc.MAX_BODY_BYTES, middlewares=[_worded_for_programs]
         )
@@ -339,57 +281,24 @@ class RpcListener:
         runner = web.AppRunner(app, handle_signals=False, **SERVER_OPTIONS)
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - it is there after setup()
-        server = HttpServer(
-            ApplicationHandler(runner.server),
-            clock=self._clock,
-            slow_sender_s=WITHIN_S,
-            idle_s=IDLE_S,
-            max_field_bytes=MAX_FIELD_BYTES,
-            takes_upgrade=lambda _head: True,
-        )
-        try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                server, "127.0.0.1", self._wanted_port, reuse_address=True
-            )
-        except OSError as taken:
-            await runner.cleanup()
-            raise await self._unbound(taken) from taken
-        self._runner, self._server = runner, server
-        self._looking = asyncio.create_task(server.look_after(), name="rpc connections")
-        self.port = self._listening.sockets[0].getsockname()[1]
+        self._runner, self._handler = runner, ApplicationHandler(runner.server)
 
-    def close_door(self) -> None:
-        """Accept no more; open connections stay."""
-        if self._listening is not None:
-            self._listening.close()
-            self._listening = None
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> None:
+        """See ``RequestHandler``; after ``start``."""
+        assert self._handler is not None  # noqa: S101 - the listener starts it first
+        self._handler.serve(connection, message, body)
+
+    async def end_readers(self) -> None:
+        """Say goodbye to the readers of events."""
+        await self._readers.stop()
 
     async def stop(self) -> None:
-        """Stop accepting, end what is open."""
-        self.close_door()
-        await self._readers.stop()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
-            self._looking = None
-        if self._server is not None:
-            await self._server.stop(STOP_WITHIN_S)
-            self._server = None
+        """End what is under way."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
-
-    async def _unbound(self, taken: OSError) -> Failed:
-        why = str(taken.strerror)
-        if taken.errno == errno.EADDRINUSE:
-            holder = await asyncio.to_thread(port_holder, self._wanted_port)
-            why = f"it is held by {holder or 'another program'}"
-        return Failed(
-            f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
-            code=ErrorCode.BIND_FAILED,
-            data={"port": self._wanted_port},
-            remedy="Stop the program that holds it, or set RPC_PORT to another port.",
-        )
 
     def _admitted(
         self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -498,7 +407,7 @@ class RpcListener:
         if self._key is None or not is_nonce(nonce):
             words = "The query must have a nonce: 64 hexadecimal digits."
             return _error(400, None, RpcCode.INVALID_REQUEST, words)
-        return web.Response(text=proof_of(self._key, self.port, nonce))
+        return web.Response(text=proof_of(self._key, self._port, nonce))
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response(dict(self._sights.health()))

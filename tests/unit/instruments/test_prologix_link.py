@@ -16,7 +16,6 @@ from edged.profiles.model import Connection
 from edged.transports import prologix as prologix_link
 from edged.transports.link import LinkGarbled, LinkLost, LinkPreempted
 from edged.transports.prologix import PrologixAdapter, PrologixLink
-from edged.transports.visa import VisaLibrary
 from tests.bench.prologix_adapter import VERSION, Adapter
 from tests.bench.wired import Lines
 from tests.promises import promise
@@ -28,8 +27,7 @@ SLOW_MACHINE = 5
 @contextlib.contextmanager
 def behind(adapter: Adapter, *places: str) -> Iterator[list[PrologixLink]]:
     """Links to instruments behind it."""
-    library = VisaLibrary(clock=SystemClock())
-    shared = PrologixAdapter(adapter.address, library.open_resource, SystemClock())
+    shared = PrologixAdapter(adapter.address, SystemClock())
     links = [PrologixLink(shared, gpib, SystemClock()) for gpib in places]
     try:
         for link in links:
@@ -42,7 +40,6 @@ def behind(adapter: Adapter, *places: str) -> Iterator[list[PrologixLink]]:
         shared.drop()
         shared.deaf.release()
         adapter.close()
-        library.close()
 
 
 @contextlib.contextmanager

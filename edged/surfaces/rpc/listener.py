@@ -1,0 +1,202 @@
+"""The RPC port: bound at the start; what it serves is made with the first request to it.
+
+An engine that only clients of MCP use never needs the application (``server.py``), nor aiohttp's.
+``/alive`` is answered here, because the supervisor looks there each second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from aiohttp.http import RawRequestMessage
+
+from edged.actions.caller import Caller
+from edged.clock import Clock
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.host import port_holder
+from edged.http.connection import HttpConnection
+from edged.http.late import LateHandler
+from edged.http.server import HttpServer
+from edged.surfaces.events.hub import EventHub
+from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
+from edged.tools.dispatcher import ToolDispatcher
+
+if TYPE_CHECKING:
+    from edged.surfaces.rpc.server import RpcApplication
+
+__all__ = ["ALIVE_PATH", "SLOW_SENDER_S", "RpcListener", "RpcRecord", "Sights"]
+
+SLOW_SENDER_S: Final = 30.0
+"""A slower sender is cut."""
+IDLE_S: Final = 75.0
+MAX_FIELD_BYTES: Final = 8_190
+"""The longest header that aiohttp takes, too."""
+STOP_WITHIN_S: Final = 60.0
+"""How long requests under way may still take; whoever stops the engine is not as patient."""
+ALIVE_PATH: Final = "/alive"
+"""Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
+ALIVE: Final = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+
+
+class RpcRecord(Protocol):
+    """The part of the record that the RPC port writes itself."""
+
+    @property
+    def method(self) -> MethodRecord:
+        """Writes down a call of the daemon's own methods."""
+        ...
+
+    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
+        """Write down an attempt that ended at the door."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sights:
+    """What can be seen at the RPC port besides its methods.
+
+    Attributes:
+        hub: the events of ``/events``.
+        health: the body of ``/healthz``.
+        metrics: the body of ``/metrics`` and its content type.
+        here: the body of ``/here``: what the supervisor tells the fleet.
+    """
+
+    hub: EventHub
+    health: Callable[[], Mapping[str, Any]]
+    metrics: Callable[[], Awaitable[tuple[bytes, str]]]
+    here: Callable[[], Mapping[str, Any]]
+
+
+class RpcListener:
+    """The RPC interface's listener.
+
+    Args:
+        dispatcher: takes calls by tool name.
+        port: RPC_PORT; 0 takes any free one.
+        token: INBOUND_AUTH_TOKEN, or none.
+        key: with which it proves whose engine it is; none: it cannot.
+        new_action_id: makes the id under which a call is recorded.
+        record: where the daemon's own methods leave their rows.
+        sights: what stands beside ``/rpc``.
+        clock: for durations.
+        own: further methods of the daemon's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        dispatcher: ToolDispatcher,
+        port: int,
+        token: str | None,
+        new_action_id: Callable[[], str],
+        record: RpcRecord,
+        sights: Sights,
+        clock: Clock,
+        own: Mapping[str, OwnMethod] | None = None,
+        key: bytes | None = None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._wanted_port = port
+        self._token = token
+        self._key = key
+        self._new_action_id = new_action_id
+        self._record = record
+        self._sights = sights
+        self._clock = clock
+        self._own = own if own is not None else {}
+        self._server: HttpServer | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._listening: asyncio.Server | None = None
+        self._application = LateHandler(self._make_application, name="RPC application")
+        self.port = 0
+
+    async def start(self) -> None:
+        """Bind and serve.
+
+        Raises:
+            Failed: BIND_FAILED, with the port in ``data``.
+        """
+        server = HttpServer(
+            self,
+            clock=self._clock,
+            slow_sender_s=SLOW_SENDER_S,
+            idle_s=IDLE_S,
+            max_field_bytes=MAX_FIELD_BYTES,
+            takes_upgrade=lambda _head: True,
+        )
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                server, "127.0.0.1", self._wanted_port, reuse_address=True
+            )
+        except OSError as taken:
+            raise await self._unbound(taken) from taken
+        self._server = server
+        self._looking = asyncio.create_task(server.look_after(), name="rpc connections")
+        self.port = self._listening.sockets[0].getsockname()[1]
+
+    def serve(
+        self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
+    ) -> bytes | None:
+        """See ``RequestHandler``."""
+        if body == b"" and (message.method, message.path) == ("GET", ALIVE_PATH):
+            connection.keeps_alive = False
+            connection.answer(ALIVE)
+            return None
+        return self._application.serve(connection, message, body)
+
+    def close_door(self) -> None:
+        """Accept no more; open connections stay."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    async def stop(self) -> None:
+        """Stop accepting, end what is open."""
+        self.close_door()
+        await self._application.stop()
+        application = self._application.handler
+        if application is not None:
+            await application.end_readers()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+            self._looking = None
+        if self._server is not None:
+            await self._server.stop(STOP_WITHIN_S)
+            self._server = None
+        if application is not None:
+            await application.stop()
+
+    async def _make_application(self) -> RpcApplication:
+        from edged.surfaces.rpc.server import RpcApplication
+
+        application = RpcApplication(
+            dispatcher=self._dispatcher,
+            port=self.port,
+            token=self._token,
+            new_action_id=self._new_action_id,
+            record=self._record,
+            sights=self._sights,
+            clock=self._clock,
+            own=self._own,
+            key=self._key,
+        )
+        await application.start()
+        return application
+
+    async def _unbound(self, taken: OSError) -> Failed:
+        why = str(taken.strerror)
+        if taken.errno == errno.EADDRINUSE:
+            holder = await asyncio.to_thread(port_holder, self._wanted_port)
+            why = f"it is held by {holder or 'another program'}"
+        return Failed(
+            f"The RPC port {self._wanted_port} on 127.0.0.1 cannot be bound: {why}.",
+            code=ErrorCode.BIND_FAILED,
+            data={"port": self._wanted_port},
+            remedy="Stop the program that holds it, or set RPC_PORT to another port.",
+        )
