@@ -13,11 +13,14 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    # It brings tempfile, and what compresses.
+    from importlib.abc import Loader
 
 __all__ = ["shallow", "without"]
 
@@ -94,7 +97,7 @@ class _Shallow(ModuleType):
         return getattr(self, name)
 
 
-class _Hiding(MetaPathFinder):
+class _Hiding:
     """Asked before every other finder; knows better than they."""
 
     def __init__(self, names: frozenset[str], thread: int) -> None:
@@ -107,7 +110,7 @@ class _Hiding(MetaPathFinder):
         _path: Sequence[str] | None = None,
         _target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """See ``MetaPathFinder``.
+        """See ``importlib.abc.MetaPathFinder``.
 
         Raises:
             ModuleNotFoundError: the module is not wanted.
