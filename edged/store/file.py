@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping
@@ -556,8 +557,6 @@ class DatabaseFile:
     def free_bytes(self) -> int:
         """Space left where the database lies; as much as one likes if that cannot be known."""
         try:
-            import shutil  # with what compresses
-
             return shutil.disk_usage(self.path.parent).free
         except OSError:
             return sys.maxsize
