@@ -84,9 +84,10 @@ def not_kept(text: str) -> Iterator[str]:
         if line.startswith("## "):
             section = line.removeprefix("## ")
         if line.startswith("| ") and NOT_KEPT in line:
-            what, measured, bound, *_ = (cell.strip() for cell in line.strip("|").split("|"))
-            measured = measured.replace(NOT_KEPT, "").strip()
-            rows.append(f"| {section}: {what} | {measured} | {bound} |")
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            at = next(number for number, cell in enumerate(cells) if NOT_KEPT in cell)
+            measured = cells[at].replace(NOT_KEPT, "").strip()
+            rows.append(f"| {': '.join((section, *cells[:at]))} | {measured} | {cells[at + 1]} |")
     yield from ["| what | measured | bound |", "|---|---|---|", *rows] if rows else ["None."]
 
 
