@@ -92,6 +92,7 @@ def _measure(profiles: Path) -> tuple[float, ...]:
         engine = subprocess.Popen(
             [sys.executable, "-m", "edged.cli.main", "engine", "--sim", "--state-dir", state,
              "--mcp-port", str(port), "--rpc-port", "0"],
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=os.environ | {"EDGED_PROFILE_DIRS": f"[{profiles}]"},
         )  # fmt: skip
