@@ -76,6 +76,7 @@ write."""
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
     parser.add_argument("--names", action="store_true", help="name the functions on the loop")
+    parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args()
     with simulator("--instruments", BENCH) as bench:
         functions = counted_functions(bench)
@@ -83,7 +84,7 @@ def main() -> int:
             calls = counted_system_calls(bench)
         except PermissionError as refused:
             # As in a container whose owner allows no tracing.
-            sys.stdout.write(f"System calls were not counted: {refused}\n")
+            sys.stderr.write(f"System calls were not counted: {refused}\n")
             calls = {}
     figures = []
     for work, counts in functions.items():
@@ -100,7 +101,7 @@ def main() -> int:
         ]
         for name, count in sorted(counts["loop"].items()) if options.names else ():
             sys.stdout.write(f"{work:<18}{count:>5} {_in_edged(name) or name}\n")
-    return tell("What one warm call costs, three instruments", figures, as_json=False)
+    return tell("What one warm call costs, three instruments", figures, as_json=options.json)
 
 
 def counted_functions(bench: Simulator) -> dict[str, Count]:

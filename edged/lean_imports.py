@@ -13,9 +13,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from pathlib import Path
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Final
 
@@ -45,11 +43,11 @@ def shallow(name: str) -> None:
     where the package is imported already, or has no source that tells its version.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
-    if spec is None or spec.loader is None or not spec.origin:
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
         return
     try:
-        told = VERSION.search(Path(spec.origin).read_text("utf-8"))
-    except (OSError, ValueError):
+        told = VERSION.search(spec.loader.get_source(name) or "")
+    except ImportError:
         return
     if told is not None:
         package = _Shallow(spec, spec.loader)
@@ -63,7 +61,7 @@ VERSION: Final = re.compile(r"""^__version__ = ["']([^"']+)["']""", re.M)
 class _Shallow(ModuleType):
     """See ``shallow``."""
 
-    def __init__(self, spec: ModuleSpec, loader: Loader) -> None:
+    def __init__(self, spec: ModuleSpec, loader: SourceFileLoader) -> None:
         super().__init__(spec.name)
         self.__spec__ = spec
         self.__path__ = list(spec.submodule_search_locations or ())
@@ -94,7 +92,7 @@ class _Shallow(ModuleType):
         return getattr(self, name)
 
 
-class _Hiding(MetaPathFinder):
+class _Hiding:
     """Asked before every other finder; knows better than they."""
 
     def __init__(self, names: frozenset[str], thread: int) -> None:
@@ -107,7 +105,7 @@ class _Hiding(MetaPathFinder):
         _path: Sequence[str] | None = None,
         _target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """See ``MetaPathFinder``.
+        """See ``importlib.abc.MetaPathFinder``.
 
         Raises:
             ModuleNotFoundError: the module is not wanted.

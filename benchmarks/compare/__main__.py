@@ -28,6 +28,7 @@ Round = Callable[[], Figures]
 ROUNDS = 3
 FIELD: tuple[tuple[measures.Measure, float], ...] = (
     (measures.cached, 2.0),
+    (measures.paced, 3.0),
     (measures.hardware, 1.5),
     (measures.price, 1.5),
     (measures.beside, 3.0),

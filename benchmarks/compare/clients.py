@@ -21,6 +21,7 @@ WRITTEN_WITHIN_S = 0.4
 """edged gathers rows of reads for 0.25 s before it writes them down."""
 TURNS = 5
 """The machine's speed comes and goes within a second; whoever is compared shares it."""
+ECHO = "aiohttp echo"
 LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "tools/list"}
 
 
@@ -38,7 +39,8 @@ class Line:
     """One connection with a session of its own; blocking, so that it measures little of itself."""
 
     def __init__(self, server: Server) -> None:
-        self._session = open_session(server.url)
+        # An echo has no sessions.
+        self._session = {} if server.name == ECHO else open_session(server.url)
         self._url = server.url
         self._socket = socket.create_connection(("127.0.0.1", server.port), 60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -77,6 +79,30 @@ class Line:
         self._socket.close()
 
 
+def paced_us(
+    server: Server, message: dict[str, Any], *, every_s: float, seconds: float, idle: float
+) -> float:
+    """Processor time of a call, where one comes every so often and finds cold caches.
+
+    Args:
+        idle: what the server uses while nobody calls, of a core.
+    """
+    line = Line(server)
+    try:
+        line.post(message)
+        before, began = server.cpu_s(), time.perf_counter()
+        count = round(seconds / every_s)
+        for number in range(1, count + 1):
+            line.post(message)
+            left_s = began + number * every_s - time.perf_counter()
+            time.sleep(max(0.0, left_s))  # noqa: TID251 - the pace
+        time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - another process's threads
+        spent_s = server.cpu_s() - before - idle * (time.perf_counter() - began)
+    finally:
+        line.close()
+    return spent_s / count * 1e6
+
+
 def median_us(server: Server, messages: Sequence[dict[str, Any]], seconds: float) -> float:
     """The median of one client alone."""
     line = Line(server)
@@ -109,7 +135,7 @@ def _generator(
     with tempfile.NamedTemporaryFile() as body:
         Path(body.name).write_bytes(b"\n".join(map(body_of, messages)))
         words = [server.url, "--clients", str(clients), "--seconds", str(seconds), "--staged"]
-        words += ["--body", body.name] + ([] if server.name == "aiohttp echo" else ["--session"])
+        words += ["--body", body.name] + ([] if server.name == ECHO else ["--session"])
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.load_generator", *words],
             stdin=subprocess.PIPE,

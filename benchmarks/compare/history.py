@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import subprocess
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,12 +11,10 @@ from typing import Any
 
 from benchmarks.compare.rows import ROWS
 from benchmarks.compare.servers import nodes
+from benchmarks.page import commit, put
 from tests.bench.engine_process import REPOSITORY
 
 HISTORY = "docs/benchmarks-history.jsonl"
-PAGE = "docs/benchmarks.md"
-BEGIN = "<!-- generated: make bench -->"
-END = "<!-- end of make bench -->"
 FALL = 0.2
 """A fall by more than this share is told; less is noise."""
 
@@ -60,9 +57,6 @@ def add_entry(ratios: Mapping[str, float], *, rounds: int) -> None:
 
 def write_table(ratios: Mapping[str, float]) -> None:
     """Put the ratios where people read them."""
-    path = REPOSITORY / PAGE
-    before, _, rest = path.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
     head = _head(0)
     node = " and ".join(f"{version} ({origin})" for origin, version in head["node"].items())
     lines = [
@@ -79,20 +73,12 @@ def write_table(ratios: Mapping[str, float]) -> None:
         verdict = "" if row.holds(value) else " **not kept**"
         bounds = f"{sign} {row.must:g} | {sign} {row.goal:g}" if row.is_bounded else " | "
         lines.append(f"| {row.text} | {value:.2f} {row.unit}{verdict} | {bounds} |")
-    table = "\n".join(lines)
-    path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
+    put("make bench", lines)
 
 
 def _head(rounds: int) -> dict[str, Any]:
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--exclude=*"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
     return {
-        "commit": commit,
+        "commit": commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "node": {node.origin: node.version for node in nodes()},

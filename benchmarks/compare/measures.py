@@ -23,8 +23,9 @@ from benchmarks.compare.clients import (
     median_us,
     medians_us,
     p99_beside_load_us,
+    paced_us,
 )
-from benchmarks.compare.price import prices_us
+from benchmarks.compare.price import idle_share, prices_us
 from benchmarks.compare.progress import progress_rates
 from benchmarks.compare.servers import (
     Server,
@@ -55,6 +56,8 @@ STEADY = 0.93
 Figures = dict[str, float]
 
 STATUS = call("get_status", {})
+INSTRUMENTS = call("list_instruments", {})
+EVERY_S = 0.008
 OUR_QUERY = call(
     "execute_command",
     {"instrument_id": "psu1", "command_name": "measure_voltage", "parameters": {"channel": 1}},
@@ -146,7 +149,23 @@ def cached(everybody: Field, seconds: float) -> Figures:
         found[f"cached.{key}.per_s"] = told["calls_per_s"]
         found[f"cached.{key}.cpu_us"] = told["cpu_us"]
         found[f"cached.{key}.p99_us"] = told["p99_us"]
+    told = load(everybody.ours, [INSTRUMENTS], clients=16, seconds=seconds)
+    found["cached.list.cpu_us"] = told["cpu_us"]
+    for name, server in (("list", everybody.ours), ("echo", everybody.echo)):
+        told = load(server, [INSTRUMENTS], clients=1, seconds=seconds)
+        found[f"one.{name}.cpu_us"] = told["cpu_us"]
     return found
+
+
+def paced(everybody: Field, seconds: float) -> Figures:
+    """Processor time of a call of one client that calls every 8 ms, as people and agents do."""
+    work = (("list", everybody.ours, INSTRUMENTS), ("echo", everybody.echo, STATUS))
+    return {
+        f"paced.{name}_us": paced_us(
+            server, message, every_s=EVERY_S, seconds=seconds, idle=idle_share(server)
+        )
+        for name, server, message in work
+    }
 
 
 def hardware(everybody: Field, seconds: float) -> Figures:
@@ -179,7 +198,7 @@ def _bare_us(port: int, seconds: float) -> float:
 def price(everybody: Field, seconds: float) -> Figures:
     """Processor time of a query, and of what it is made of; one client, one call after another."""
     calls = round(CALLS_PER_S * seconds)
-    found = prices_us(everybody.ours, everybody.bench.ports[0], calls, turns=1)
+    found = prices_us(everybody.ours, everybody.echo, everybody.bench.ports[0], calls, turns=1)
     return {f"price.{name}_us": value for name, value in found.items()}
 
 

@@ -19,7 +19,7 @@ import pyvisa
 
 from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, call
 from benchmarks.compare.ratios import price_ratios
-from benchmarks.compare.servers import Server, engine, simulator
+from benchmarks.compare.servers import Server, echo, engine, simulator
 from tests.bench.engine_process import REPOSITORY
 
 SCPI = ":MEAS:VOLT? CH1"
@@ -44,35 +44,44 @@ WORKS = {"cached": STATUS, "query": QUERY, "write": WRITE}
 
 
 def prices_us(
-    server: Server, port: int, calls: int = CALLS, turns: int = TURNS
+    server: Server, echo: Server, port: int, calls: int = CALLS, turns: int = TURNS
 ) -> dict[str, float]:
     """Microseconds of processor time of one call of each kind, all threads, medians of turns.
 
     Args:
+        echo: answers with what it is sent.
         port: of the same instrument, for the query by bare PyVISA.
     """
     found: dict[str, list[float]] = defaultdict(list)
-    line = Line(server)
+    line, floor = Line(server), Line(echo)
     try:
         for message in WORKS.values():
             for _ in range(calls // 4):
                 line.post(message)
         for _ in range(turns):
-            idle = _idle_share(server)
+            idle = idle_share(server)
             for name, message in WORKS.items():
-                before, began = server.cpu_s(), time.perf_counter()
-                for _ in range(calls):
-                    line.post(message)
-                time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - another process's threads
-                spent_s = server.cpu_s() - before - idle * (time.perf_counter() - began)
-                found[name].append(spent_s / calls * 1e6)
+                found[name].append(_cpu_us(server, line, message, calls, idle=idle))
+            found["echo"].append(_cpu_us(echo, floor, STATUS, calls, idle=0.0))
             found["bare"].append(_bare_us(port, calls))
     finally:
         line.close()
+        floor.close()
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def _idle_share(server: Server) -> float:
+def _cpu_us(
+    server: Server, line: Line, message: dict[str, Any], calls: int, *, idle: float
+) -> float:
+    before, began = server.cpu_s(), time.perf_counter()
+    for _ in range(calls):
+        line.post(message)
+    time.sleep(WRITTEN_WITHIN_S)  # noqa: TID251 - another process's threads
+    spent_s = server.cpu_s() - before - idle * (time.perf_counter() - began)
+    return spent_s / calls * 1e6
+
+
+def idle_share(server: Server) -> float:
     before = server.cpu_s()
     time.sleep(QUIET_S)  # noqa: TID251 - another process's threads
     return (server.cpu_s() - before) / QUIET_S
@@ -100,8 +109,9 @@ def main() -> int:
     with (
         simulator("--instruments", "psu1=rigol_dp832") as bench,
         engine(bench, run_by=words) as (ours, _),
+        echo() as floor,
     ):
-        prices = prices_us(ours, bench.ports[0])
+        prices = prices_us(ours, floor, bench.ports[0])
     ratios = price_ratios({f"price.{name}_us": value for name, value in prices.items()})
     for name, value in (prices | ratios).items():
         sys.stdout.write(f"  {name:<16}{value:>10.2f}\n")

@@ -13,6 +13,9 @@ QUOTIENTS = {
     "cached.ts_too": ("cached.ours.per_s", "cached.ts_too.per_s"),
     "cached.echo": ("cached.ours.per_s", "cached.echo.per_s"),
     "cached.cpu": ("cached.ours.cpu_us", "cached.echo.cpu_us"),
+    "cached.list": ("cached.list.cpu_us", "cached.echo.cpu_us"),
+    "cached.one": ("one.list.cpu_us", "one.echo.cpu_us"),
+    "paced.list": ("paced.list_us", "paced.echo_us"),
     "list.sdk": ("list.sdk_us", "list.ours_us"),
     "many.own": ("many.ours_per_s", "many.one_per_s"),
     "many.sdk": ("many.ours_per_s", "many.sdk_per_s"),
@@ -23,6 +26,7 @@ QUOTIENTS = {
     "waveform.bare": ("waveform.ours_us", "waveform.bare_us"),
     "start.sdk": ("start.ours_ms", "start.sdk_ms"),
     "idle.sdk": ("idle.ours_mb", "idle.sdk_mb"),
+    "status.python": ("status.ours_ms", "status.python_ms"),
 }
 ADDED = {
     "hardware.added": "hardware.sdk_us",
@@ -31,6 +35,7 @@ ADDED = {
 }
 """Whose median each is held against; a bare query is taken off both."""
 SAME = {
+    "idle.mb": "idle.ours_mb",
     "sessions.kb": "sessions.kb",
     "sessions.news": "sessions.news_ms",
     "sessions.opens": "sessions.opens",
@@ -39,11 +44,15 @@ SAME = {
 }
 
 
+ECHO_SHARE = 0.8
+"""Of an echo's processor time: what the HTTP of a query may cost."""
+
+
 def price_ratios(figures: Figures) -> dict[str, float]:
     """Of processor time: a query beside what it is made of, and a write beside a query."""
     if "price.query_us" not in figures:
         return {}
-    parts = figures["price.cached_us"] + figures["price.bare_us"]
+    parts = ECHO_SHARE * figures["price.echo_us"] + figures["price.bare_us"]
     return {
         "price.query": figures["price.query_us"] / parts,
         "price.write": figures["price.write_us"] / figures["price.query_us"],

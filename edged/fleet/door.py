@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
 
 from edged.actions.caller import Caller

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 
 from edged.http.connection import BodyEnd, HttpConnection, whole_refusal
 from edged.protocol.http_rules import rejection

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import structlog
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 
 from edged.http.connection import HttpConnection, RequestHandler
 from edged.log import surviving

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from aiohttp import hdrs
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 
 __all__ = ["HEAD_END", "ReadHeads"]
 

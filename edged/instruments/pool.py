@@ -13,7 +13,6 @@ What a caller calls an instrument → the instrument; or a sentence on what ther
 from __future__ import annotations
 
 import asyncio
-import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -132,6 +131,8 @@ def _unknown(name: str, instruments: Collection[Instrument]) -> NotFound:
     known = [f"{i.alias} ({i.id})" if i.alias else i.id for i in listed]
     # difflib takes a while, and thousands of names would keep others waiting.
     called = [i.called for i in listed[:NAMES_COMPARED]]
+    import difflib  # for those who mistyped
+
     close = difflib.get_close_matches(name[:64], called, n=1, cutoff=TYPO)
     meant = f'Did you mean "{close[0]}"? ' if close else ""
     shown = ", ".join(known[:NAMES_IN_MESSAGE]) or "none"

@@ -20,7 +20,6 @@ who sends a megabyte does not get it back.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import json
@@ -333,6 +332,8 @@ def unfit_number(owner: str, name: str, value: object) -> Invalid:
 
 
 def _unknown(owner: str, found: _Violation) -> Invalid:
+    import difflib  # for those who mistyped
+
     known = list(found.schema.get("properties", {}))
     unknown = next((str(name) for name in found.value if name not in known), "")
     close = difflib.get_close_matches(unknown[:_MOST_SHOWN], known, n=1)

@@ -9,7 +9,6 @@ What is said about a profile or bench file: its one error, and the nearest good 
 
 from __future__ import annotations
 
-import difflib
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -157,6 +156,8 @@ def each_of(nodes: Iterable[N], read: Callable[[N], R]) -> tuple[R, ...]:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A sentence that offers the known word most like ``word``, or lists them when they are few."""
+    import difflib  # for those who mistyped
+
     words = sorted(known)
     # difflib is quadratic in the length of what it is given.
     close = difflib.get_close_matches(word[:64], words, n=1, cutoff=0.6)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import math
-import zipfile
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -299,6 +298,8 @@ def _called(meta: Mapping[str, Any]) -> str:
 
 def _newest_waveform(directory: Path, archives: Sequence[Path], title: str) -> tuple[Waveform, str]:
     """The last array that is whole, with what its row says of it."""
+    import zipfile  # with what compresses; for those who draw a waveform
+
     about = {row["array"]: row for row in _rows(directory) if row.get("array")}
     for path in reversed(archives):
         # The archive that is being written has no directory yet; the one before has.

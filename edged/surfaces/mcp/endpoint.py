@@ -15,7 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 import structlog
-from aiohttp.http import HttpVersion11, RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.http_writer import HttpVersion11
 
 from edged.actions.caller import Caller, client_text
 from edged.clock import Clock

@@ -19,7 +19,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Final, Protocol
 
-from aiohttp.http import HttpVersion11
+from aiohttp.http_writer import HttpVersion11
 
 from edged.clock import Clock
 from edged.http.connection import GO_ON, HttpConnection

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 
 from edged.actions.caller import Caller, client_text
 from edged.auth.claims import RETRY_AFTER

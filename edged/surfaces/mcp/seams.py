@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
 
 from edged.actions.caller import Caller, Route

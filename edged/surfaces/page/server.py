@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 from aiohttp import web
-from aiohttp.http import RawRequestMessage
+from aiohttp.http_parser import RawRequestMessage
 
 from edged.actions.caller import Caller, Route, client_text
 from edged.auth.permissions import Permissions

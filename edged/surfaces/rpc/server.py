@@ -23,8 +23,9 @@ from typing import Any, Final
 import structlog
 from aiohttp import web
 from aiohttp.client_exceptions import ClientError
-from aiohttp.http import HttpVersion11, RawRequestMessage
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.http_writer import HttpVersion11
 
 from edged.actions.caller import Caller, Route, client_text
 from edged.actions.cause import CALLER_GONE, cause_of
