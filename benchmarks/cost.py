@@ -75,7 +75,7 @@ write."""
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
-    parser.add_argument("--names", action="store_true", help="name the functions on the loop")
+    parser.add_argument("--names", action="store_true", help="name the functions")
     options = parser.parse_args()
     with simulator("--instruments", BENCH) as bench:
         functions = counted_functions(bench)
@@ -98,8 +98,9 @@ def main() -> int:
             Figure(name=f"{work}: {NAMES[what]}", value=value, unit="", bound=BOUNDS[work][what])
             for what, value in measured.items()
         ]
-        for name, count in sorted(counts["loop"].items()) if options.names else ():
-            sys.stdout.write(f"{work:<18}{count:>5} {_in_edged(name) or name}\n")
+        for thread, calls_of in counts.items() if options.names else ():
+            for name, count in sorted(calls_of.items()):
+                sys.stdout.write(f"{work:<18}{thread:<8}{count:>5} {_in_edged(name) or name}\n")
     return tell("What one warm call costs, three instruments", figures, as_json=False)
 
 

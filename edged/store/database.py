@@ -25,7 +25,7 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
-from edged.store.writer import Book, Writer
+from edged.store.writer import Attached, Book, DirtyFlag, Settle, Writer
 
 __all__ = ["Database", "Question", "Reader"]
 
@@ -231,7 +231,7 @@ class Database:
         told_s: float = TOLD_S,
     ) -> None:
         self.path = path
-        self._books: list[Book] = []
+        self._books: list[Attached] = []
         self._watchers: list[Callable[[StoreHealth], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = clock
@@ -265,11 +265,20 @@ class Database:
         """How it is: as of the last group, and ``STALLED`` while one hangs at the disk."""
         return self._writer.health
 
-    def attach(self, book: Book) -> None:
-        """Have a book's rows written with every group. Before ``start``."""
+    def attach(self, book: Book, *, settle: Settle | None = None) -> DirtyFlag:
+        """Have a book's rows written with the groups that come. Before ``start``.
+
+        Args:
+            settle: see ``Settle``; of a book that has to know what became of its rows.
+
+        Returns:
+            What the book raises when it has rows.
+        """
         if self._loop is not None:
             raise Fault("A book was attached to a database that has been started.")
-        self._books.append(book)
+        flag = DirtyFlag()
+        self._books.append((book, flag, settle))
+        return flag
 
     def subscribe(self, watcher: Callable[[StoreHealth], None]) -> Callable[[], None]:
         """Call ``watcher`` on the loop at each change of health; the result ends that."""

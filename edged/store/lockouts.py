@@ -67,13 +67,10 @@ class Lockouts:
         self.changes = 0
         # By instrument id. Changed by replacing it, so that any thread may read it.
         self._locked: dict[str, Lockout] = {}
-        # Not all that is in force is in the file; and it is in the running transaction.
-        self._must_save = False
-        self._is_saving = False
         self._is_loaded = False
         # On their way out: a group that saves all must not bring them back.
         self._clearing: set[str] = set()
-        database.attach(self)
+        self._flag = database.attach(self)
 
     async def lock(self, instrument_id: str, *, unit: str, reason: str, by: str) -> Lockout:
         """Lock an instrument out; a second lockout of it replaces the first.
@@ -90,7 +87,7 @@ class Lockouts:
             since_ms=self._clock.wall_ms(),
         )
         self._replace({**self._locked, instrument_id: lockout})
-        self._must_save = True
+        self._flag.is_raised = True
         await self._database.write(lambda connection: connection.execute(SAVE, _values(lockout)))
         return lockout
 
@@ -116,7 +113,7 @@ class Lockouts:
         except (asyncio.CancelledError, Failed):
             # The row may be gone, or go yet, where the disk was slow: write it again, for it holds.
             self._clearing.discard(instrument_id)
-            self._must_save = True
+            self._flag.is_raised = True
             self._database.nudge()
             raise
         finally:
@@ -159,36 +156,24 @@ class Lockouts:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``. What is in force is never forgotten for what a file says."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         stored = _by_id(connection.execute(LOAD).fetchall())
         copied = _by_id(opening.copied.lockouts if opening.copied else ())
-        self._must_save = self._must_save or bool(copied.keys() - stored.keys())
+        if copied.keys() - stored.keys():
+            self._flag.is_raised = True
         self._locked = copied | stored | self._locked
         TOLD.note()
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``."""
-        if self._must_save:
-            # The mark falls first: a lockout that comes now sets it again.
-            self._must_save, self._is_saving = False, True
-            staying = [lock for key, lock in self._locked.items() if key not in self._clearing]
-            connection.executemany(SAVE, map(_values, staying))
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False
+        staying = [lock for key, lock in self._locked.items() if key not in self._clearing]
+        connection.executemany(SAVE, map(_values, staying))
 
 
 def _values(lockout: Lockout) -> tuple[str, str, str, str, int]:

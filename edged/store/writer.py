@@ -17,8 +17,9 @@ it takes from the queues, so nothing that was appended is missed.
 ``Book``: the seam between the store thread and whatever keeps rows in the database.
 
 A book has rows waiting in memory, which go along with whichever group is written next; that is how
-rows are written without anybody waiting for them. The loop's thread appends to a book, the store
-thread takes from it: they share queues (``collections.deque``) and no lock.
+rows are written without anybody waiting for them. The loop's thread appends to a book and raises
+its flag, the store thread lowers the flag and takes from the book: they share queues
+(``collections.deque``) and no lock. A group costs only the books that have rows.
 """
 
 from __future__ import annotations
@@ -48,7 +49,17 @@ from edged.store.health import (
 )
 from edged.store.safety_copy import Copied
 
-__all__ = ["Book", "Opening", "Ring", "WakeSignal", "WriteJob", "Writer"]
+__all__ = [
+    "Attached",
+    "Book",
+    "DirtyFlag",
+    "Opening",
+    "Ring",
+    "Settle",
+    "WakeSignal",
+    "WriteJob",
+    "Writer",
+]
 
 
 class Ring(enum.Enum):
@@ -154,26 +165,45 @@ class Opening:
 class Book(Protocol):
     """One kind of rows. Every method is called on the store thread."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Rows are waiting in memory."""
-        ...
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """Read what is needed from a database just opened, maybe read-only; writes nothing."""
         ...
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
-        """Write waiting rows, inside a group's transaction.
+        """Write waiting rows, inside a group's transaction, because the flag was raised.
 
         Args:
             is_last: the database closes after this group: hold nothing back.
         """
         ...
 
-    def settle(self, *, is_committed: bool) -> None:
+
+class DirtyFlag:
+    """Whether a book has rows that are not on disk.
+
+    Attributes:
+        is_raised: rows wait in memory. Any thread raises it, once the book has them; the store
+            thread lowers it before the book is to write, and raises it again if the group fails.
+        is_open: the running transaction has rows of the book. The store thread's own; a job that
+            writes a book's rows sets it.
+    """
+
+    __slots__ = ("is_open", "is_raised")
+
+    def __init__(self) -> None:
+        self.is_raised = False
+        self.is_open = False
+
+
+class Settle(Protocol):
+    """What a book is called by when a group that it has rows in, or rows for, has ended."""
+
+    def __call__(self, *, is_committed: bool) -> None:
         """The group is on disk, or has left nothing there and its rows have to wait again."""
         ...
+
+
+Attached = tuple[Book, DirtyFlag, Settle | None]
 
 
 RETRY_S: Final = 1.0
@@ -241,7 +271,7 @@ class Writer:
         self,
         *,
         file: DatabaseFile,
-        books: Sequence[Book],
+        books: Sequence[Attached],
         clock: Clock,
         publish: Callable[[StoreHealth], None],
         opened: Callable[[], None],
@@ -355,7 +385,10 @@ class Writer:
         self._ended()
 
     def _has_rows(self) -> bool:
-        return any(book.is_waiting for book in self._books)
+        for _, flag, _ in self._books:
+            if flag.is_raised:
+                return True
+        return False
 
     def _go_to_disk(self) -> None:
         """From here on the disk may take any time; called anew before each thing that may."""
@@ -434,8 +467,10 @@ class Writer:
         self._file.check()
         self._set_synchronous(connection, is_full=any(job.is_durable for job in jobs))
         connection.execute("BEGIN IMMEDIATE")
-        for book in self._books:
-            book.write(connection, is_last=is_last)
+        for book, flag, _ in self._books:
+            if flag.is_raised:
+                flag.is_raised, flag.is_open = False, True
+                book.write(connection, is_last=is_last)
         for job in jobs:
             job.run(connection)
         is_durable = any(job.is_durable for job in jobs)
@@ -513,7 +548,7 @@ class Writer:
             copied=self._file.copied,
             mark=self._file.head_mark.read(),
         )
-        for book in self._books:
+        for book, _, _ in self._books:
             book.load(connection, opening)
 
     def _load_read_only(self) -> None:
@@ -523,7 +558,7 @@ class Writer:
         except (sqlite3.Error, OSError):
             return
         try:
-            for book in self._books:
+            for book, _, _ in self._books:
                 # Without the mark: what is in the log only is missed here, and not lost.
                 book.load(connection, Opening(is_fresh=False, news=(), copied=self._file.copied))
             self._has_loaded = True
@@ -599,8 +634,13 @@ class Writer:
 
     def _settle(self, *, is_committed: bool) -> None:
         self._file.safety_copy.settle(is_committed=is_committed)
-        for book in self._books:
-            book.settle(is_committed=is_committed)
+        for _, flag, settle in self._books:
+            if flag.is_open and not is_committed:
+                flag.is_raised = True
+            if flag.is_open or (flag.is_raised and not is_committed):
+                flag.is_open = False
+                if settle is not None:
+                    settle(is_committed=is_committed)
 
     def _take_jobs(self) -> list[WriteJob]:
         jobs: list[WriteJob] = []

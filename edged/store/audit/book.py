@@ -102,7 +102,7 @@ class Audit:
         self._news: tuple[str, ...] = ()
         self._lost_written = 0
         self._lost_in_group = 0
-        database.attach(self)
+        self._flag = database.attach(self, settle=self.settle)
 
     # What the event loop calls.
 
@@ -117,7 +117,7 @@ class Audit:
         await self._database.write(lambda connection: self._append_intent(connection, intent))
 
     def _append_intent(self, connection: sqlite3.Connection, intent: Entry) -> None:
-        self._is_relied_on = True
+        self._is_relied_on = self._flag.is_open = True
         self._chain.append(connection, [self._shelf.row(intent)])
 
     def note(self, entry: Entry) -> None:
@@ -150,10 +150,12 @@ class Audit:
             if self._lost == self._lost_written:
                 self._uncounted_since_ms = time_ms
             self._lost += 1
+            self._flag.is_raised = True
             return
         # In one piece: the store thread never finds half a row.
         pending.extend((time_ms, action_id, told, duration_ms))
         # The store thread takes all that is pending: who is not the first need not ring.
+        self._flag.is_raised = True
         if is_weighty or waiting == ROWS_IN_GROUP:
             self._database.nudge(is_soon=True)
         elif len(pending) == ITEMS:
@@ -284,11 +286,6 @@ class Audit:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return bool(self._pending or self._backlog or self._news) or self._lost > self._lost_written
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         lost = self._chain.load(connection, mark=opening.mark, is_new=opening.follows_damaged)
@@ -303,6 +300,8 @@ class Audit:
             self._news = (*self._news, self.loss)
         if not self._news and self._chain.head.seq == 0:
             self._news = ("The audit begins.",)
+        if self._news:
+            self._flag.is_raised = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         """See ``Book``."""
@@ -334,6 +333,7 @@ class Audit:
         self._news = ()
         self._lost_written = self._lost_in_group
         if self._backlog:
+            self._flag.is_raised = True
             self._database.nudge()
         if self._followers and on_disk:
             self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
@@ -362,6 +362,7 @@ class Audit:
         if removed:
             arguments = {"last_seq": last.seq, "last_hash": last.hash.hex(), "rows": removed}
             entry = self._event(RETENTION_TOOL, "")._replace(arguments=arguments)
+            self._flag.is_open = True
             self._chain.append(connection, [self._shelf.row(entry)])
         return removed
 

@@ -6,7 +6,7 @@ from edged.clock import SystemClock
 from edged.store.audit.book import ROWS_IN_GROUP, Audit
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
-from edged.store.writer import Book, Ring, WakeSignal
+from edged.store.writer import Book, DirtyFlag, Ring, Settle, WakeSignal
 from tests.bench.store_bench import entry
 
 
@@ -53,8 +53,9 @@ class Rung:
     def __init__(self) -> None:
         self.rings: list[bool] = []
 
-    def attach(self, book: Book) -> None:
-        self.book = book
+    def attach(self, book: Book, *, settle: Settle) -> DirtyFlag:
+        self.book, self.settle, self.flag = book, settle, DirtyFlag()
+        return self.flag
 
     def nudge(self, *, is_soon: bool = False) -> None:
         self.rings.append(is_soon)
