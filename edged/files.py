@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "KeptFile",
     "keep_secret",
     "make_directory",
     "move",
@@ -138,6 +139,58 @@ def open_descriptor(path: Path, flags: int, mode: int = OWNERS_ALONE) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return handle
+
+
+class KeptFile:
+    """A regular file that stays open, read and written at its beginning.
+
+    While it is open no other file has its place, so a look at the name shows whether it was deleted
+    or exchanged.
+
+    Args:
+        path: the file; its directory must be there.
+        flags: of ``os.open``.
+    """
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._name = str(path)
+        self._handle = open_descriptor(path, flags)
+        found = os.fstat(self._handle)
+        self._place = (found.st_dev, found.st_ino)
+
+    def at_its_name(self) -> os.stat_result | None:
+        """The file's status; ``None`` where its name leads to nothing, or to another file."""
+        try:
+            found = os.lstat(self._name)
+        except FileNotFoundError:
+            return None
+        return found if (found.st_dev, found.st_ino) == self._place else None
+
+    if sys.platform == "win32":
+
+        def read(self, size: int) -> bytes:
+            """At most so many bytes from the beginning."""
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            return os.read(self._handle, size)
+
+        def write(self, data: bytes) -> None:
+            """Put these over the bytes at the beginning, in one write."""
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            os.write(self._handle, data)
+
+    else:
+
+        def read(self, size: int) -> bytes:
+            """At most so many bytes from the beginning."""
+            return os.pread(self._handle, size, 0)
+
+        def write(self, data: bytes) -> None:
+            """Put these over the bytes at the beginning, in one write."""
+            os.pwrite(self._handle, data, 0)
+
+    def close(self) -> None:
+        """Let go of it. Only once."""
+        os.close(self._handle)
 
 
 def _opener(name: str, flags: int) -> int:

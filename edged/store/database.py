@@ -244,6 +244,7 @@ class Database:
         self._writer_ended = asyncio.Event()
         self._reader_ended = asyncio.Event()
         file = file or DatabaseFile(path=path, clock=clock, migrations=migrations)
+        self.head_mark = file.head_mark
         self._reader = Reader(
             file=file,
             report_damage=lambda: self._writer.report_damage(),

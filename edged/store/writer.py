@@ -385,10 +385,7 @@ class Writer:
         self._ended()
 
     def _has_rows(self) -> bool:
-        for _, flag, _ in self._books:
-            if flag.is_raised:
-                return True
-        return False
+        return any(True for _, flag, _ in self._books if flag.is_raised)
 
     def _go_to_disk(self) -> None:
         """From here on the disk may take any time; called anew before each thing that may."""
@@ -656,6 +653,7 @@ class Writer:
             job.resolve(error)
 
     def _close(self) -> None:
+        self._file.close()
         if self._connection is not None:
             close(self._connection)
             self._connection = None

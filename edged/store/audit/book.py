@@ -41,7 +41,6 @@ from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storab
 from edged.store.audit.run_rows import RunRows, find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
 from edged.store.database import Database
-from edged.store.head_mark import head_mark_of
 from edged.store.writer import Opening
 
 __all__ = ["Audit", "Retention", "why_implausible"]
@@ -93,7 +92,7 @@ class Audit:
         # The store thread's own from here: the items of rows made, how many of them are in the
         # running transaction, news that must come first, and how many lost entries have their row.
         self._chain = Chain()
-        self._mark = head_mark_of(database.path)
+        self._mark = database.head_mark
         # The running transaction has a row that somebody relies on: it is synced.
         self._is_relied_on = False
         self._shelf = Shelf()

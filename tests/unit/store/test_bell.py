@@ -6,6 +6,7 @@ from edged.clock import SystemClock
 from edged.store.audit.book import ROWS_IN_GROUP, Audit
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
+from edged.store.head_mark import HeadMark
 from edged.store.writer import Book, DirtyFlag, Ring, Settle, WakeSignal
 from tests.bench.store_bench import entry
 
@@ -48,7 +49,7 @@ def test_a_job_ends_the_gathering_at_once() -> None:
 class Rung:
     """Stands for the database: counts how often somebody rings."""
 
-    path = Path("no such directory", "edged.db")
+    head_mark = HeadMark(Path("no such directory", "edged.db-head"))
 
     def __init__(self) -> None:
         self.rings: list[bool] = []
