@@ -432,8 +432,11 @@ class _Awaited(Generic[T]):
         self._raised: Exception | None = None
 
     def resolve(self, error: EdgedError | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        try:
             self._loop.call_soon_threadsafe(self._hand_out, error or self._raised)
+        except RuntimeError:
+            # The loop is closed: nobody waits.
+            return
 
     def _hand_out(self, error: Exception | None) -> None:
         if self.future.done():

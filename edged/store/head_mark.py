@@ -7,7 +7,6 @@ never synced: it outlives the process, and after a power failure it is old, whic
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Final
@@ -49,11 +48,13 @@ class HeadMark:
         that cannot be written is done without: the row it is about is on the disk.
         """
         line = f"{seq:0{SEQ_DIGITS}d} {digest.hex()}\n".encode("ascii")
-        with contextlib.suppress(OSError):
+        try:
             if self._file is None or self._file.at_its_name() is None:
                 self.close()
                 self._file = KeptFile(self._path, os.O_WRONLY | os.O_CREAT)
             self._file.write(line)
+        except OSError:
+            self.close()
 
     def close(self) -> None:
         """Let go of the file; the next mark opens it again."""

@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-class Ring(enum.Enum):
+class Ring(enum.IntEnum):
     """Why the thread is woken."""
 
     ROWS = enum.auto()
@@ -393,7 +393,8 @@ class Writer:
 
     def _come_back(self) -> StoreHealth | None:
         """The disk has answered; how the database was meanwhile if that took too long."""
-        stall = self.health if self.busy_s >= STALLED_AFTER_S else None
+        health = self.health
+        stall = None if health is self._health else health
         self._at_disk = None
         return stall
 
@@ -422,7 +423,6 @@ class Writer:
         if not (jobs or self._wake_signal.is_damaged or self._has_rows()):
             self._look()
             return None
-        self._go_to_disk()
         try:
             self._commit(connection, jobs, is_last=is_last)
         except (sqlite3.Error, OSError) as error:
@@ -435,7 +435,8 @@ class Writer:
         self._news.clear()
         self._settle(is_committed=True)
         stall = self._come_back()
-        self._recover()
+        if not self._health.is_healthy:
+            self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
         if stall is not None:
             self._end_stall(connection, stall)
         return None
@@ -462,7 +463,8 @@ class Writer:
             self._wake_signal.is_damaged = False
             raise _damage("a reader found it so")
         self._file.check()
-        self._set_synchronous(connection, is_full=any(job.is_durable for job in jobs))
+        is_durable = any(True for job in jobs if job.is_durable)
+        self._set_synchronous(connection, is_full=is_durable)
         connection.execute("BEGIN IMMEDIATE")
         for book, flag, _ in self._books:
             if flag.is_raised:
@@ -470,7 +472,6 @@ class Writer:
                 book.write(connection, is_last=is_last)
         for job in jobs:
             job.run(connection)
-        is_durable = any(job.is_durable for job in jobs)
         self._file.safety_copy.keep(
             connection, now_s=self._clock.monotonic(), is_durable=is_durable
         )
@@ -493,6 +494,7 @@ class Writer:
         if spent_s < (RETRY_ASKED_S if is_asked else RETRY_S) and not is_last:
             return False
         self._reopen()
+        self._go_to_disk()
         return self._connection is not None
 
     def _reopen(self) -> None:
@@ -606,10 +608,6 @@ class Writer:
         """Whoever has the files open still sees what was, and must not share it with what comes."""
         self._must_release = not self._readers.release(READERS_WITHIN_S)
         return not self._must_release
-
-    def _recover(self) -> None:
-        if not self._health.is_healthy:
-            self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
 
     def _set_health(self, health: StoreHealth) -> None:
         before, self._health = self._health, health

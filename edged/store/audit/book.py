@@ -21,6 +21,7 @@ import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -113,9 +114,9 @@ class Audit:
         """
         # Weighty, so that the row says all of it by itself.
         intent = entry._replace(is_weighty=True)
-        await self._database.write(lambda connection: self._append_intent(connection, intent))
+        await self._database.write(partial(self._append_intent, intent))
 
-    def _append_intent(self, connection: sqlite3.Connection, intent: Entry) -> None:
+    def _append_intent(self, intent: Entry, connection: sqlite3.Connection) -> None:
         self._is_relied_on = self._flag.is_open = True
         self._chain.append(connection, [self._shelf.row(intent)])
 
