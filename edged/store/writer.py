@@ -37,6 +37,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, Fault
+from edged.log import ASIDE
 from edged.store.file import DatabaseFile, close
 from edged.store.health import (
     FileLost,
@@ -382,6 +383,7 @@ class Writer:
         self._is_over = True
         self._refuse(self._take_jobs(), refusal(self.health))
         self._opened()
+        ASIDE.write()
         self._ended()
 
     def _has_rows(self) -> bool:
@@ -412,6 +414,8 @@ class Writer:
             return
         for job in jobs:
             job.resolve(None)
+        # Who waits for the disk goes on meanwhile.
+        ASIDE.write()
 
     def _try_group(self, jobs: Sequence[WriteJob], *, is_last: bool) -> EdgedError | None:
         """Write all that waits; gives what those who wait are refused with."""
