@@ -8,7 +8,7 @@ writes, quiet ones only when it listens at debug.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -110,12 +110,12 @@ class AuditRecord:
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
         if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
-            return
-        await self._log.intend(action, target)
-        await self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
+            return None
+        self._log.note_intent(action, target)
+        return self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""

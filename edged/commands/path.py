@@ -8,9 +8,10 @@ schema belongs to the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 import structlog
@@ -31,7 +32,7 @@ from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import NOTHING, Operation, failure_data
 from edged.commands.outgoing import Outgoing
-from edged.commands.pending import LineJob, Pending, Running, Work, settled
+from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.rehearsal import Rehearsal, Rehearsed
@@ -105,6 +106,7 @@ class CommandPath:
         self._policy = policy
         self._preconditions = tuple(preconditions)
         self._operations = operations
+        self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
         self._present_tool = present_tool
         self._send_guards = send_guards or SendGuards()
@@ -296,14 +298,28 @@ class CommandPath:
         still_wanted = self._send_guards.recalled(target)
         await interlocks.admit(action, target)
         still_wanted()
-        return await self._begin_write(action, target, began)
+        return await begun(self._begin_write(action, target, began))
 
-    def _begin_write(self, action: Action, target: Target, began: float) -> Work:
+    def _begin_write(self, action: Action, target: Target, began: float) -> Running:
         spend = self._budgets.take(action, target) if self._budgets is not None else None
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.
         self._note_told(action, target)
-        return self._write(action, target, began)
+        written = self.record.intend(action, target)
+        if target.share and self._budgets is not None:
+            # A step of a sweep has no intent on disk.
+            written = self._counted(self._budgets, written)
+        go = partial(self._write, action, target, began)
+        if written is None:
+            return go()
+        held = Held(written, go)
+        # A task is made for a coroutine at once, so that it begins right when the row is there.
+        return begun(held) if type(action) in self._tasks else held
+
+    async def _counted(self, budgets: BudgetControl, written: Awaitable[None] | None) -> None:
+        if written is not None:
+            await written
+        await budgets.keep()
 
     def _must_ask(self, action: Action, target: Target) -> bool:
         """Whether it, or something inside it, may need a person's yes.
@@ -326,7 +342,7 @@ class CommandPath:
         would_send, lines = await self._wanted(action, target)
         if lines is None:
             still_wanted()
-            return await _begun(self._run(action, target, began))
+            return await begun(self._run(action, target, began))
         if self._approvals is None:
             raise Fault("There is nobody here who could be asked.")
         approved = await self._approvals.obtain(action, target, would_send, lines)
@@ -345,7 +361,7 @@ class CommandPath:
             )
         still_wanted()
         try:
-            return await _begun(self._run(action, target, began))
+            return await begun(self._run(action, target, began))
         finally:
             # What has begun is concluded by what was judged at first.
             first.share = target.share
@@ -403,7 +419,7 @@ class CommandPath:
         action: Action,
         target: Target,
         began: float,
-        running: LineJob | Work,
+        running: LineJob | Work | Held,
         tell: Tell,
     ) -> Pending:
         def conclude(found: Done | Exception) -> Outcome:
@@ -414,18 +430,11 @@ class CommandPath:
             self.record.conclude(action, target, outcome)
 
         pending = Pending(conclude, record, tell)
-        if isinstance(running, LineJob):
-            pending.run_on_line(running)
-        else:
-            pending.run_as_task(running)
+        pending.run(running)
         return pending
 
-    async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
-        """Run what may change something: its intent is on disk before its first byte goes out."""
-        await self.record.intend(action, target)
-        if target.share and self._budgets is not None:
-            # A step of a sweep has no intent on disk.
-            await self._budgets.keep()
+    def _write(self, action: Action, target: Target, began: float) -> Running:
+        """Run what may change something, now that its intent is on disk."""
         if target.send_guard is not None:
             target.send_guard()
         # While the disk was waited for, a sweep may have taken what this would change.
@@ -433,8 +442,7 @@ class CommandPath:
             self._check_preconditions(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
-        running = self._operations[type(action)].run(action, target, began)
-        return running if isinstance(running, Done | LineJob) else await running
+        return self._operations[type(action)].run(action, target, began)
 
     def _note_change(self, action: Action) -> None:
         if not action.answers_at_once:
@@ -488,10 +496,6 @@ class CommandPath:
             data={"fault_id": action.action_id},
             remedy=f"Its log has the details under {action.action_id}.",
         )
-
-
-async def _begun(running: Running) -> Done | LineJob:
-    return running if isinstance(running, Done | LineJob) else await running
 
 
 def _is_confirmed_at(instrument: Instrument | None) -> bool:

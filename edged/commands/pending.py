@@ -2,13 +2,15 @@
 
 An operation's row runs in one of three ways: a plain function that is done when it returns; a job
 on an instrument's line, which calls back on the event loop; a coroutine, for which a task is made
-here. Whoever began an action holds its ``Pending``, may cancel it, and is told once.
+here. A write begins once its intent is on disk (``Held``). Whoever began an action holds its
+``Pending``, may cancel it, and is told once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from edged.actions.cause import NOT_NEEDED, Cause, cause_of
@@ -18,7 +20,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Hold, Job, Waiter
 
-__all__ = ["Hold", "LineJob", "Pending", "Running", "settled"]
+__all__ = ["Held", "Hold", "LineJob", "Pending", "Running", "begun", "settled"]
 
 
 class LineJob:
@@ -43,8 +45,31 @@ class LineJob:
 
 Work = Coroutine[Any, Any, Done | LineJob]
 """What needs a task; it may come to a job on a line."""
-Running = Done | LineJob | Work
-"""What a row's ``run`` gives."""
+
+
+class Held:
+    """A run that ``go`` begins as soon as ``waits`` is done, and not at all if that fails."""
+
+    __slots__ = ("go", "waits")
+
+    def __init__(self, waits: Awaitable[None], go: Callable[[], Running]) -> None:
+        self.waits = waits
+        self.go = go
+
+
+Running = Done | LineJob | Work | Held
+"""What a row's ``run`` gives, and what comes before it."""
+
+
+async def begun(running: Running) -> Done | LineJob:
+    """What it comes to, as a coroutine may go on with it."""
+    while not isinstance(running, Done | LineJob):
+        if isinstance(running, Held):
+            await running.waits
+            running = running.go()
+        else:
+            running = await running
+    return running
 
 
 class Pending(Underway):
@@ -81,7 +106,7 @@ class Pending(Underway):
         # What it is on a line, and on its way there; or the task that it is until then.
         self._line_job: LineJob | None = None
         self._job: Job | None = None
-        self._task: asyncio.Task[Done | None] | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._work: Work | None = None
         self._cause: Cause | None = None
         self._is_over = False
@@ -98,6 +123,21 @@ class Pending(Underway):
         except EdgedError:
             job.over()
             raise
+
+    def run(self, running: LineJob | Work | Held) -> None:
+        """Begin what is not done at once.
+
+        Raises:
+            EdgedError: it was not started.
+        """
+        if isinstance(running, LineJob):
+            self.run_on_line(running)
+        elif isinstance(running, Held):
+            # No task: an intent on disk is what every write waits for.
+            self._task = asyncio.ensure_future(running.waits)
+            self._task.add_done_callback(partial(self._go, running.go))
+        else:
+            self.run_as_task(running)
 
     def run_as_task(self, work: Work) -> None:
         """Make a task of a coroutine; it ends by itself, by ``cancel``, or as a job on a line."""
@@ -116,6 +156,25 @@ class Pending(Underway):
         self.run_on_line(found)
         self._task = None
         return None
+
+    def _go(self, go: Callable[[], Running], waited: asyncio.Future[None]) -> None:
+        if waited.cancelled() or waited.exception() is not None:
+            self._task_is_done(waited)
+            return
+        self._task = None
+        if self._cause is not None:
+            self._settle(_ended(self._cause))
+            return
+        found: Done | Exception
+        try:
+            running = go()
+            if not isinstance(running, Done):
+                self.run(running)
+                return
+            found = running
+        except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
+            found = error
+        self._settle(found)
 
     def cancel(self, cause: Cause) -> None:
         """End it for a cause: withdraw it, or free the wire of it; its row names the cause.
@@ -159,7 +218,7 @@ class Pending(Underway):
         """See ``Waiter``."""
         self._settle(error)
 
-    def _task_is_done(self, task: asyncio.Task[Done | None]) -> None:
+    def _task_is_done(self, task: asyncio.Future[Any]) -> None:
         found: Done | Exception | None
         if task.cancelled():
             self._cause = self._cause or NOT_NEEDED

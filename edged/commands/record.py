@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Protocol
 
@@ -32,11 +32,15 @@ __all__ = ["BUCKETS_S", "CountedRecord", "Latencies", "LogRecord", "Record"]
 class Record(Protocol):
     """Where every attempt is written."""
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """Write down that this write or dangerous command is about to be sent.
 
+        Returns:
+            What is done once it is written; ``None``: there is nothing to wait for.
+
         Raises:
-            Failed: STORE_FAILED, when it cannot be written; nothing may be sent then.
+            Failed: STORE_FAILED, here or where it is waited for, when it cannot be written; nothing
+                may be sent then.
         """
         ...
 
@@ -59,6 +63,10 @@ class LogRecord:
 
     async def intend(self, action: Action, target: Target) -> None:
         """See ``Record``."""
+        self.note_intent(action, target)
+
+    def note_intent(self, action: Action, target: Target) -> None:
+        """``intend``, for a record that waits for something else."""
         self._put_aside(
             "intent",
             action_id=action.action_id,
@@ -156,9 +164,9 @@ class CountedRecord:
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """See ``Record``."""
-        await self._inner.intend(action, target)
+        return self._inner.intend(action, target)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""

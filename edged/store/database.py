@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import structlog
 
 from edged.clock import Clock
+from edged.deadlines import Deadlines
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
@@ -234,6 +235,8 @@ class Database:
         self._books: list[Attached] = []
         self._watchers: list[Callable[[StoreHealth], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        # Of writes that somebody waits for; made with the loop.
+        self._deadlines: Deadlines[_Job[Any]]
         self._clock = clock
         self._is_stopped = False
         # When the last stall that was told of began.
@@ -295,6 +298,7 @@ class Database:
             Failed: STORE_FAILED, the database was written by a newer edged.
         """
         self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop, self._expire)
         self._writer.start()
         await self._is_opened.wait()
         if self._writer.fatal is not None:
@@ -322,31 +326,52 @@ class Database:
         is_durable: bool = True,
         within_s: float = WRITE_WITHIN_S,
     ) -> T:
-        """Run ``statement`` on the store thread in the next group; return once that is committed.
+        """``submit``, and wait for it."""
+        return await self.submit(statement, is_durable=is_durable, within_s=within_s)
+
+    def submit(
+        self,
+        statement: Statement[T],
+        *,
+        is_durable: bool = True,
+        within_s: float = WRITE_WITHIN_S,
+    ) -> asyncio.Future[T]:
+        """Run ``statement`` on the store thread in the next group; done once that is committed.
 
         Args:
             statement: called with the connection, inside a transaction. What it raises undoes its
-                own changes only, and is raised here.
+                own changes only, and is its exception.
             is_durable: committed and synced, so that it survives a power failure.
             within_s: how long to wait; STALLED_WITHIN_S at most where the disk has kept others
                 waiting so long.
 
-        Cancelling withdraws a statement that has not been run yet.
+        Cancelling withdraws a statement that has not been run yet, and so does the end of its time.
+        After a suspended computer, a stopped process or a loop that hung, that has come before the
+        store's thread could answer: then it has ``within_s`` once more.
 
         Raises:
-            Failed: STORE_FAILED, with the reason; nothing was written. Where the disk does not
-                answer it may be found written later, all the same.
+            Failed: STORE_FAILED, with the reason, here or as its exception; nothing was written.
+                Where the disk does not answer it may be found written later, all the same.
         """
         loop = self._running_loop()
         if self._writer.busy_s >= within_s:
             within_s = min(within_s, STALLED_WITHIN_S)
         if self._writer.waiting_jobs >= MAX_WAITING:
             raise Failed("The database is too far behind.", code=ErrorCode.STORE_FAILED)
-        job = _Job(statement, loop, is_durable=is_durable)
+        job = _Job(statement, loop, self._deadlines, is_durable=is_durable, within_s=within_s)
         self._writer.submit(job)
-        if not await _comes(job.future, within_s):
-            raise self._overdue()
-        return job.future.result()
+        self._deadlines.add(job, within_s)
+        return job.future
+
+    def _expire(self, job: _Job[Any]) -> None:
+        now_s = job.loop.time()
+        if job.future.done():
+            return
+        if now_s - job.asked_s >= job.within_s + OVERSLEPT_S:
+            job.asked_s = now_s
+            self._deadlines.add(job, job.within_s)
+        else:
+            job.future.set_exception(self._overdue())
 
     async def read(self, statement: Statement[T]) -> T:
         """Run ``statement`` on the reader's thread, on a connection that can change nothing.
@@ -426,14 +451,14 @@ class _Awaited(Generic[T]):
     def __init__(self, statement: Statement[T], loop: asyncio.AbstractEventLoop) -> None:
         self.future: asyncio.Future[T] = loop.create_future()
         self._statement = statement
-        self._loop = loop
+        self.loop = loop
         self._result: list[T] = []
         # What the statement itself raised.
         self._raised: Exception | None = None
 
     def resolve(self, error: EdgedError | None) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._hand_out, error or self._raised)
+            self.loop.call_soon_threadsafe(self._hand_out, error or self._raised)
         except RuntimeError:
             # The loop is closed: nobody waits.
             return
@@ -448,16 +473,29 @@ class _Awaited(Generic[T]):
 
 
 class _Job(_Awaited[T]):
-    """An awaited write; implements ``writer.WriteJob``."""
+    """An awaited write; implements ``writer.WriteJob``.
+
+    Attributes:
+        asked_s: since when it is waited for, ``within_s`` long; on the loop's scale.
+    """
 
     def __init__(
-        self, statement: Statement[T], loop: asyncio.AbstractEventLoop, *, is_durable: bool
+        self,
+        statement: Statement[T],
+        loop: asyncio.AbstractEventLoop,
+        deadlines: Deadlines[_Job[Any]],
+        *,
+        is_durable: bool,
+        within_s: float,
     ) -> None:
         super().__init__(statement, loop)
+        self._deadlines = deadlines
         self.is_durable = is_durable
+        self.within_s = within_s
+        self.asked_s = loop.time()
 
     def run(self, connection: sqlite3.Connection) -> None:
-        if self.future.cancelled():
+        if self.future.done():
             return
         connection.execute("SAVEPOINT job")
         try:
@@ -470,6 +508,10 @@ class _Job(_Awaited[T]):
         except Exception as raised:  # noqa: BLE001 - handed to whoever waits; others go on
             self._undo(connection, raised)
         connection.execute("RELEASE job")
+
+    def _hand_out(self, error: Exception | None) -> None:
+        self._deadlines.discard(self)
+        super()._hand_out(error)
 
     def _undo(self, connection: sqlite3.Connection, raised: Exception) -> None:
         self._raised = raised
@@ -488,20 +530,10 @@ class _Question(_Awaited[T]):
 
 
 async def _comes(answer: asyncio.Future[T], within_s: float) -> bool:
-    """Whether it is there in time; it is cancelled, and with it the statement, where it is not.
-
-    After a suspended computer, a stopped process or a loop that hung, the deadline is over before
-    the store's thread could answer: then it has ``within_s`` once more.
-    """
-    loop = asyncio.get_running_loop()
+    """Whether it is there in time; it is cancelled, and with it the question, where it is not."""
     try:
-        while True:
-            asked_s = loop.time()
-            await asyncio.wait((answer,), timeout=within_s)
-            if answer.done():
-                return True
-            if loop.time() - asked_s < within_s + OVERSLEPT_S:
-                return False
+        await asyncio.wait((answer,), timeout=within_s)
+        return answer.done()
     finally:
         answer.cancel()
 

@@ -106,15 +106,16 @@ class Audit:
 
     # What the event loop calls.
 
-    async def intend(self, entry: Entry) -> None:
-        """Write a row that is on disk, synced, when this returns.
+    def intend(self, entry: Entry) -> asyncio.Future[None]:
+        """Write a row that is on disk, synced, when this is done.
 
         Raises:
-            Failed: STORE_FAILED, with the reason; what was intended must not be done.
+            Failed: STORE_FAILED, with the reason, here or as its exception; what was intended must
+                not be done.
         """
         # Weighty, so that the row says all of it by itself.
-        intent = entry._replace(is_weighty=True)
-        await self._database.write(partial(self._append_intent, intent))
+        intent = entry if entry.is_weighty else entry._replace(is_weighty=True)
+        return self._database.submit(partial(self._append_intent, intent))
 
     def _append_intent(self, intent: Entry, connection: sqlite3.Connection) -> None:
         self._is_relied_on = self._flag.is_open = True
