@@ -327,6 +327,10 @@ def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     """SCPI lines, bounded: they may wait in memory."""
-    if not lines or (len(lines) == 1 and len(lines[0]) <= SCPI_CHARS):
-        return lines
+    if len(lines) <= MAX_LINES:
+        for line in lines:
+            if len(line) > SCPI_CHARS:
+                break
+        else:
+            return lines
     return tuple(clip(line, SCPI_CHARS) for line in lines[:MAX_LINES])

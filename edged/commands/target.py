@@ -59,6 +59,7 @@ class Target:
         send_guard: asked before each line of a write goes out.
         share: what it has taken of its owner's budgets.
         timer: what has to run in the instrument before the first of them does.
+        told: the outputs that it tells to put something out, by which profile and lines.
     """
 
     instrument: Instrument | None = None
@@ -80,6 +81,7 @@ class Target:
     send_guard: SendGuard | None = None
     share: tuple[int, ...] = ()
     timer: Timer | None = None
+    told: tuple[Profile | None, tuple[str, ...], frozenset[str]] | None = None
 
     @property
     def is_aimed(self) -> bool:

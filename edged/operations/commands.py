@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -142,14 +143,14 @@ class CommandOperations:
             self.on_safe(instrument.id, target.values, action.caller.on_behalf_of)
         if isinstance(command.returns, WaveformAnswer | ImageAnswer):
             return self._capture(action, target, began)
-        remembers = Remembering(lambda: self._begin(target))
+        remembers = Remembering(partial(self._begin, instrument, command, target))
         written: list[float] = []
         is_step = action.purpose is Purpose.SWEEP_STEP
 
         doing: list[str] = []
         question = _what_it_does(instrument, command)
         held: list[str] = []
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, target) if command.is_query else ""
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
             part = self._with_memory(target, part, reply, remembers.writing)
@@ -179,9 +180,8 @@ class CommandOperations:
         )
         return job.finished_by_any_line() if command.is_safe and instrument.others else job
 
-    def _begin(self, target: Target) -> Writing | None:
+    def _begin(self, instrument: Instrument, command: Command, target: Target) -> Writing | None:
         """A command is put on its line."""
-        instrument, command = target.aimed_command()
         if target.is_write:
             return self.memory.begin(instrument, command, target.lines)
         self.memory.begin_question(instrument, command)
@@ -230,7 +230,7 @@ class CommandOperations:
 
     async def _capture(self, action: RunCommand, target: Target, began: float) -> Done:
         instrument, command = target.aimed_command()
-        writing = self._begin(target)
+        writing = self._begin(instrument, command, target)
         try:
             captured = await self.captures.run(action, instrument, command, target)
         finally:
@@ -351,7 +351,7 @@ class CommandOperations:
             rehearsal.say(would_capture(instrument, command, target.values), target)
             return
         question = _what_it_does(instrument, command)
-        limit_query = self._limit_query(action, target)
+        limit_query = self._limit_query(action, target) if command.is_query else ""
         job = CommandJob(
             instrument,
             command,

@@ -92,6 +92,7 @@ class OutputSetting:
     value: str
 
 
+@lru_cache(maxsize=256)
 def tellings(line: str) -> tuple[OutputSetting, ...]:
     """What a line sets, message by message; a channel list (``(@1:3)``) is so many outputs.
 
