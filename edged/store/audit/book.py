@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -54,6 +53,8 @@ ITEMS: Final = 4
 """Items of a row that is pending."""
 ROWS_IN_GROUP: Final = 2_000
 """Rows written in one transaction: about 20 ms that an intent may have to wait."""
+ROWS_AT_A_STRETCH: Final = 128
+"""Rows made and written before SQLite lets the event loop have the interpreter: half a ms."""
 ROWS_REMOVED: Final = 5_000
 """Rows that retention removes in one transaction, for the same reason."""
 
@@ -306,17 +307,25 @@ class Audit:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         """See ``Book``."""
-        self._make_rows()
-        first = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
-        waiting = len(self._backlog)
-        self._in_group = waiting if is_last else min(waiting, ROWS_IN_GROUP * ITEMS)
-        items = iter(self._backlog[: self._in_group])
-        last = []
+        news = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
+        if news:
+            self._chain.append(connection, news)
+        most = len(self._backlog) + len(self._pending) if is_last else ROWS_IN_GROUP * ITEMS
+        at = 0
+        while at < most:
+            if at == len(self._backlog):
+                self._make_rows(ROWS_AT_A_STRETCH)
+            stretch = self._backlog[at : min(at + ROWS_AT_A_STRETCH * ITEMS, most)]
+            if not stretch:
+                break
+            items = iter(stretch)
+            self._chain.append(connection, zip(items, items, items, items, strict=True))
+            at += len(stretch)
+        self._in_group = at
         self._lost_in_group = self._lost
         if self._lost_in_group > self._lost_written:
-            last = [self._shelf.row(self._summary(self._lost_in_group - self._lost_written))]
-        rows = zip(items, items, items, items, strict=True)
-        self._chain.append(connection, itertools.chain(first, rows, last))
+            count = self._lost_in_group - self._lost_written
+            self._chain.append(connection, [self._shelf.row(self._summary(count))])
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
@@ -326,22 +335,22 @@ class Audit:
             self._mark.write(*self._chain.head)
         if not is_committed:
             # What waits must not hold more than a row's worth of what was sent.
-            self._make_rows()
+            self._make_rows(len(self._pending))
             self._in_group = 0
             return
         del self._backlog[: self._in_group]
         self._in_group = 0
         self._news = ()
         self._lost_written = self._lost_in_group
-        if self._backlog:
+        if self._backlog or self._pending:
             self._flag.is_raised = True
             self._database.nudge()
         if self._followers and on_disk:
             self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
 
-    def _make_rows(self) -> None:
+    def _make_rows(self, most: int) -> None:
         take, shelf, backlog = self._pending.popleft, self._shelf, self._backlog
-        while self._pending:
+        for _ in range(min(most, len(self._pending) // ITEMS)):
             time_ms, action_id, told, duration_ms = take(), take(), take(), take()
             if type(told) is RepeatedRow:
                 texts = told.texts
