@@ -158,34 +158,30 @@ class KeptFile:
         found = os.fstat(self._handle)
         self._place = (found.st_dev, found.st_ino)
 
-    def at_its_name(self) -> os.stat_result | None:
-        """The file's status; ``None`` where its name leads to nothing, or to another file."""
+    def look(self, size: int) -> tuple[int, bytes] | None:
+        """Its size, and at most ``size`` bytes from its beginning.
+
+        ``None`` where its name leads to nothing, or to another file.
+        """
         try:
             found = os.lstat(self._name)
         except FileNotFoundError:
             return None
-        return found if (found.st_dev, found.st_ino) == self._place else None
-
-    if sys.platform == "win32":
-
-        def read(self, size: int) -> bytes:
-            """At most so many bytes from the beginning."""
+        if (found.st_dev, found.st_ino) != self._place:
+            return None
+        if sys.platform == "win32":
             os.lseek(self._handle, 0, os.SEEK_SET)
-            return os.read(self._handle, size)
+            start = os.read(self._handle, size)
+        else:
+            start = os.pread(self._handle, size, 0)
+        return found.st_size, start
 
-        def write(self, data: bytes) -> None:
-            """Put these over the bytes at the beginning, in one write."""
+    def write(self, data: bytes) -> None:
+        """Put these over the bytes at the beginning, in one write."""
+        if sys.platform == "win32":
             os.lseek(self._handle, 0, os.SEEK_SET)
             os.write(self._handle, data)
-
-    else:
-
-        def read(self, size: int) -> bytes:
-            """At most so many bytes from the beginning."""
-            return os.pread(self._handle, size, 0)
-
-        def write(self, data: bytes) -> None:
-            """Put these over the bytes at the beginning, in one write."""
+        else:
             os.pwrite(self._handle, data, 0)
 
     def close(self) -> None:

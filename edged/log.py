@@ -133,16 +133,15 @@ class _Lines:
 
     def write(self, line: str) -> None:
         """Never raises: nothing stops because its log is gone or full."""
-        ASIDE.write()
-        handler = self._handler
-        handler.acquire()
-        try:
-            handler.stream.write(line + "\n")
-            handler.stream.flush()
-        except (OSError, ValueError):
-            return
-        finally:
-            handler.release()
+        if ASIDE.waiting:
+            ASIDE.write()
+        stream = self._handler.stream
+        with self._handler.lock or contextlib.nullcontext():
+            try:
+                stream.write(line + "\n")
+                stream.flush()
+            except (OSError, ValueError):
+                return
 
     debug = info = warning = error = critical = write
 
@@ -153,27 +152,30 @@ class Aside:
     A write to an instrument is two lines. Any thread writes them out, and every other line does so
     first, so that the log keeps its order. A crash loses those that wait: what went wrong is never
     put here.
+
+    Attributes:
+        waiting: when it was, the logger, event and fields of each.
     """
 
     def __init__(self) -> None:
-        self._lines: collections.deque[tuple[datetime, Any, str, dict[str, Any]]] = (
+        self.waiting: collections.deque[tuple[datetime, Any, str, dict[str, Any]]] = (
             collections.deque()
         )
         self._turn = threading.Lock()
 
     def put(self, log: Any, event: str, **fields: object) -> None:
         """Have ``log``, a structlog logger, write an info line soon, with the time of now."""
-        self._lines.append((datetime.now(UTC), log, event, fields))
-        if len(self._lines) > MOST_ASIDE:
+        self.waiting.append((datetime.now(UTC), log, event, fields))
+        if len(self.waiting) > MOST_ASIDE:
             self.write()
 
     def write(self) -> None:
         """Write all that wait, unless a thread is at it."""
-        if not self._lines or not self._turn.acquire(blocking=False):
+        if not self.waiting or not self._turn.acquire(blocking=False):
             return
         try:
-            while self._lines:
-                at, log, event, fields = self._lines.popleft()
+            while self.waiting:
+                at, log, event, fields = self.waiting.popleft()
                 log.info(event, _at=at, **fields)
         finally:
             self._turn.release()

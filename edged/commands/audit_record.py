@@ -232,11 +232,13 @@ class AuditRecord:
         instrument_id, command, arguments = _aim(action)
         is_weighty = False
         if target is not None:
-            instrument_id = target.instrument_id or instrument_id
-            command = target.command_name or command
+            # What was found has names of ours, which are short.
+            instrument_id = target.instrument_id or clip(instrument_id)
+            command = target.command_name or clip(command)
             is_weighty = phase is not Phase.REFUSAL and (target.is_write or target.is_safe)
-        elif instrument_id:
-            instrument_id = self._id_of(instrument_id)
+        elif instrument_id or command:
+            instrument_id = clip(self._id_of(instrument_id)) if instrument_id else ""
+            command = clip(command)
         # By position, in the order of its fields: this is done for every call. What the caller
         # object and the tool hold anyway need not be bounded here; ``texts_of`` does it.
         return Entry(
@@ -251,8 +253,8 @@ class AuditRecord:
             caller.subject,
             caller.client,
             clip(action.scope) if action.scope else "",
-            clip(instrument_id) if instrument_id else "",
-            clip(command) if command else "",
+            instrument_id,
+            command,
             _lines(lines) if lines else (),
             "" if outcome is NOT_YET else outcome.status._value_,
             error.code._value_ if error else "",

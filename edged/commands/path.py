@@ -104,7 +104,9 @@ class CommandPath:
         self._permissions = permissions
         self._resolver = resolver
         self._policy = policy
-        self._preconditions = tuple(preconditions)
+        # What may stand in the way of a read: that its answer would come too late.
+        self._of_reads: tuple[Precondition, ...] = () if interlocks is None else (interlocks,)
+        self._of_writes = (*preconditions, *self._of_reads)
         self._operations = operations
         self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
@@ -172,7 +174,7 @@ class CommandPath:
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
         """Everything that stands in the way just now."""
         for each in (target, *target.inner):
-            for precondition in self._asked_of(each):
+            for precondition in self._of_writes if each.is_write else self._of_reads:
                 try:
                     precondition(action, each)
                 except (Refused, Conflict) as held:
@@ -186,18 +188,13 @@ class CommandPath:
         if not (target.is_write or target.inner) and self._is_reading_free:
             return
         for each in (target, *target.inner):
-            for precondition in self._asked_of(each):
+            for precondition in self._of_writes if each.is_write else self._of_reads:
                 precondition(action, each)
 
     @property
     def _is_reading_free(self) -> bool:
         """Whether nothing can stand in the way of what only asks."""
         return self._interlocks is None or not self._interlocks.is_any
-
-    def _asked_of(self, target: Target) -> tuple[Precondition, ...]:
-        """What may stand in its way: of what only asks, that its answer would come too late."""
-        mine = self._preconditions if target.is_write else ()
-        return mine if self._interlocks is None else (*mine, self._interlocks)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Hold, Job, Waiter
+from edged.store.database import Written
 
 __all__ = ["Held", "Hold", "LineJob", "Pending", "Running", "begun", "settled"]
 
@@ -133,9 +135,14 @@ class Pending(Underway):
         if isinstance(running, LineJob):
             self.run_on_line(running)
         elif isinstance(running, Held):
-            # No task: an intent on disk is what every write waits for.
-            self._task = asyncio.ensure_future(running.waits)
-            self._task.add_done_callback(partial(self._go, running.go))
+            go = partial(self._go, running.go)
+            if isinstance(running.waits, Written):
+                # Every write waits for its intent: neither a task nor a turn of the loop for it.
+                self._task = running.waits
+                running.waits.then = partial(copy_context().run, go)
+            else:
+                self._task = asyncio.ensure_future(running.waits)
+                self._task.add_done_callback(go)
         else:
             self.run_as_task(running)
 
@@ -187,6 +194,8 @@ class Pending(Underway):
         self._cause = cause
         if self._task is not None:
             self._task.cancel(cause)
+            if isinstance(self._task, Written):
+                self._settle(_ended(cause))
             return
         if self._job is not None:
             self._job.withdraw()

@@ -196,7 +196,7 @@ class InStep:
         if self.unproved:
             may_answer_all = self._drops_unread and bool(self.habits.answered)
             silent = self.habits.silent
-            if not may_answer_all and all(header_of(line) in silent for line in self.unproved):
+            if not may_answer_all and silent.issuperset(map(header_of, self.unproved)):
                 self.unproved.clear()
                 self.owed |= Owed.LOOK
             elif not proves_itself:

@@ -26,9 +26,9 @@ from edged.deadlines import Deadlines
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
-from edged.store.writer import Attached, Book, DirtyFlag, Settle, Writer
+from edged.store.writer import Book, DirtyFlag, Settle, Writer
 
-__all__ = ["Database", "Question", "Reader"]
+__all__ = ["Database", "Question", "Reader", "Written"]
 
 STEPS_BETWEEN_LOOKS: Final = 50_000
 """Virtual machine steps of SQLite (some milliseconds) after which an abandoned question ends."""
@@ -232,7 +232,7 @@ class Database:
         told_s: float = TOLD_S,
     ) -> None:
         self.path = path
-        self._books: list[Attached] = []
+        self._flags: list[DirtyFlag] = []
         self._watchers: list[Callable[[StoreHealth], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         # Of writes that somebody waits for; made with the loop.
@@ -255,7 +255,7 @@ class Database:
         )
         self._writer = Writer(
             file=file,
-            books=self._books,
+            flags=self._flags,
             clock=clock,
             publish=self._publish,
             opened=lambda: self.call_soon(self._is_opened.set),
@@ -280,8 +280,8 @@ class Database:
         """
         if self._loop is not None:
             raise Fault("A book was attached to a database that has been started.")
-        flag = DirtyFlag()
-        self._books.append((book, flag, settle))
+        flag = DirtyFlag(book, settle)
+        self._flags.append(flag)
         return flag
 
     def subscribe(self, watcher: Callable[[StoreHealth], None]) -> Callable[[], None]:
@@ -335,7 +335,7 @@ class Database:
         *,
         is_durable: bool = True,
         within_s: float = WRITE_WITHIN_S,
-    ) -> asyncio.Future[T]:
+    ) -> Written[T]:
         """Run ``statement`` on the store thread in the next group; done once that is committed.
 
         Args:
@@ -371,7 +371,7 @@ class Database:
             job.asked_s = now_s
             self._deadlines.add(job, job.within_s)
         else:
-            job.future.set_exception(self._overdue())
+            job.refuse(self._overdue())
 
     async def read(self, statement: Statement[T]) -> T:
         """Run ``statement`` on the reader's thread, on a connection that can change nothing.
@@ -445,11 +445,22 @@ class Database:
             watcher(health)
 
 
+class Written(asyncio.Future[T]):
+    """A statement that is done once it is committed.
+
+    Attributes:
+        then: called with it in the same breath, unless it is cancelled; the callbacks of a future
+            cost a turn of the loop.
+    """
+
+    then: Callable[[Written[T]], None] | None = None
+
+
 class _Awaited(Generic[T]):
     """A statement, and the future of whoever waits for it."""
 
     def __init__(self, statement: Statement[T], loop: asyncio.AbstractEventLoop) -> None:
-        self.future: asyncio.Future[T] = loop.create_future()
+        self.future: Written[T] = Written(loop=loop)
         self._statement = statement
         self.loop = loop
         self._result: list[T] = []
@@ -470,6 +481,8 @@ class _Awaited(Generic[T]):
             self.future.set_exception(error)
         else:
             self.future.set_result(self._result[0])
+        if self.future.then is not None:
+            self.future.then(self.future)
 
 
 class _Job(_Awaited[T]):
@@ -511,6 +524,10 @@ class _Job(_Awaited[T]):
 
     def _hand_out(self, error: Exception | None) -> None:
         self._deadlines.discard(self)
+        super()._hand_out(error)
+
+    def refuse(self, error: EdgedError) -> None:
+        """Its time is over."""
         super()._hand_out(error)
 
     def _undo(self, connection: sqlite3.Connection, raised: Exception) -> None:

@@ -338,7 +338,8 @@ class WalWatch:
     def __init__(self, path: Path, *, limit_bytes: int) -> None:
         self.path = path
         self._limit_bytes = limit_bytes
-        # No lock of SQLite's is on this file, so closing it gives none away.
+        # No lock of SQLite's is on this file, so closing it gives none away. It is looked at by the
+        # kernel's own calls, because each group of rows is written between two looks.
         self._file: KeptFile | None = None
         self._known: _Sight | None = None
 
@@ -347,14 +348,14 @@ class WalWatch:
         self.close()
         with contextlib.suppress(FileNotFoundError):
             self._file = KeptFile(self.path, os.O_RDONLY)
-        self._known = self._look()
+            self._known = self._file.look(HEADER_BYTES)
 
     def loss(self) -> str:
         """What has been done to it since the last commit; empty where nothing was."""
         known = self._known
-        if known is None:
+        if known is None or self._file is None:
             return ""
-        found = self._look()
+        found = self._file.look(HEADER_BYTES)
         if found is None:
             return GONE
         is_whole = found[0] >= known[0] and found[1] == known[1]
@@ -363,9 +364,9 @@ class WalWatch:
     def committed(self) -> str:
         """Remember it as a commit of our own has left it; ``loss`` of what was done meanwhile."""
         known = self._known
-        if known is None:
+        if known is None or self._file is None:
             return ""
-        found = self._look()
+        found = self._file.look(HEADER_BYTES)
         if found is None:
             return GONE
         size, header = found
@@ -376,19 +377,13 @@ class WalWatch:
 
     def is_ours(self) -> bool:
         """Whether the file at that place is the one that was watched."""
-        return self._known is not None and self._look() is not None
+        return self._file is not None and self._file.look(0) is not None
 
     def close(self) -> None:
         """End the watch, before SQLite closes the log: Windows removes no file that is open."""
         if self._file is not None:
             self._file.close()
         self._file = self._known = None
-
-    def _look(self) -> _Sight | None:
-        # By the kernel's own calls, because each group of rows is written between two looks.
-        file = self._file
-        found = None if file is None else file.at_its_name()
-        return None if file is None or found is None else (found.st_size, file.read(HEADER_BYTES))
 
 
 WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024

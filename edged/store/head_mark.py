@@ -49,9 +49,9 @@ class HeadMark:
         """
         line = f"{seq:0{SEQ_DIGITS}d} {digest.hex()}\n".encode("ascii")
         try:
-            if self._file is None or self._file.at_its_name() is None:
+            if self._file is None or self._file.look(0) is None:
                 self.close()
-                self._file = KeptFile(self._path, os.O_WRONLY | os.O_CREAT)
+                self._file = KeptFile(self._path, os.O_RDWR | os.O_CREAT)
             self._file.write(line)
         except OSError:
             self.close()

@@ -31,6 +31,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Protocol
 
 import structlog
@@ -51,7 +52,6 @@ from edged.store.health import (
 from edged.store.safety_copy import Copied
 
 __all__ = [
-    "Attached",
     "Book",
     "DirtyFlag",
     "Opening",
@@ -182,6 +182,10 @@ class Book(Protocol):
 class DirtyFlag:
     """Whether a book has rows that are not on disk.
 
+    Args:
+        book: whose it is.
+        settle: see there.
+
     Attributes:
         is_raised: rows wait in memory. Any thread raises it, once the book has them; the store
             thread lowers it before the book is to write, and raises it again if the group fails.
@@ -189,9 +193,11 @@ class DirtyFlag:
             writes a book's rows sets it.
     """
 
-    __slots__ = ("is_open", "is_raised")
+    __slots__ = ("book", "is_open", "is_raised", "settle")
 
-    def __init__(self) -> None:
+    def __init__(self, book: Book, settle: Settle | None = None) -> None:
+        self.book = book
+        self.settle = settle
         self.is_raised = False
         self.is_open = False
 
@@ -202,9 +208,6 @@ class Settle(Protocol):
     def __call__(self, *, is_committed: bool) -> None:
         """The group is on disk, or has left nothing there and its rows have to wait again."""
         ...
-
-
-Attached = tuple[Book, DirtyFlag, Settle | None]
 
 
 RETRY_S: Final = 1.0
@@ -221,6 +224,10 @@ STALLED_AFTER_S: Final = 2.0
 """A disk that has not come back by then does not answer."""
 ASIDE_EVERY_S: Final = 60.0
 """A disk that damages every file at once must not be filled with damaged files."""
+
+
+IS_RAISED: Final = attrgetter("is_raised")
+IS_DURABLE: Final = attrgetter("is_durable")
 
 
 class WriteJob(Protocol):
@@ -258,7 +265,7 @@ class Writer:
 
     Args:
         file: the database; nobody else opens it for writing.
-        books: what has rows waiting; may grow until ``start``.
+        flags: of the books; may grow until ``start``.
         publish: told each change of health, on the store thread.
         opened: called when the first opening has been tried and the books are loaded, and again at
             the end, in case it never came to that.
@@ -272,7 +279,7 @@ class Writer:
         self,
         *,
         file: DatabaseFile,
-        books: Sequence[Attached],
+        flags: Sequence[DirtyFlag],
         clock: Clock,
         publish: Callable[[StoreHealth], None],
         opened: Callable[[], None],
@@ -286,7 +293,7 @@ class Writer:
         self._held_until = 0.0
         self._must_release = False
         self._file = file
-        self._books = books
+        self._flags = flags
         self._clock = clock
         self._publish = publish
         self._opened = opened
@@ -370,7 +377,7 @@ class Writer:
             self._at_disk = None
             self._opened()
             while self.fatal is None and not self._wake_signal.is_stopping:
-                is_idle = self._health.is_healthy and not self._has_rows()
+                is_idle = self._health.state is StoreState.HEALTHY and not self._has_rows()
                 self._wake_signal.wait(LOOK_EVERY_S if is_idle else RETRY_S)
                 self._write_group(is_last=self._wake_signal.is_stopping)
             while self._jobs and self._health.is_healthy:
@@ -387,18 +394,11 @@ class Writer:
         self._ended()
 
     def _has_rows(self) -> bool:
-        return any(True for _, flag, _ in self._books if flag.is_raised)
+        return any(map(IS_RAISED, self._flags))
 
     def _go_to_disk(self) -> None:
         """From here on the disk may take any time; called anew before each thing that may."""
         self._at_disk = (self._clock.monotonic(), self._clock.wall_ms())
-
-    def _come_back(self) -> StoreHealth | None:
-        """The disk has answered; how the database was meanwhile if that took too long."""
-        health = self.health
-        stall = None if health is self._health else health
-        self._at_disk = None
-        return stall
 
     def _write_group(self, *, is_last: bool) -> None:
         self._wake_signal.answer()
@@ -438,8 +438,11 @@ class Writer:
             return Fault("edged made a mistake while it wrote to its database.")
         self._news.clear()
         self._settle(is_committed=True)
-        stall = self._come_back()
-        if not self._health.is_healthy:
+        # The disk has answered; how the database was meanwhile if that took too long.
+        health = self.health
+        stall = None if health is self._health else health
+        self._at_disk = None
+        if self._health.state is not StoreState.HEALTHY:
             self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
         if stall is not None:
             self._end_stall(connection, stall)
@@ -467,13 +470,13 @@ class Writer:
             self._wake_signal.is_damaged = False
             raise _damage("a reader found it so")
         self._file.check()
-        is_durable = any(True for job in jobs if job.is_durable)
+        is_durable = any(map(IS_DURABLE, jobs))
         self._set_synchronous(connection, is_full=is_durable)
         connection.execute("BEGIN IMMEDIATE")
-        for book, flag, _ in self._books:
+        for flag in self._flags:
             if flag.is_raised:
                 flag.is_raised, flag.is_open = False, True
-                book.write(connection, is_last=is_last)
+                flag.book.write(connection, is_last=is_last)
         for job in jobs:
             job.run(connection)
         self._file.safety_copy.keep(
@@ -551,8 +554,8 @@ class Writer:
             copied=self._file.copied,
             mark=self._file.head_mark.read(),
         )
-        for book, _, _ in self._books:
-            book.load(connection, opening)
+        for flag in self._flags:
+            flag.book.load(connection, opening)
 
     def _load_read_only(self) -> None:
         """Lockouts hold also where nothing can be written: read them once, however that goes."""
@@ -561,9 +564,11 @@ class Writer:
         except (sqlite3.Error, OSError):
             return
         try:
-            for book, _, _ in self._books:
+            for flag in self._flags:
                 # Without the mark: what is in the log only is missed here, and not lost.
-                book.load(connection, Opening(is_fresh=False, news=(), copied=self._file.copied))
+                flag.book.load(
+                    connection, Opening(is_fresh=False, news=(), copied=self._file.copied)
+                )
             self._has_loaded = True
         except sqlite3.Error as error:
             self._log.warning("database_unreadable", error=str(error))
@@ -633,13 +638,13 @@ class Writer:
 
     def _settle(self, *, is_committed: bool) -> None:
         self._file.safety_copy.settle(is_committed=is_committed)
-        for _, flag, settle in self._books:
+        for flag in self._flags:
             if flag.is_open and not is_committed:
                 flag.is_raised = True
             if flag.is_open or (flag.is_raised and not is_committed):
                 flag.is_open = False
-                if settle is not None:
-                    settle(is_committed=is_committed)
+                if flag.settle is not None:
+                    flag.settle(is_committed=is_committed)
 
     def _take_jobs(self) -> list[WriteJob]:
         jobs: list[WriteJob] = []

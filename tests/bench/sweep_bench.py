@@ -268,8 +268,8 @@ class Recorder:
 class NoDatabase:
     """What a book that is never written is attached to."""
 
-    def attach(self, _book: Any) -> DirtyFlag:
-        return DirtyFlag()
+    def attach(self, book: Any) -> DirtyFlag:
+        return DirtyFlag(book)
 
     def nudge(self) -> None:
         return

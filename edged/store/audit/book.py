@@ -40,7 +40,7 @@ from edged.store.audit.queries import (
 from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
 from edged.store.audit.run_rows import RunRows, find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
-from edged.store.database import Database
+from edged.store.database import Database, Written
 from edged.store.writer import Opening
 
 __all__ = ["Audit", "Retention", "why_implausible"]
@@ -107,7 +107,7 @@ class Audit:
 
     # What the event loop calls.
 
-    def intend(self, entry: Entry) -> asyncio.Future[None]:
+    def intend(self, entry: Entry) -> Written[None]:
         """Write a row that is on disk, synced, when this is done.
 
         Raises:

@@ -95,7 +95,7 @@ class Shelf:
     def texts(self, entry: Entry) -> Texts:
         """The texts of an entry; what came before gets the same again, but for a write's."""
         if entry.is_weighty:
-            return _make(entry)
+            return Texts(texts_of(entry), is_weighty=True)
         key: tuple[object, ...] = entry[SHARED_FROM:SHARED_TO]
         if entry.arguments:
             if not is_flat(entry.arguments):

@@ -55,7 +55,7 @@ class Rung:
         self.rings: list[bool] = []
 
     def attach(self, book: Book, *, settle: Settle) -> DirtyFlag:
-        self.book, self.settle, self.flag = book, settle, DirtyFlag()
+        self.flag = DirtyFlag(book, settle)
         return self.flag
 
     def nudge(self, *, is_soon: bool = False) -> None:
