@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pyvisa
@@ -45,12 +45,20 @@ def no_list_is_old() -> Iterator[None]:
 
 
 def _without_rounding(told: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
-    """Whether they differ by when a unit was heard alone: two scales of time, some ms apart."""
+    """Whether they differ by moments alone that two scales of time give, some ms apart."""
     return len(told) == len(now) and all(
-        {**one, "heard_ms": 0} == {**other, "heard_ms": 0}
-        and abs((one["heard_ms"] or 0) - (other["heard_ms"] or 0)) <= 5
+        {**one, **NO_MOMENTS} == {**other, **NO_MOMENTS}
+        and all(abs(a - b) <= 5 for a, b in zip(_moments(one), _moments(other), strict=True))
         for one, other in zip(told, now, strict=True)
     )
+
+
+NO_MOMENTS: Final = {"heard_ms": 0, "lease": None}
+
+
+def _moments(entry: dict[str, Any]) -> tuple[int, int]:
+    """When a unit was heard, and until when it is leased."""
+    return entry["heard_ms"] or 0, (entry["lease"] or {"expires_ms": 0})["expires_ms"]
 
 
 @pytest.hookimpl(wrapper=True)
