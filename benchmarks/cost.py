@@ -65,7 +65,7 @@ BOUNDS: Final = {
     "list_instruments": {"loop": 66, "others": 6, "files": 24, "system calls": 18},
     "get_status": {"loop": 178, "others": 6, "files": 58, "system calls": 18},
     "query": {"loop": 210, "others": 6, "files": 47, "system calls": 30},
-    "write": {"loop": 865, "others": 320, "files": 95, "system calls": 140},
+    "write": {"loop": 735, "others": 145, "files": 86, "system calls": 75},
 }
 """With the few that come and go with the moment; a busy machine divides system calls, too.
 
@@ -75,7 +75,7 @@ write."""
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
-    parser.add_argument("--names", action="store_true", help="name the functions on the loop")
+    parser.add_argument("--names", action="store_true", help="name the functions")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args()
     with simulator("--instruments", BENCH) as bench:
@@ -99,8 +99,9 @@ def main() -> int:
             Figure(name=f"{work}: {NAMES[what]}", value=value, unit="", bound=BOUNDS[work][what])
             for what, value in measured.items()
         ]
-        for name, count in sorted(counts["loop"].items()) if options.names else ():
-            sys.stdout.write(f"{work:<18}{count:>5} {_in_edged(name) or name}\n")
+        for thread, calls_of in counts.items() if options.names else ():
+            for name, count in sorted(calls_of.items()):
+                sys.stdout.write(f"{work:<18}{thread:<8}{count:>5} {_in_edged(name) or name}\n")
     return tell("What one warm call costs, three instruments", figures, as_json=options.json)
 
 

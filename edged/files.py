@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Final
 
 __all__ = [
+    "KeptFile",
     "keep_secret",
     "make_directory",
     "move",
@@ -138,6 +139,54 @@ def open_descriptor(path: Path, flags: int, mode: int = OWNERS_ALONE) -> int:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return handle
+
+
+class KeptFile:
+    """A regular file that stays open, read and written at its beginning.
+
+    While it is open no other file has its place, so a look at the name shows whether it was deleted
+    or exchanged.
+
+    Args:
+        path: the file; its directory must be there.
+        flags: of ``os.open``.
+    """
+
+    def __init__(self, path: Path, flags: int) -> None:
+        self._name = str(path)
+        self._handle = open_descriptor(path, flags)
+        found = os.fstat(self._handle)
+        self._place = (found.st_dev, found.st_ino)
+
+    def look(self, size: int) -> tuple[int, bytes] | None:
+        """Its size, and at most ``size`` bytes from its beginning.
+
+        ``None`` where its name leads to nothing, or to another file.
+        """
+        try:
+            found = os.lstat(self._name)
+        except FileNotFoundError:
+            return None
+        if (found.st_dev, found.st_ino) != self._place:
+            return None
+        if sys.platform == "win32":
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            start = os.read(self._handle, size)
+        else:
+            start = os.pread(self._handle, size, 0)
+        return found.st_size, start
+
+    def write(self, data: bytes) -> None:
+        """Put these over the bytes at the beginning, in one write."""
+        if sys.platform == "win32":
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            os.write(self._handle, data)
+        else:
+            os.pwrite(self._handle, data, 0)
+
+    def close(self) -> None:
+        """Let go of it. Only once."""
+        os.close(self._handle)
 
 
 def _opener(name: str, flags: int) -> int:

@@ -7,13 +7,17 @@ other libraries log through ``logging``. Lines go to stderr; stdout belongs to a
 
 from __future__ import annotations
 
+import atexit
+import collections
 import contextlib
 import functools
 import json
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterator, Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 from edged.config.load import LogFormat, LogLevel
@@ -23,7 +27,7 @@ with without("rich"):
     # It would load all of rich, a tenth of a second, for tracebacks in colour that no log shows.
     import structlog
 
-__all__ = ["scrub", "set_up_logging", "surviving"]
+__all__ = ["ASIDE", "scrub", "set_up_logging", "surviving"]
 
 REMOVED: Final = "[removed]"
 SECRET_NAMES: Final = re.compile(
@@ -42,7 +46,7 @@ SECRET_TEXTS: Final = re.compile(
 # A line end inside of a value could pass for a line of the log.
 CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 MAX_DEPTH: Final = 6
-NUMBERS: Final = (bool, int, float)
+PLAIN: Final = (bool, int, float, type(None))
 KEPT_LINES: Final = frozenset({"exception", "stack"})
 
 
@@ -90,20 +94,14 @@ def set_up_logging(level: LogLevel, log_format: LogFormat, *, stream: TextIO | N
     """
     out = stream or sys.stderr
     is_console = log_format is LogFormat.CONSOLE or (log_format is LogFormat.AUTO and out.isatty())
-    chain: list[Any] = [
-        structlog.processors.format_exc_info,
-        _scrub_event,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=not is_console),
-    ]
+    complete = functools.partial(_complete, is_utc=not is_console)
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=out.isatty()) if is_console else _render_json
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.processors.StackInfoRenderer(), *chain],
+            foreign_pre_chain=[structlog.processors.StackInfoRenderer(), complete],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
@@ -114,18 +112,19 @@ def set_up_logging(level: LogLevel, log_format: LogFormat, *, stream: TextIO | N
     logging.getLogger("edged").setLevel(severity)
     logging.captureWarnings(capture=True)
     structlog.configure(
-        processors=[*chain, renderer],
+        processors=[complete, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(severity),
         logger_factory=functools.partial(_Lines, handler),
         cache_logger_on_first_use=False,
     )
+    atexit.unregister(ASIDE.write)
+    atexit.register(ASIDE.write)
 
 
 class _Lines:
     """Writes finished lines of ours, in turns with those of libraries.
 
-    They do not pass through ``logging``, which makes two records of each and looks for its caller:
-    a write to an instrument is two lines, and that was a fifth of its price.
+    They do not pass through ``logging``, which makes two records of each and looks for its caller.
     """
 
     def __init__(self, handler: logging.StreamHandler[TextIO], *names: Any) -> None:
@@ -134,19 +133,59 @@ class _Lines:
 
     def write(self, line: str) -> None:
         """Never raises: nothing stops because its log is gone or full."""
-        handler = self._handler
-        handler.acquire()
-        try:
-            handler.stream.write(line + "\n")
-            handler.stream.flush()
-        except (OSError, ValueError):
-            return
-        finally:
-            handler.release()
+        if ASIDE.waiting:
+            ASIDE.write()
+        stream = self._handler.stream
+        with self._handler.lock or contextlib.nullcontext():
+            try:
+                stream.write(line + "\n")
+                stream.flush()
+            except (OSError, ValueError):
+                return
 
     debug = info = warning = error = critical = write
 
 
+class Aside:
+    """Lines that wait for a thread that has time, so that the event loop does not write them.
+
+    A write to an instrument is two lines. Any thread writes them out, and every other line does so
+    first, so that the log keeps its order. A crash loses those that wait: what went wrong is never
+    put here.
+
+    Attributes:
+        waiting: when it was, the logger, event and fields of each.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: collections.deque[tuple[datetime, Any, str, dict[str, Any]]] = (
+            collections.deque()
+        )
+        self._turn = threading.Lock()
+
+    def put(self, log: Any, event: str, **fields: object) -> None:
+        """Have ``log``, a structlog logger, write an info line soon, with the time of now."""
+        self.waiting.append((datetime.now(UTC), log, event, fields))
+        if len(self.waiting) > MOST_ASIDE:
+            self.write()
+
+    def write(self) -> None:
+        """Write all that wait, unless a thread is at it."""
+        if not self.waiting or not self._turn.acquire(blocking=False):
+            return
+        try:
+            while self.waiting:
+                at, log, event, fields = self.waiting.popleft()
+                log.info(event, _at=at, **fields)
+        finally:
+            self._turn.release()
+
+
+ASIDE: Final = Aside()
+MOST_ASIDE: Final = 1_000
+"""Lines that wait for a thread that may hang at a disk."""
+LEVELS: Final = {"warn": "warning", "exception": "error"}
+"""The methods of a logger that are not called like their level."""
 _ENCODER: Final = json.JSONEncoder(default=str)
 
 
@@ -175,18 +214,34 @@ def _scrub_text(text: str) -> str:
     return SECRET_TEXTS.sub(lambda found: (found.group("scheme") or "") + REMOVED, text)
 
 
-def _scrub_event(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
+def _complete(
+    logger: Any, method: str, event: MutableMapping[str, Any], *, is_utc: bool
 ) -> MutableMapping[str, Any]:
+    """Make an event ready to be rendered: without secrets, with level, logger and time.
+
+    In one function, because writes make two lines each.
+    """
+    if "exc_info" in event:
+        event = structlog.processors.format_exc_info(logger, method, event)
     for name, value in event.items():
         if name in KEPT_LINES:
             event[name] = _scrub_text(str(value))
         elif not name.startswith("_"):
-            # Two lines a write: what most fields are is not worth a function.
+            # What most fields are is not worth a function.
             if value and _is_secret(name[-64:]):
                 event[name] = REMOVED
             elif type(value) is str:
-                event[name] = _scrub_line(value)
-            elif value is not None and type(value) not in NUMBERS:
+                if not value.isprintable() or SECRET_TEXTS.search(value) is not None:
+                    event[name] = _scrub_line(value)
+            elif type(value) not in PLAIN:
                 event[name] = scrub(value, depth=1)
+    record = event.get("_record")
+    event["level"] = LEVELS.get(method, method)
+    event["logger"] = logger.name if record is None else record.name
+    at: datetime = event.pop("_at", None) or datetime.now(UTC)
+    event["timestamp"] = (
+        f"{at.replace(tzinfo=None).isoformat()}Z"
+        if is_utc
+        else at.astimezone().replace(tzinfo=None).isoformat()
+    )
     return event

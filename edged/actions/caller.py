@@ -105,7 +105,7 @@ class Caller:
     @property
     def who(self) -> str:
         """Who it is, for people; see ``who_of``."""
-        return who_of(self.client, self.remote, self.subject, route=self.route.value)
+        return who_of(self.client, self.remote, self.subject, route=self.route._value_)
 
     @property
     def only_subject(self) -> str | None:
@@ -174,7 +174,7 @@ def who_of(client: str, remote: str, subject: str = "", *, route: str = "") -> s
     By a relay its subject stands there too: "claude-code 2.1 for alice at 10.0.0.7". A part of the
     engine is called by its name: "interlock chamber".
     """
-    if route == Route.INTERNAL.value:
+    if route == Route.INTERNAL._value_:
         return client or "edged itself"
     name = client if client != remote else ""
     if subject:

@@ -8,7 +8,7 @@ writes, quiet ones only when it listens at debug.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -110,12 +110,12 @@ class AuditRecord:
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
         if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
-            return
-        await self._log.intend(action, target)
-        await self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
+            return None
+        self._log.note_intent(action, target)
+        return self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
@@ -260,11 +260,13 @@ class AuditRecord:
         instrument_id, command, arguments = _aim(action)
         is_weighty = False
         if target is not None:
-            instrument_id = target.instrument_id or instrument_id
-            command = target.command_name or command
+            # What was found has names of ours, which are short.
+            instrument_id = target.instrument_id or clip(instrument_id)
+            command = target.command_name or clip(command)
             is_weighty = phase is not Phase.REFUSAL and (target.is_write or target.is_safe)
-        elif instrument_id:
-            instrument_id = self._id_of(instrument_id)
+        elif instrument_id or command:
+            instrument_id = clip(self._id_of(instrument_id)) if instrument_id else ""
+            command = clip(command)
         # By position, in the order of its fields: this is done for every call. What the caller
         # object and the tool hold anyway need not be bounded here; ``texts_of`` does it.
         return Entry(
@@ -279,8 +281,8 @@ class AuditRecord:
             caller.subject,
             caller.client,
             clip(action.scope) if action.scope else "",
-            clip(instrument_id) if instrument_id else "",
-            clip(command) if command else "",
+            instrument_id,
+            command,
             _lines(lines) if lines else (),
             "" if outcome is NOT_YET else outcome.status._value_,
             error.code._value_ if error else "",
@@ -355,6 +357,10 @@ def _kept(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     """SCPI lines, bounded: they may wait in memory."""
-    if not lines or (len(lines) == 1 and len(lines[0]) <= SCPI_CHARS):
-        return lines
+    if len(lines) <= MAX_LINES:
+        for line in lines:
+            if len(line) > SCPI_CHARS:
+                break
+        else:
+            return lines
     return tuple(clip(line, SCPI_CHARS) for line in lines[:MAX_LINES])

@@ -140,6 +140,7 @@ def asked(line: str) -> Key | None:
     return selected_by(select((), line)), f"{header} {beside}".strip()
 
 
+@functools.lru_cache(maxsize=1024)
 def value_name(template: str) -> str:
     """The parameter that stands where a line has its value; empty where there is none."""
     words = template.rpartition(" ")[2].split(",")

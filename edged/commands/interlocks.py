@@ -245,7 +245,8 @@ class InterlockControl:
         if not _is_guarded_write(action, target):
             return None
         waiting = _Waiting(action, target)
-        self._guard(waiting)
+        if self.is_any:
+            self._guard(waiting)
         self._waiting.add(waiting)
 
         def guard() -> None:

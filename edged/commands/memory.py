@@ -105,7 +105,8 @@ class Writing:
         told = self.after.get(self.effects[0].key) if len(self.effects) == 1 else None
         is_number = isinstance(readback, int | float) and not isinstance(readback, bool)
         if told is not None and is_number:
-            self.after[told.key] = replace(told, text=repr(readback))
+            key, effect, unit = told.key, told.effect, told.unit
+            self.after[key] = KnownSetting(key, repr(readback), effect, unit)
         if len(self.after) <= MOST_KNOWN:
             self.unit.values = self.after
 

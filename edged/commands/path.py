@@ -8,9 +8,10 @@ schema belongs to the command.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any
 
 import structlog
@@ -34,7 +35,7 @@ from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import NOTHING, Operation, failure_data
 from edged.commands.outgoing import Outgoing
-from edged.commands.pending import LineJob, Pending, Running, Work, settled
+from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.rehearsal import Rehearsal, Rehearsed
@@ -106,8 +107,11 @@ class CommandPath:
         self._permissions = permissions
         self._resolver = resolver
         self._policy = policy
-        self._preconditions = tuple(preconditions)
+        # What may stand in the way of a read: that its answer would come too late.
+        self._of_reads: tuple[Precondition, ...] = () if interlocks is None else (interlocks,)
+        self._of_writes = (*preconditions, *self._of_reads)
         self._operations = operations
+        self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
         self._present_tool = present_tool
         self._send_guards = send_guards or SendGuards()
@@ -173,7 +177,7 @@ class CommandPath:
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
         """Everything that stands in the way just now."""
         for each in (target, *target.inner):
-            for precondition in self._asked_of(each):
+            for precondition in self._of_writes if each.is_write else self._of_reads:
                 try:
                     precondition(action, each)
                 except (Refused, Conflict) as held:
@@ -187,18 +191,13 @@ class CommandPath:
         if not (target.is_write or target.inner) and self._is_reading_free:
             return
         for each in (target, *target.inner):
-            for precondition in self._asked_of(each):
+            for precondition in self._of_writes if each.is_write else self._of_reads:
                 precondition(action, each)
 
     @property
     def _is_reading_free(self) -> bool:
         """Whether nothing can stand in the way of what only asks."""
         return self._interlocks is None or not self._interlocks.is_any
-
-    def _asked_of(self, target: Target) -> tuple[Precondition, ...]:
-        """What may stand in its way: of what only asks, that its answer would come too late."""
-        mine = self._preconditions if target.is_write else ()
-        return mine if self._interlocks is None else (*mine, self._interlocks)
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
@@ -336,14 +335,28 @@ class CommandPath:
         still_wanted = self._send_guards.recalled(target)
         await interlocks.admit(action, target)
         still_wanted()
-        return await self._begin_write(action, target, began)
+        return await begun(self._begin_write(action, target, began))
 
-    def _begin_write(self, action: Action, target: Target, began: float) -> Work:
+    def _begin_write(self, action: Action, target: Target, began: float) -> Running:
         spend = self._budgets.take(action, target) if self._budgets is not None else None
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.
         self._note_told(action, target)
-        return self._write(action, target, began)
+        written = self.record.intend(action, target)
+        if target.share and self._budgets is not None:
+            # A step of a sweep has no intent on disk.
+            written = self._counted(self._budgets, written)
+        go = partial(self._write, action, target, began)
+        if written is None:
+            return go()
+        held = Held(written, go)
+        # A task is made for a coroutine at once, so that it begins right when the row is there.
+        return begun(held) if type(action) in self._tasks else held
+
+    async def _counted(self, budgets: BudgetControl, written: Awaitable[None] | None) -> None:
+        if written is not None:
+            await written
+        await budgets.keep()
 
     def _must_ask(self, action: Action, target: Target) -> bool:
         """Whether it, or something inside it, may need a person's yes.
@@ -366,7 +379,7 @@ class CommandPath:
         would_send, lines = await self._wanted(action, target)
         if lines is None:
             still_wanted()
-            return await _begun(self._run(action, target, began))
+            return await begun(self._run(action, target, began))
         if self._approvals is None:
             raise Fault("There is nobody here who could be asked.")
         approved = await self._approvals.obtain(action, target, would_send, lines)
@@ -385,7 +398,7 @@ class CommandPath:
             )
         still_wanted()
         try:
-            return await _begun(self._run(action, target, began))
+            return await begun(self._run(action, target, began))
         finally:
             # What has begun is concluded by what was judged at first.
             first.share = target.share
@@ -443,7 +456,7 @@ class CommandPath:
         action: Action,
         target: Target,
         began: float,
-        running: LineJob | Work,
+        running: LineJob | Work | Held,
         tell: Tell,
         end: Callable[[Action, Target, float, Done | Exception], Outcome],
     ) -> Pending:
@@ -452,10 +465,7 @@ class CommandPath:
             partial(self.record.conclude, action, target),
             tell,
         )
-        if isinstance(running, LineJob):
-            pending.run_on_line(running)
-        else:
-            pending.run_as_task(running)
+        pending.run(running)
         return pending
 
     def _ended(
@@ -474,12 +484,8 @@ class CommandPath:
             outcome.again = partial(self._again, _made_again(action), target)
         return outcome
 
-    async def _write(self, action: Action, target: Target, began: float) -> Done | LineJob:
-        """Run what may change something: its intent is on disk before its first byte goes out."""
-        await self.record.intend(action, target)
-        if target.share and self._budgets is not None:
-            # A step of a sweep has no intent on disk.
-            await self._budgets.keep()
+    def _write(self, action: Action, target: Target, began: float) -> Running:
+        """Run what may change something, now that its intent is on disk."""
         if target.send_guard is not None:
             target.send_guard()
         # While the disk was waited for, a sweep may have taken what this would change.
@@ -487,8 +493,7 @@ class CommandPath:
             self._check_preconditions(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
-        running = self._operations[type(action)].run(action, target, began)
-        return running if isinstance(running, Done | LineJob) else await running
+        return self._operations[type(action)].run(action, target, began)
 
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -545,10 +550,6 @@ def _made_again(action: Action) -> Callable[..., Action]:
     told = {one.name: getattr(action, one.name) for one in fields(action)}
     del told["action_id"], told["client"]
     return partial(type(action), **told)
-
-
-async def _begun(running: Running) -> Done | LineJob:
-    return running if isinstance(running, Done | LineJob) else await running
 
 
 def _is_confirmed_at(instrument: Instrument | None) -> bool:

@@ -2,13 +2,16 @@
 
 An operation's row runs in one of three ways: a plain function that is done when it returns; a job
 on an instrument's line, which calls back on the event loop; a coroutine, for which a task is made
-here. Whoever began an action holds its ``Pending``, may cancel it, and is told once.
+here. A write begins once its intent is on disk (``Held``). Whoever began an action holds its
+``Pending``, may cancel it, and is told once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from edged.actions.cause import NOT_NEEDED, Cause, cause_of
@@ -17,8 +20,9 @@ from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
 from edged.instruments.mailbox import Hold, Job, Waiter
+from edged.store.database import Written
 
-__all__ = ["Hold", "LineJob", "Pending", "Running", "settled"]
+__all__ = ["Held", "Hold", "LineJob", "Pending", "Running", "begun", "settled"]
 
 
 class LineJob:
@@ -43,8 +47,31 @@ class LineJob:
 
 Work = Coroutine[Any, Any, Done | LineJob]
 """What needs a task; it may come to a job on a line."""
-Running = Done | LineJob | Work
-"""What a row's ``run`` gives."""
+
+
+class Held:
+    """A run that ``go`` begins as soon as ``waits`` is done, and not at all if that fails."""
+
+    __slots__ = ("go", "waits")
+
+    def __init__(self, waits: Awaitable[None], go: Callable[[], Running]) -> None:
+        self.waits = waits
+        self.go = go
+
+
+Running = Done | LineJob | Work | Held
+"""What a row's ``run`` gives, and what comes before it."""
+
+
+async def begun(running: Running) -> Done | LineJob:
+    """What it comes to, as a coroutine may go on with it."""
+    while not isinstance(running, Done | LineJob):
+        if isinstance(running, Held):
+            await running.waits
+            running = running.go()
+        else:
+            running = await running
+    return running
 
 
 class Pending(Underway):
@@ -80,7 +107,7 @@ class Pending(Underway):
         # What it is on a line, and on its way there; or the task that it is until then.
         self._line_job: LineJob | None = None
         self._job: Job | None = None
-        self._task: asyncio.Task[Done | None] | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._work: Work | None = None
         self._cause: Cause | None = None
         self._is_over = False
@@ -97,6 +124,26 @@ class Pending(Underway):
         except EdgedError:
             job.over()
             raise
+
+    def run(self, running: LineJob | Work | Held) -> None:
+        """Begin what is not done at once.
+
+        Raises:
+            EdgedError: it was not started.
+        """
+        if isinstance(running, LineJob):
+            self.run_on_line(running)
+        elif isinstance(running, Held):
+            go = partial(self._go, running.go)
+            if isinstance(running.waits, Written):
+                # Every write waits for its intent: neither a task nor a turn of the loop for it.
+                self._task = running.waits
+                running.waits.then = partial(copy_context().run, go)
+            else:
+                self._task = asyncio.ensure_future(running.waits)
+                self._task.add_done_callback(go)
+        else:
+            self.run_as_task(running)
 
     def run_as_task(self, work: Work) -> None:
         """Make a task of a coroutine; it ends by itself, by ``cancel``, or as a job on a line."""
@@ -116,6 +163,25 @@ class Pending(Underway):
         self._task = None
         return None
 
+    def _go(self, go: Callable[[], Running], waited: asyncio.Future[None]) -> None:
+        if waited.cancelled() or waited.exception() is not None:
+            self._task_is_done(waited)
+            return
+        self._task = None
+        if self._cause is not None:
+            self._settle(_ended(self._cause))
+            return
+        found: Done | Exception
+        try:
+            running = go()
+            if not isinstance(running, Done):
+                self.run(running)
+                return
+            found = running
+        except Exception as error:  # noqa: BLE001 - a bug of one call must not take others along
+            found = error
+        self._settle(found)
+
     def cancel(self, cause: Cause) -> None:
         """End it for a cause: withdraw it, or free the wire of it; its row names the cause.
 
@@ -127,6 +193,8 @@ class Pending(Underway):
         self._cause = cause
         if self._task is not None:
             self._task.cancel(cause)
+            if isinstance(self._task, Written):
+                self._settle(_ended(cause))
             return
         if self._job is not None:
             self._job.withdraw()
@@ -158,7 +226,7 @@ class Pending(Underway):
         """See ``Waiter``."""
         self._settle(error)
 
-    def _task_is_done(self, task: asyncio.Task[Done | None]) -> None:
+    def _task_is_done(self, task: asyncio.Future[Any]) -> None:
         found: Done | Exception | None
         if task.cancelled():
             self._cause = self._cause or NOT_NEEDED

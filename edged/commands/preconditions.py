@@ -150,7 +150,7 @@ def unknown_beside_runs(runs_on: Callable[[Instrument], Iterable[str]]) -> Preco
 
     def check(action: Action, target: Target) -> None:
         """Raises ``Conflict`` SWEEP_CONFLICT with the run's id."""
-        if not target.is_unknown or target.instrument is None:
+        if not target.parts or not target.is_unknown or target.instrument is None:
             return
         own = action.caller.on_behalf_of
         run_id = next((one for one in runs_on(target.instrument) if one != own), "")

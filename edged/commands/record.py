@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
+from edged.log import ASIDE
 
 __all__ = ["BUCKETS_S", "CountedRecord", "Latencies", "LogRecord", "Record"]
 
@@ -30,11 +32,15 @@ __all__ = ["BUCKETS_S", "CountedRecord", "Latencies", "LogRecord", "Record"]
 class Record(Protocol):
     """Where every attempt is written."""
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """Write down that this write or dangerous command is about to be sent.
 
+        Returns:
+            What is done once it is written; ``None``: there is nothing to wait for.
+
         Raises:
-            Failed: STORE_FAILED, when it cannot be written; nothing may be sent then.
+            Failed: STORE_FAILED, here or where it is waited for, when it cannot be written; nothing
+                may be sent then.
         """
         ...
 
@@ -48,15 +54,20 @@ class Record(Protocol):
 
 
 class LogRecord:
-    """A record that is the log."""
+    """A record that is the log. What went well is put aside, so that nobody waits for its line."""
 
     def __init__(self) -> None:
         # Bound once, since logging has been set up: a write tells two lines.
         self._log = structlog.get_logger("edged.record").bind()
+        self._put_aside = partial(ASIDE.put, self._log)
 
     async def intend(self, action: Action, target: Target) -> None:
         """See ``Record``."""
-        self._log.info(
+        self.note_intent(action, target)
+
+    def note_intent(self, action: Action, target: Target) -> None:
+        """``intend``, for a record that waits for something else."""
+        self._put_aside(
             "intent",
             action_id=action.action_id,
             tool=action.tool,
@@ -67,18 +78,21 @@ class LogRecord:
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``. Reads that went well are logged at debug: they are the hot path."""
-        is_quiet = outcome.status is OutcomeStatus.OK and (target is None or not target.is_write)
-        write = self._log.debug if is_quiet else self._log.info
+        if outcome.status is not OutcomeStatus.OK:
+            write = self._log.info
+        else:
+            is_quiet = target is None or not target.is_write
+            write = self._log.debug if is_quiet else self._put_aside
         write(
             "action",
             action_id=action.action_id,
             parent_id=action.parent_id,
             tool=action.tool,
-            route=action.caller.route.value,
+            route=action.caller.route._value_,
             remote=action.caller.remote,
             instrument_id=target.instrument_id if target else "",
             command=target.command_name if target else "",
-            status=outcome.status.value,
+            status=outcome.status._value_,
             error=outcome.error.message if outcome.error else "",
             execution_time_ms=round(outcome.execution_time_ms, 3),
         )
@@ -150,9 +164,9 @@ class CountedRecord:
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
-    async def intend(self, action: Action, target: Target) -> None:
+    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
         """See ``Record``."""
-        await self._inner.intend(action, target)
+        return self._inner.intend(action, target)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""

@@ -66,6 +66,7 @@ class Target:
         limits_s: what its job may take in all, and by itself.
         ask: all that its job says, where that is one question.
         teaches: its answer may change what is known of settings.
+        told: the outputs that it tells to put something out, by which profile and lines.
     """
 
     instrument: Instrument | None = None
@@ -92,6 +93,7 @@ class Target:
     limits_s: tuple[float, float] | None = None
     ask: Ask | None = None
     teaches: bool = True
+    told: tuple[Profile | None, tuple[str, ...], frozenset[str]] | None = None
 
     @property
     def is_aimed(self) -> bool:

@@ -13,6 +13,7 @@ from edged.commands.target import Target
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import ANYTHING, told_by, told_raw
+from edged.profiles.model import Profile
 from edged.profiles.template import render_lines
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
@@ -71,6 +72,15 @@ def _why_unknown(target: Target, instrument: Instrument) -> str:
 def outputs_told(action: Action, target: Target, instrument: Instrument) -> frozenset[str]:
     """Which outputs an action tells to put something out."""
     profile = instrument.profile or instrument.safe_by
+    # A write is asked several times on its way: the same, unless its profile was read again.
+    known = target.told
+    if known is None or known[0] is not profile or known[1] is not target.lines:
+        outputs = _outputs_told(action, target, profile)
+        known = target.told = profile, target.lines, outputs
+    return known[2]
+
+
+def _outputs_told(action: Action, target: Target, profile: Profile | None) -> frozenset[str]:
     match action:
         case SendScpi():
             return told_raw(profile, target.parts)

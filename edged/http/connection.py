@@ -30,6 +30,7 @@ from edged.clock import Clock
 from edged.http.accepting import limit_reads
 from edged.http.read_heads import HEAD_END, ReadHeads
 from edged.protocol.http_rules import Rejected, rejection
+from edged.turns import TURNS
 
 if TYPE_CHECKING:
     from aiohttp import StreamReader
@@ -298,7 +299,15 @@ class HttpConnection(asyncio.Protocol):
             on_closed()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have come; they wait a turn of the loop where a line of an instrument waits."""
+        if TURNS.waiting:
+            self._loop.call_soon(self._received, data)
+        else:
+            self._received(data)
+
+    def _received(self, data: bytes) -> None:
+        if self.transport is None:
+            return
         if self._is_upgraded and self._taker is not None:
             self._taker.body_received(data)
             return
@@ -482,7 +491,7 @@ class HttpConnection(asyncio.Protocol):
             return
         self._is_advancing = True
         try:
-            for _ in range(STEPS_AT_ONCE):
+            for _ in range(1 if TURNS.waiting else STEPS_AT_ONCE):
                 if not (self._step() if self._content is None else self._read_on()):
                     break
             else:

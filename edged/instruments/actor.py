@@ -23,9 +23,9 @@ import structlog
 
 from edged.actions.cause import Cause
 from edged.clock import Clock
+from edged.deadlines import Deadlines
 from edged.errors import ErrorCode, Failed
 from edged.instruments.conversation import DEFAULT_MAX_BLOCK_MB, Conversation, lines_conversation
-from edged.instruments.deadlines import Deadlines
 from edged.instruments.dialogue import BRING_BACK_S
 from edged.instruments.failures import another_unit, being_recovered
 from edged.instruments.identify import identify, identify_otherwise

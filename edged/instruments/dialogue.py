@@ -295,6 +295,7 @@ class Dialogue:
         *,
         proves_itself: bool = False,
         patience_s: float = 0.0,
+        is_looked_at: bool = False,
     ) -> None:
         """Bring the line back, if it is out of step: nothing is owed when this returns.
 
@@ -302,6 +303,7 @@ class Dialogue:
             proves_itself: see ``InStep.before``; the question that follows then settles it.
             patience_s: what that question may take: an instrument that is still at work on what
                 was written (``*RST``, a calibration) says its name no sooner.
+            is_looked_at: see ``hold``.
 
         Raises:
             LinkError: it did not come back; answers to what was asked before may still come.
@@ -318,17 +320,16 @@ class Dialogue:
         allowed_s = max(patience_s, connection.timeout_ms / 1000)
         allowed_s += BRING_BACK_S
         limit = min(deadline, self._clock.monotonic() + allowed_s)
-        known = self._known()
-        if known is None and owed & Owed.NAME:
+        if owed & Owed.NAME and self._known() is None:
             # Nothing is known by heart: silence is all that can be had.
             self.has_dropped_doubt = True
             owed = step.owed = Owed.QUIET
             step.unproved.clear()
-        is_told = self._rest(connection, owed, limit)
+        is_told = self._rest(connection, owed, limit, is_looked_at=is_looked_at)
         if self._has_messages and owed & Owed.QUIET and not is_told:
             # What an instrument keeps makes no sound, and it cannot be asked for it.
             step.owed |= Owed.NAME
-        if known is not None and step.owed & Owed.NAME:
+        if step.owed & Owed.NAME and (known := self._known()) is not None:
             self._hear_name(known, connection, limit)
             is_quick = not step.owed & Owed.QUIET
             step.proved(self._quiet_since, known.question)
@@ -343,12 +344,15 @@ class Dialogue:
         """
         self._rest(connection, Owed.QUIET, deadline)
 
-    def _rest(self, connection: Connection, owed: Owed, limit: float) -> bool:
+    def _rest(
+        self, connection: Connection, owed: int, limit: float, *, is_looked_at: bool = False
+    ) -> bool:
         """Whether a status byte has told that nothing waits."""
         quiet_s = self._quiet_s(connection) if owed & Owed.QUIET else 0.0
         dropped, began = 0, self._clock.monotonic()
         while True:
-            unasked, is_told = self._next_unasked(quiet_s, limit)
+            unasked, is_told = self._next_unasked(quiet_s, limit, is_looked_at=is_looked_at)
+            is_looked_at = False
             if unasked is None:
                 break
             dropped += 1 + len(unasked)
@@ -368,9 +372,11 @@ class Dialogue:
         longest_s = (connection.timeout_ms / 1000 + BRING_BACK_S - EXCHANGE_S) / 2
         return min(self.in_step.habits.quiet_s, longest_s)
 
-    def _next_unasked(self, quiet_s: float, limit: float) -> tuple[bytes | None, bool]:
+    def _next_unasked(
+        self, quiet_s: float, limit: float, *, is_looked_at: bool
+    ) -> tuple[bytes | None, bool]:
         """What comes before it has been quiet for so long, or ``None``; whether MAV told that."""
-        unasked = self._link.pending()
+        unasked = b"" if is_looked_at else self._link.pending()
         if unasked:
             return unasked, False
         now = self._clock.monotonic()
@@ -643,6 +649,7 @@ class Dialogue:
         job: Job | None,
     ) -> float:
         """Send the step's text; gives the moment by which its answer must be there."""
+        unasked = b""
         if not (self._is_looked_at or (type(step) is Send and step.keeps_unread)):
             unasked = self._link.pending()
             if unasked:
@@ -657,7 +664,11 @@ class Dialogue:
                 since = since or self._clock.monotonic()
                 proves_itself = type(step) is Ask and step.proves is not None
                 self.come_in_step(
-                    connection, deadline, proves_itself=proves_itself, patience_s=allowed_s
+                    connection,
+                    deadline,
+                    proves_itself=proves_itself,
+                    patience_s=allowed_s,
+                    is_looked_at=not unasked,
                 )
             if since is not None:
                 left_s = since + allowed_s - self._clock.monotonic()

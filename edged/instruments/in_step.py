@@ -18,7 +18,6 @@ one is invisible there, as each question finds the answer before its own.
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -54,16 +53,19 @@ SAYS_MORE: Final = (
 )
 
 
-class Owed(enum.IntFlag):
-    """What has to happen before the next question."""
+class Owed:
+    """What has to happen before the next question, as bits of a number.
 
-    NOTHING = 0
-    QUIET = 1
+    No ``IntFlag``: each question looks at it several times, and that class answers in Python.
+    """
+
+    NOTHING: Final = 0
+    QUIET: Final = 1
     """Nothing may come for a while."""
-    NAME = 2
+    NAME: Final = 2
     """Its unit has to say its name; what comes before that is dropped."""
-    PROOF = 3
-    LOOK = 4
+    PROOF: Final = 3
+    LOOK: Final = 4
     """Where a status byte can be had, it must tell that no answer waits."""
 
 
@@ -139,7 +141,7 @@ class InStep:
         # Nothing waited to be fetched after the last line that asked nothing had had its time.
         self._is_seen_silent = False
         self.habits = Habits()
-        self.owed = Owed.NOTHING
+        self.owed: int = Owed.NOTHING
         self.unproved: list[str] = []
         self.proved_at = float("-inf")
         # The last line may be answered, or not.
@@ -185,7 +187,7 @@ class InStep:
         """Nobody knows whether the last line is answered: if it is, that is no habit."""
         self._last, self._is_open = "", True
 
-    def before(self, *, proves_itself: bool) -> Owed:
+    def before(self, *, proves_itself: bool) -> int:
         """What is owed before a question.
 
         Args:
@@ -194,7 +196,7 @@ class InStep:
         if self.unproved:
             may_answer_all = self._drops_unread and bool(self.habits.answered)
             silent = self.habits.silent
-            if not may_answer_all and all(header_of(line) in silent for line in self.unproved):
+            if not may_answer_all and silent.issuperset(map(header_of, self.unproved)):
                 self.unproved.clear()
                 self.owed |= Owed.LOOK
             elif not proves_itself:

@@ -156,7 +156,9 @@ class CommandOperations:
         is_acquiring = profile is not None and profile.acquisition is not None
         question = _what_it_does(instrument, command) if is_acquiring else ""
         held: list[str] = []
-        limit_query = self._limit_query(action, instrument, command, target)
+        limit_query = (
+            self._limit_query(action, instrument, command, target) if command.is_query else ""
+        )
 
         def finish(part: Mapping[str, Any], reply: Reply) -> Done:
             writing = None if remembers is None else remembers.writing
@@ -371,7 +373,9 @@ class CommandOperations:
             rehearsal.say(would_capture(instrument, command, target.values), target)
             return
         question = _what_it_does(instrument, command)
-        limit_query = self._limit_query(action, instrument, command, target)
+        limit_query = (
+            self._limit_query(action, instrument, command, target) if command.is_query else ""
+        )
         job = CommandJob(
             instrument,
             command,

@@ -92,6 +92,7 @@ class OutputSetting:
     value: str
 
 
+@lru_cache(maxsize=256)
 def tellings(line: str) -> tuple[OutputSetting, ...]:
     """What a line sets, message by message; a channel list (``(@1:3)``) is so many outputs.
 
@@ -107,12 +108,13 @@ def tellings(line: str) -> tuple[OutputSetting, ...]:
 
 def output_names(profile: Profile) -> tuple[str, ...]:
     """The outputs that the profile's abort makes safe, in its order."""
-    return _made_safe(profile.abort)[0]
+    return _made_safe(profile, "")[0]
 
 
-@lru_cache(maxsize=64)
-def _made_safe(abort: tuple[AbortStep, ...]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The outputs that an abort takes back, and what it tells each; asked at every write."""
+@KeptByProfile
+def _made_safe(profile: Profile, _of: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The outputs that the abort takes back, and what it tells each; asked at every write."""
+    abort = profile.abort
     found = (
         told.output
         for step in abort
@@ -164,7 +166,7 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
     named = [step for step in profile.abort if command.name in step.takes_back]
     if named:
         return frozenset(told.output for step in named for told in tellings(step.send))
-    known, safe = _made_safe(profile.abort)
+    known, safe = _made_safe(profile, "")
     found = frozenset(
         told.output
         for line in lines

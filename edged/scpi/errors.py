@@ -12,7 +12,7 @@ import enum
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import EdgedError, ErrorCode
@@ -147,7 +147,13 @@ def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "")
     if kind is ErrorKind.NONE or (none and found_in(line, none) is not None):
         return _NO_ERROR
     found = _described(line, pattern) if pattern else _usual(kind, line)
-    return replace(found, answer=line)
+    return InstrumentError(
+        code=found.code,
+        text=found.text,
+        is_undefined=found.is_undefined,
+        is_odd=found.is_odd,
+        answer=line,
+    )
 
 
 def _described(line: str, pattern: str) -> InstrumentError:

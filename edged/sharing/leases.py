@@ -151,6 +151,8 @@ class Leases:
         self._new_id = new_id
         self._called = called
         self._by_id: Mapping[str, Lease] = {}
+        # Whether anything is leased, or was until a moment ago.
+        self.is_any = False
         self._by_unit: Mapping[str, Lease] = {}
         self._fences: dict[str, int] = {}
         self._calls: dict[str, int] = {}
@@ -264,11 +266,6 @@ class Leases:
     def is_of(lease: Lease, holder: Holder) -> bool:
         """Whether it is that holder's: who presents an id has it by that alone."""
         return _is_of(lease, holder)
-
-    @property
-    def is_any(self) -> bool:
-        """Whether anything is leased, or was until a moment ago."""
-        return bool(self._by_id)
 
     def get(self, lease_id: str, now: Moment) -> Lease:
         """The lease with that id.
@@ -422,6 +419,7 @@ class Leases:
 
     def _replace(self, by_id: Mapping[str, Lease]) -> None:
         self._by_id = by_id
+        self.is_any = bool(by_id)
         self._by_unit = {unit: lease for lease in by_id.values() for unit in lease.units}
 
 

@@ -38,12 +38,13 @@ class BudgetRows:
         self._changed: dict[Key, SpentBudget | None] = {}
         self._writing: dict[Key, SpentBudget | None] = {}
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self, settle=self.settle)
 
     def note(self, changed: Mapping[Key, SpentBudget | None]) -> None:
         """Written with the next rows that are, and soon. Never waits; any thread may call it."""
         with self._lock:
             self._changed.update(changed)
+        self._flag.is_raised = True
         self._database.nudge()
 
     async def keep(self) -> None:
@@ -55,11 +56,6 @@ class BudgetRows:
         await self._database.write(lambda _connection: None)
 
     # What the store thread calls: the Book.
-
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return bool(self._changed)
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""

@@ -22,12 +22,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import structlog
 
 from edged.clock import Clock
+from edged.deadlines import Deadlines
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
-from edged.store.writer import Book, Writer
+from edged.store.writer import Book, DirtyFlag, Settle, Writer
 
-__all__ = ["Database", "Question", "Reader"]
+__all__ = ["Database", "Question", "Reader", "Written"]
 
 STEPS_BETWEEN_LOOKS: Final = 50_000
 """Virtual machine steps of SQLite (some milliseconds) after which an abandoned question ends."""
@@ -231,9 +232,11 @@ class Database:
         told_s: float = TOLD_S,
     ) -> None:
         self.path = path
-        self._books: list[Book] = []
+        self._flags: list[DirtyFlag] = []
         self._watchers: list[Callable[[StoreHealth], None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        # Of writes that somebody waits for; made with the loop.
+        self._deadlines: Deadlines[_Job[Any]]
         self._clock = clock
         self._is_stopped = False
         # When the last stall that was told of began.
@@ -244,6 +247,7 @@ class Database:
         self._writer_ended = asyncio.Event()
         self._reader_ended = asyncio.Event()
         file = file or DatabaseFile(path=path, clock=clock, migrations=migrations)
+        self.head_mark = file.head_mark
         self._reader = Reader(
             file=file,
             report_damage=lambda: self._writer.report_damage(),
@@ -251,7 +255,7 @@ class Database:
         )
         self._writer = Writer(
             file=file,
-            books=self._books,
+            flags=self._flags,
             clock=clock,
             publish=self._publish,
             opened=lambda: self.call_soon(self._is_opened.set),
@@ -265,11 +269,20 @@ class Database:
         """How it is: as of the last group, and ``STALLED`` while one hangs at the disk."""
         return self._writer.health
 
-    def attach(self, book: Book) -> None:
-        """Have a book's rows written with every group. Before ``start``."""
+    def attach(self, book: Book, *, settle: Settle | None = None) -> DirtyFlag:
+        """Have a book's rows written with the groups that come. Before ``start``.
+
+        Args:
+            settle: see ``Settle``; of a book that has to know what became of its rows.
+
+        Returns:
+            What the book raises when it has rows.
+        """
         if self._loop is not None:
             raise Fault("A book was attached to a database that has been started.")
-        self._books.append(book)
+        flag = DirtyFlag(book, settle)
+        self._flags.append(flag)
+        return flag
 
     def subscribe(self, watcher: Callable[[StoreHealth], None]) -> Callable[[], None]:
         """Call ``watcher`` on the loop at each change of health; the result ends that."""
@@ -285,6 +298,7 @@ class Database:
             Failed: STORE_FAILED, the database was written by a newer edged.
         """
         self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop, self._expire)
         self._writer.start()
         await self._is_opened.wait()
         if self._writer.fatal is not None:
@@ -312,31 +326,52 @@ class Database:
         is_durable: bool = True,
         within_s: float = WRITE_WITHIN_S,
     ) -> T:
-        """Run ``statement`` on the store thread in the next group; return once that is committed.
+        """``submit``, and wait for it."""
+        return await self.submit(statement, is_durable=is_durable, within_s=within_s)
+
+    def submit(
+        self,
+        statement: Statement[T],
+        *,
+        is_durable: bool = True,
+        within_s: float = WRITE_WITHIN_S,
+    ) -> Written[T]:
+        """Run ``statement`` on the store thread in the next group; done once that is committed.
 
         Args:
             statement: called with the connection, inside a transaction. What it raises undoes its
-                own changes only, and is raised here.
+                own changes only, and is its exception.
             is_durable: committed and synced, so that it survives a power failure.
             within_s: how long to wait; STALLED_WITHIN_S at most where the disk has kept others
                 waiting so long.
 
-        Cancelling withdraws a statement that has not been run yet.
+        Cancelling withdraws a statement that has not been run yet, and so does the end of its time.
+        After a suspended computer, a stopped process or a loop that hung, that has come before the
+        store's thread could answer: then it has ``within_s`` once more.
 
         Raises:
-            Failed: STORE_FAILED, with the reason; nothing was written. Where the disk does not
-                answer it may be found written later, all the same.
+            Failed: STORE_FAILED, with the reason, here or as its exception; nothing was written.
+                Where the disk does not answer it may be found written later, all the same.
         """
         loop = self._running_loop()
         if self._writer.busy_s >= within_s:
             within_s = min(within_s, STALLED_WITHIN_S)
         if self._writer.waiting_jobs >= MAX_WAITING:
             raise Failed("The database is too far behind.", code=ErrorCode.STORE_FAILED)
-        job = _Job(statement, loop, is_durable=is_durable)
+        job = _Job(statement, loop, self._deadlines, is_durable=is_durable, within_s=within_s)
         self._writer.submit(job)
-        if not await _comes(job.future, within_s):
-            raise self._overdue()
-        return job.future.result()
+        self._deadlines.add(job, within_s)
+        return job.future
+
+    def _expire(self, job: _Job[Any]) -> None:
+        now_s = job.loop.time()
+        if job.future.done():
+            return
+        if now_s - job.asked_s >= job.within_s + OVERSLEPT_S:
+            job.asked_s = now_s
+            self._deadlines.add(job, job.within_s)
+        else:
+            job.refuse(self._overdue())
 
     async def read(self, statement: Statement[T]) -> T:
         """Run ``statement`` on the reader's thread, on a connection that can change nothing.
@@ -410,20 +445,34 @@ class Database:
             watcher(health)
 
 
+class Written(asyncio.Future[T]):
+    """A statement that is done once it is committed.
+
+    Attributes:
+        then: called with it in the same breath, unless it is cancelled; the callbacks of a future
+            cost a turn of the loop.
+    """
+
+    then: Callable[[Written[T]], None] | None = None
+
+
 class _Awaited(Generic[T]):
     """A statement, and the future of whoever waits for it."""
 
     def __init__(self, statement: Statement[T], loop: asyncio.AbstractEventLoop) -> None:
-        self.future: asyncio.Future[T] = loop.create_future()
+        self.future: Written[T] = Written(loop=loop)
         self._statement = statement
-        self._loop = loop
+        self.loop = loop
         self._result: list[T] = []
         # What the statement itself raised.
         self._raised: Exception | None = None
 
     def resolve(self, error: EdgedError | None) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            self._loop.call_soon_threadsafe(self._hand_out, error or self._raised)
+        try:
+            self.loop.call_soon_threadsafe(self._hand_out, error or self._raised)
+        except RuntimeError:
+            # The loop is closed: nobody waits.
+            return
 
     def _hand_out(self, error: Exception | None) -> None:
         if self.future.done():
@@ -432,19 +481,34 @@ class _Awaited(Generic[T]):
             self.future.set_exception(error)
         else:
             self.future.set_result(self._result[0])
+        if self.future.then is not None:
+            self.future.then(self.future)
 
 
 class _Job(_Awaited[T]):
-    """An awaited write; implements ``writer.WriteJob``."""
+    """An awaited write; implements ``writer.WriteJob``.
+
+    Attributes:
+        asked_s: since when it is waited for, ``within_s`` long; on the loop's scale.
+    """
 
     def __init__(
-        self, statement: Statement[T], loop: asyncio.AbstractEventLoop, *, is_durable: bool
+        self,
+        statement: Statement[T],
+        loop: asyncio.AbstractEventLoop,
+        deadlines: Deadlines[_Job[Any]],
+        *,
+        is_durable: bool,
+        within_s: float,
     ) -> None:
         super().__init__(statement, loop)
+        self._deadlines = deadlines
         self.is_durable = is_durable
+        self.within_s = within_s
+        self.asked_s = loop.time()
 
     def run(self, connection: sqlite3.Connection) -> None:
-        if self.future.cancelled():
+        if self.future.done():
             return
         connection.execute("SAVEPOINT job")
         try:
@@ -457,6 +521,14 @@ class _Job(_Awaited[T]):
         except Exception as raised:  # noqa: BLE001 - handed to whoever waits; others go on
             self._undo(connection, raised)
         connection.execute("RELEASE job")
+
+    def _hand_out(self, error: Exception | None) -> None:
+        self._deadlines.discard(self)
+        super()._hand_out(error)
+
+    def refuse(self, error: EdgedError) -> None:
+        """Its time is over."""
+        super()._hand_out(error)
 
     def _undo(self, connection: sqlite3.Connection, raised: Exception) -> None:
         self._raised = raised
@@ -475,20 +547,10 @@ class _Question(_Awaited[T]):
 
 
 async def _comes(answer: asyncio.Future[T], within_s: float) -> bool:
-    """Whether it is there in time; it is cancelled, and with it the statement, where it is not.
-
-    After a suspended computer, a stopped process or a loop that hung, the deadline is over before
-    the store's thread could answer: then it has ``within_s`` once more.
-    """
-    loop = asyncio.get_running_loop()
+    """Whether it is there in time; it is cancelled, and with it the question, where it is not."""
     try:
-        while True:
-            asked_s = loop.time()
-            await asyncio.wait((answer,), timeout=within_s)
-            if answer.done():
-                return True
-            if loop.time() - asked_s < within_s + OVERSLEPT_S:
-                return False
+        await asyncio.wait((answer,), timeout=within_s)
+        return answer.done()
     finally:
         answer.cancel()
 

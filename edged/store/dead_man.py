@@ -61,10 +61,8 @@ class ArmedUnits:
         self._database = database
         # By instrument id; replaced whole, so that the store thread may read it.
         self._units: Mapping[str, ArmedUnit] = {}
-        self._must_save = False
-        self._is_saving = False
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self)
 
     def note(self, unit: ArmedUnit) -> None:
         """Its timer is about to run. Never raises, never waits."""
@@ -89,21 +87,17 @@ class ArmedUnits:
 
     def _replace(self, units: Mapping[str, ArmedUnit]) -> None:
         self._units = units
-        self._must_save = True
+        self._flag.is_raised = True
         # One that has switched off may say so once (Delta SM15K): nobody could be told again.
         self._database.nudge(is_soon=True)
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         left = _read(connection.execute(LOAD).fetchall())
         self._units = {**{one.instrument_id: one for one in left}, **self._units}
@@ -111,22 +105,12 @@ class ArmedUnits:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``. There are few, and they change seldom: all are written anew."""
-        if not self._must_save:
-            return
-        # The mark falls first: a change that comes now sets it again.
-        self._must_save, self._is_saving = False, True
         rows = [
             (one.instrument_id, one.unit, json.dumps(dict(one.payload), separators=(",", ":")))
             for one in self._units.values()
         ]
         connection.execute(REMOVE_ALL)
         connection.executemany(SAVE, rows)
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False
 
 
 def _read(rows: Iterable[tuple[Any, ...]]) -> tuple[ArmedUnit, ...]:

@@ -167,7 +167,7 @@ class CapabilityBook:
         self._writing_units: list[tuple[Unit, bool]] = []
         self._written_at = clock.monotonic()
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self, settle=self.settle)
 
     def seen(self, unit: Unit) -> None:
         """A unit has said who it is. With other firmware, what was learned no longer holds."""
@@ -180,6 +180,7 @@ class CapabilityBook:
             self._units.pop(unit.key, None)
         self._unit_changes.append((unit, is_changed))
         self._forget_too_many()
+        self._flag.is_raised = True
         self._database.nudge()
 
     def note(
@@ -226,6 +227,7 @@ class CapabilityBook:
         if not knowledge.is_dirty:
             knowledge.is_dirty = True
             self._dirty.append(knowledge)
+            self._flag.is_raised = True
             self._database.nudge()
 
     def _forget_too_many(self) -> None:
@@ -236,11 +238,6 @@ class CapabilityBook:
             self._unit_changes.append((Unit(oldest, ""), True))
 
     # What the store thread calls: the Book.
-
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return bool(self._dirty or self._unit_changes)
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``. Memory goes before what is stored, once there is something in it."""
@@ -261,6 +258,7 @@ class CapabilityBook:
         """See ``Book``. Holds back until it is time, so that a busy bench writes little."""
         now = self._clock.monotonic()
         if not is_last and now - self._written_at < FLUSH_S:
+            self._flag.is_raised = True
             return
         self._written_at = now
         while self._unit_changes:
@@ -295,6 +293,7 @@ class CapabilityBook:
         return self._units.get(knowledge.unit, {}).get(knowledge.command) is knowledge
 
     def _write_all_again(self) -> None:
+        self._flag.is_raised = True
         for key, firmware in list(self._firmware.items()):
             self._unit_changes.append((Unit(key, firmware), False))
         for known in list(self._units.values()):

@@ -16,7 +16,8 @@ Whether SQLite's write-ahead log still is the file that was written.
 The newest rows are in the log alone, and SQLite does not notice that it was deleted or cut: it goes
 on with what it has open, and what it acknowledged is gone with the process. So what lies there is
 compared with what lay there after the last commit of our own, who alone may change it: the same
-file, not shorter, with the same header (its salts change each time the log begins anew).
+file, not shorter, with the same header (its salts change each time the log begins anew). The log
+stays open for that, and its name is looked at.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.files import (
+    KeptFile,
     make_directory,
     move,
     open_descriptor,
@@ -321,10 +323,8 @@ HEADER_BYTES: Final = 32
 MAGICS: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
-class _Sight(NamedTuple):
-    place: tuple[int, int]
-    size: int
-    header: bytes
+_Sight = tuple[int, bytes]
+"""Size and header of the log."""
 
 
 class WalWatch:
@@ -338,55 +338,52 @@ class WalWatch:
     def __init__(self, path: Path, *, limit_bytes: int) -> None:
         self.path = path
         self._limit_bytes = limit_bytes
+        # No lock of SQLite's is on this file, so closing it gives none away. It is looked at by the
+        # kernel's own calls, because each group of rows is written between two looks.
+        self._file: KeptFile | None = None
         self._known: _Sight | None = None
 
     def begin(self) -> None:
         """What lies there is right: the database has just been opened. No log: nothing to watch."""
-        self._known = self._look()
+        self.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._file = KeptFile(self.path, os.O_RDONLY)
+            self._known = self._file.look(HEADER_BYTES)
 
     def loss(self) -> str:
         """What has been done to it since the last commit; empty where nothing was."""
         known = self._known
-        if known is None:
+        if known is None or self._file is None:
             return ""
-        found = self._look()
-        if found is None or found.place != known.place:
+        found = self._file.look(HEADER_BYTES)
+        if found is None:
             return GONE
-        is_whole = found.size >= known.size and found.header == known.header
+        is_whole = found[0] >= known[0] and found[1] == known[1]
         return "" if is_whole else CUT
 
     def committed(self) -> str:
         """Remember it as a commit of our own has left it; ``loss`` of what was done meanwhile."""
         known = self._known
-        if known is None:
+        if known is None or self._file is None:
             return ""
-        found = self._look()
-        if found is None or found.place != known.place:
+        found = self._file.look(HEADER_BYTES)
+        if found is None:
             return GONE
-        if found.size < min(known.size, self._limit_bytes):
-            return CUT
-        if found.size and not found.header.startswith(MAGICS):
+        size, header = found
+        if size < min(known[0], self._limit_bytes) or (size and not header.startswith(MAGICS)):
             return CUT
         self._known = found
         return ""
 
     def is_ours(self) -> bool:
         """Whether the file at that place is the one that was watched."""
-        found = self._look()
-        return found is not None and self._known is not None and found.place == self._known.place
+        return self._file is not None and self._file.look(0) is not None
 
-    def _look(self) -> _Sight | None:
-        # By the kernel's own calls, because each group of rows is written between two looks. No
-        # lock of SQLite's is on this file, so closing it gives none away.
-        try:
-            handle = open_descriptor(self.path, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            found, header = os.fstat(handle), os.read(handle, HEADER_BYTES)
-        finally:
-            os.close(handle)
-        return _Sight((found.st_dev, found.st_ino), found.st_size, header)
+    def close(self) -> None:
+        """End the watch, before SQLite closes the log: Windows removes no file that is open."""
+        if self._file is not None:
+            self._file.close()
+        self._file = self._known = None
 
 
 WAL_LIMIT_BYTES: Final = 4 * 1024 * 1024
@@ -438,6 +435,7 @@ class DatabaseFile:
         self._wal = WalWatch(
             path.with_name(f"{path.name}{COMPANIONS[0]}"), limit_bytes=WAL_LIMIT_BYTES
         )
+        self._name = str(path)
         # The file that is open, as (device, inode), to notice that it was taken away.
         self._opened: tuple[int, int] = (0, 0)
         # Where the damaged file went, until its lockouts and journal have been carried over.
@@ -542,9 +540,14 @@ class DatabaseFile:
                 log.truncate()
         self._log.error("database_log_lost", path=str(self._wal.path), is_saved=is_saved)
 
+    def close(self) -> None:
+        """Let go of the files beside the database, before its connection is closed."""
+        self._wal.close()
+        self.head_mark.close()
+
     def _is_still_there(self) -> bool:
         try:
-            found = self.path.stat()
+            found = os.lstat(self._name)
         except OSError:
             return False
         return self._opened == (found.st_dev, found.st_ino)

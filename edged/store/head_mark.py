@@ -7,12 +7,11 @@ never synced: it outlives the process, and after a power failure it is old, whic
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Final
 
-from edged.files import open_bytes, open_descriptor
+from edged.files import KeptFile, open_bytes
 from edged.store.audit.row import GENESIS
 
 __all__ = ["HeadMark", "head_mark_of"]
@@ -30,6 +29,7 @@ class HeadMark:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: KeptFile | None = None
 
     def read(self) -> tuple[int, bytes] | None:
         """Number and hash of the row it names; None where there is no mark that can be read."""
@@ -44,15 +44,23 @@ class HeadMark:
     def write(self, seq: int, digest: bytes) -> None:
         """Name a row. In one write over the old one, so that no kill leaves half a mark.
 
-        One that cannot be written is done without: the row it is about is on the disk.
+        The file stays open, and is made again where somebody has removed or exchanged it. A mark
+        that cannot be written is done without: the row it is about is on the disk.
         """
         line = f"{seq:0{SEQ_DIGITS}d} {digest.hex()}\n".encode("ascii")
-        with contextlib.suppress(OSError):
-            handle = open_descriptor(self._path, os.O_WRONLY | os.O_CREAT)
-            try:
-                os.write(handle, line)
-            finally:
-                os.close(handle)
+        try:
+            if self._file is None or self._file.look(0) is None:
+                self.close()
+                self._file = KeptFile(self._path, os.O_RDWR | os.O_CREAT)
+            self._file.write(line)
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the file; the next mark opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def head_mark_of(database: Path) -> HeadMark:

@@ -42,15 +42,13 @@ class TripRows:
     def __init__(self, *, database: Database) -> None:
         self._database = database
         self.trips: Mapping[str, Tripped] = {}
-        self._must_save = False
-        self._is_saving = False
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self)
 
     def note(self, trips: Mapping[str, Tripped]) -> None:
         """These are the last trips from now on. Never raises, never waits."""
         self.trips = dict(trips)
-        self._must_save = True
+        self._flag.is_raised = True
         self._database.nudge(is_soon=True)
 
     async def keep(self) -> None:
@@ -63,15 +61,11 @@ class TripRows:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         rows = connection.execute(LOAD).fetchall()
         self.trips = {
@@ -83,22 +77,12 @@ class TripRows:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``. There are few: all are written anew."""
-        if not self._must_save:
-            return
-        # The mark falls first: a trip that comes now sets it again.
-        self._must_save, self._is_saving = False, True
         connection.execute(REMOVE_ALL)
         rows = [
             (name, trip.reason, trip.at.wall_ms, trip.at.monotonic_s)
             for name, trip in self.trips.items()
         ]
         connection.executemany(SAVE, rows)
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False
 
 
 def _moment(wall_ms: int, monotonic_s: object) -> Moment:

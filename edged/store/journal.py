@@ -160,7 +160,7 @@ class Journal:
         self._is_loaded = False
         self._must_restore = False
         self._removing: tuple[str, ...] = ()
-        database.attach(self)
+        self._flag = database.attach(self, settle=self.settle)
 
     async def begin(self, entry: JournalEntry) -> JournalEntry:
         """Write the row, synced to disk.
@@ -177,8 +177,7 @@ class Journal:
             await self._save(begun, is_durable=True)
         except (asyncio.CancelledError, Failed):
             # The row may be on disk already: it must not be found there by the next life.
-            self._finished.add(begun.id)
-            self._database.nudge()
+            self._remove_soon(begun.id)
             raise
         self._open[begun.id] = begun
         return begun
@@ -214,21 +213,26 @@ class Journal:
         self._open.pop(entry_id, None)
         self._left.pop(entry_id, None)
         self._written_at.pop(entry_id, None)
-        self._finished.add(entry_id)
         try:
+            # A job, because it comes behind an update that waits.
             await self._database.write(
                 lambda connection: connection.execute(REMOVE, (entry_id,)),
                 within_s=FINISH_WITHIN_S,
             )
-        except Failed:
+        except (asyncio.CancelledError, Failed) as failure:
             # The row goes with a later group, once the database heals.
-            self._database.nudge()
-        else:
-            self._finished.discard(entry_id)
+            self._remove_soon(entry_id)
+            if not isinstance(failure, Failed):
+                raise
 
     def unfinished(self) -> tuple[JournalEntry, ...]:
         """What a former life of the daemon left under way, oldest first, less what was finished."""
         return tuple(self._left.values())
+
+    def _remove_soon(self, entry_id: str) -> None:
+        self._finished.add(entry_id)
+        self._flag.is_raised = True
+        self._database.nudge()
 
     async def _save(self, entry: JournalEntry, *, is_durable: bool) -> None:
         values = _values(entry)
@@ -239,15 +243,11 @@ class Journal:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return bool(self._finished) or self._must_restore
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         if self._is_loaded:
-            self._must_restore = self._must_restore or opening.is_fresh
+            if opening.is_fresh:
+                self._must_restore = self._flag.is_raised = True
             return
         rows = connection.execute(LOAD).fetchall()
         (head,) = connection.execute(HEAD).fetchone()
@@ -256,6 +256,8 @@ class Journal:
         self._must_restore = bool(self._left.keys() - stored)
         # Of what had ended when the copy was made, and whose end the database has lost.
         self._finished.update(stored - self._left.keys())
+        if self._finished or self._must_restore:
+            self._flag.is_raised = True
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002

@@ -42,15 +42,13 @@ class LeaseRows:
         # Replaced whole, so that the store thread may read them.
         self._leases: tuple[Lease, ...] = ()
         self._fences: Mapping[str, int] = {}
-        self._must_save = False
-        self._is_saving = False
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self)
 
     def note(self, leases: Collection[Lease], fences: Mapping[str, int]) -> None:
         """These are all there are now; written with the next rows that are. Never waits."""
         self._leases, self._fences = tuple(leases), dict(fences)
-        self._must_save = True
+        self._flag.is_raised = True
 
     async def keep(self, leases: Collection[Lease], fences: Mapping[str, int]) -> None:
         """The same, and they are on disk when this returns.
@@ -63,15 +61,11 @@ class LeaseRows:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         rows = connection.execute(LOAD).fetchall()
         self.left = tuple(lease for (text,) in rows if (lease := _read(text)) is not None)
@@ -81,19 +75,9 @@ class LeaseRows:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``. There are few: all are written anew."""
-        if not self._must_save:
-            return
-        # The mark falls first: a change that comes now sets it again.
-        self._must_save, self._is_saving = False, True
         connection.execute(REMOVE_ALL)
         connection.executemany(SAVE, [(one.lease_id, _written(one)) for one in self._leases])
         connection.executemany(SAVE_FENCE, list(self._fences.items()))
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False
 
 
 def _written(lease: Lease) -> str:

@@ -58,6 +58,7 @@ class Lockouts:
 
     Attributes:
         changes: how often they have changed in this life of the daemon.
+        locked: by instrument id; replaced whole, so that any thread may read it.
     """
 
     def __init__(self, *, database: Database, clock: Clock) -> None:
@@ -65,15 +66,11 @@ class Lockouts:
         self._clock = clock
         self._watchers: list[Callable[[], None]] = []
         self.changes = 0
-        # By instrument id. Changed by replacing it, so that any thread may read it.
-        self._locked: dict[str, Lockout] = {}
-        # Not all that is in force is in the file; and it is in the running transaction.
-        self._must_save = False
-        self._is_saving = False
+        self.locked: dict[str, Lockout] = {}
         self._is_loaded = False
         # On their way out: a group that saves all must not bring them back.
         self._clearing: set[str] = set()
-        database.attach(self)
+        self._flag = database.attach(self)
 
     async def lock(self, instrument_id: str, *, unit: str, reason: str, by: str) -> Lockout:
         """Lock an instrument out; a second lockout of it replaces the first.
@@ -89,8 +86,8 @@ class Lockouts:
             by=by,
             since_ms=self._clock.wall_ms(),
         )
-        self._replace({**self._locked, instrument_id: lockout})
-        self._must_save = True
+        self._replace({**self.locked, instrument_id: lockout})
+        self._flag.is_raised = True
         await self._database.write(lambda connection: connection.execute(SAVE, _values(lockout)))
         return lockout
 
@@ -101,12 +98,12 @@ class Lockouts:
             NotFound: UNKNOWN_INSTRUMENT, it is not locked out.
             Failed: STORE_FAILED, that could not be written down; it stays locked out.
         """
-        lockout = self._locked.get(instrument_id)
+        lockout = self.locked.get(instrument_id)
         if lockout is None:
             raise NotFound(
                 f"{instrument_id} is not locked out.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
-                data={"instrument_id": instrument_id, "locked_out": sorted(self._locked)},
+                data={"instrument_id": instrument_id, "locked_out": sorted(self.locked)},
             )
         self._clearing.add(instrument_id)
         try:
@@ -116,13 +113,13 @@ class Lockouts:
         except (asyncio.CancelledError, Failed):
             # The row may be gone, or go yet, where the disk was slow: write it again, for it holds.
             self._clearing.discard(instrument_id)
-            self._must_save = True
+            self._flag.is_raised = True
             self._database.nudge()
             raise
         finally:
             self._clearing.discard(instrument_id)
-        if self._locked.get(instrument_id) is lockout:
-            self._replace({key: kept for key, kept in self._locked.items() if key != instrument_id})
+        if self.locked.get(instrument_id) is lockout:
+            self._replace({key: kept for key, kept in self.locked.items() if key != instrument_id})
         # Else somebody has locked it out anew while this was written: that one holds.
         return lockout
 
@@ -131,7 +128,7 @@ class Lockouts:
 
         Units are compared without regard to case: a unit may spell its maker in two ways.
         """
-        locked = self._locked
+        locked = self.locked
         if not locked:
             return None
         if (found := locked.get(instrument_id)) is not None:
@@ -143,7 +140,7 @@ class Lockouts:
 
     def all(self) -> tuple[Lockout, ...]:
         """All of them, oldest first."""
-        return tuple(sorted(self._locked.values(), key=lambda lockout: lockout.since_ms))
+        return tuple(sorted(self.locked.values(), key=lambda lockout: lockout.since_ms))
 
     def subscribe(self, watcher: Callable[[], None]) -> Callable[[], None]:
         """Call ``watcher`` on the loop at each change; the result ends that."""
@@ -151,7 +148,7 @@ class Lockouts:
         return lambda: self._watchers.remove(watcher)
 
     def _replace(self, locked: dict[str, Lockout]) -> None:
-        self._locked = locked
+        self.locked = locked
         self.changes += 1
         TOLD.note()
         for watcher in tuple(self._watchers):
@@ -159,36 +156,24 @@ class Lockouts:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``. What is in force is never forgotten for what a file says."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         stored = _by_id(connection.execute(LOAD).fetchall())
         copied = _by_id(opening.copied.lockouts if opening.copied else ())
-        self._must_save = self._must_save or bool(copied.keys() - stored.keys())
-        self._locked = copied | stored | self._locked
+        if copied.keys() - stored.keys():
+            self._flag.is_raised = True
+        self.locked = copied | stored | self.locked
         TOLD.note()
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``."""
-        if self._must_save:
-            # The mark falls first: a lockout that comes now sets it again.
-            self._must_save, self._is_saving = False, True
-            staying = [lock for key, lock in self._locked.items() if key not in self._clearing]
-            connection.executemany(SAVE, map(_values, staying))
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False
+        staying = [lock for key, lock in self.locked.items() if key not in self._clearing]
+        connection.executemany(SAVE, map(_values, staying))
 
 
 def _values(lockout: Lockout) -> tuple[str, str, str, str, int]:

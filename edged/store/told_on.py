@@ -50,10 +50,8 @@ class ToldOn:
         # By unit and output; the inner mappings are replaced, so that the store thread may read.
         self._marks: dict[str, dict[str, _Mark]] = {}
         self._turn = 0
-        self._must_save = False
-        self._is_saving = False
         self._is_loaded = False
-        database.attach(self)
+        self._flag = database.attach(self)
 
     def note(self, unit: str, instrument_id: str, outputs: Collection[str], why: str = "") -> None:
         """A command that may set these outputs is about to be sent. Never raises, never waits.
@@ -134,20 +132,16 @@ class ToldOn:
 
     def _replace(self, marks: dict[str, dict[str, _Mark]]) -> None:
         self._marks = marks
-        self._must_save = True
+        self._flag.is_raised = True
         self._database.nudge()
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return self._must_save
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         if self._is_loaded:
-            self._must_save = self._must_save or opening.is_fresh
+            if opening.is_fresh:
+                self._flag.is_raised = True
             return
         for unit, output, instrument_id, since_ms in connection.execute(LOAD).fetchall():
             since = since_ms if isinstance(since_ms, int) else 0
@@ -157,10 +151,6 @@ class ToldOn:
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
         """See ``Book``. There are few, and they change seldom: all are written anew."""
-        if not self._must_save:
-            return
-        # The mark falls first: a telling that comes now sets it again.
-        self._must_save, self._is_saving = False, True
         rows = [
             (unit, output, mark.instrument_id, mark.since_ms)
             for unit, marks in self._marks.items()
@@ -168,9 +158,3 @@ class ToldOn:
         ]
         connection.execute(REMOVE_ALL)
         connection.executemany(SAVE, rows)
-
-    def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
-        if not is_committed and self._is_saving:
-            self._must_save = True
-        self._is_saving = False

@@ -17,8 +17,9 @@ it takes from the queues, so nothing that was appended is missed.
 ``Book``: the seam between the store thread and whatever keeps rows in the database.
 
 A book has rows waiting in memory, which go along with whichever group is written next; that is how
-rows are written without anybody waiting for them. The loop's thread appends to a book, the store
-thread takes from it: they share queues (``collections.deque``) and no lock.
+rows are written without anybody waiting for them. The loop's thread appends to a book and raises
+its flag, the store thread lowers the flag and takes from the book: they share queues
+(``collections.deque``) and no lock. A group costs only the books that have rows.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Protocol
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import EdgedError, Fault
+from edged.log import ASIDE
 from edged.store.file import DatabaseFile, close
 from edged.store.health import (
     FileLost,
@@ -48,10 +51,19 @@ from edged.store.health import (
 )
 from edged.store.safety_copy import Copied
 
-__all__ = ["Book", "Opening", "Ring", "WakeSignal", "WriteJob", "Writer"]
+__all__ = [
+    "Book",
+    "DirtyFlag",
+    "Opening",
+    "Ring",
+    "Settle",
+    "WakeSignal",
+    "WriteJob",
+    "Writer",
+]
 
 
-class Ring(enum.Enum):
+class Ring(enum.IntEnum):
     """Why the thread is woken."""
 
     ROWS = enum.auto()
@@ -154,24 +166,46 @@ class Opening:
 class Book(Protocol):
     """One kind of rows. Every method is called on the store thread."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Rows are waiting in memory."""
-        ...
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """Read what is needed from a database just opened, maybe read-only; writes nothing."""
         ...
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
-        """Write waiting rows, inside a group's transaction.
+        """Write waiting rows, inside a group's transaction, because the flag was raised.
 
         Args:
             is_last: the database closes after this group: hold nothing back.
         """
         ...
 
-    def settle(self, *, is_committed: bool) -> None:
+
+class DirtyFlag:
+    """Whether a book has rows that are not on disk.
+
+    Args:
+        book: whose it is.
+        settle: see there.
+
+    Attributes:
+        is_raised: rows wait in memory. Any thread raises it, once the book has them; the store
+            thread lowers it before the book is to write, and raises it again if the group fails.
+        is_open: the running transaction has rows of the book. The store thread's own; a job that
+            writes a book's rows sets it.
+    """
+
+    __slots__ = ("book", "is_open", "is_raised", "settle")
+
+    def __init__(self, book: Book, settle: Settle | None = None) -> None:
+        self.book = book
+        self.settle = settle
+        self.is_raised = False
+        self.is_open = False
+
+
+class Settle(Protocol):
+    """What a book is called by when a group that it has rows in, or rows for, has ended."""
+
+    def __call__(self, *, is_committed: bool) -> None:
         """The group is on disk, or has left nothing there and its rows have to wait again."""
         ...
 
@@ -190,6 +224,10 @@ STALLED_AFTER_S: Final = 2.0
 """A disk that has not come back by then does not answer."""
 ASIDE_EVERY_S: Final = 60.0
 """A disk that damages every file at once must not be filled with damaged files."""
+
+
+IS_RAISED: Final = attrgetter("is_raised")
+IS_DURABLE: Final = attrgetter("is_durable")
 
 
 class WriteJob(Protocol):
@@ -227,7 +265,7 @@ class Writer:
 
     Args:
         file: the database; nobody else opens it for writing.
-        books: what has rows waiting; may grow until ``start``.
+        flags: of the books; may grow until ``start``.
         publish: told each change of health, on the store thread.
         opened: called when the first opening has been tried and the books are loaded, and again at
             the end, in case it never came to that.
@@ -241,7 +279,7 @@ class Writer:
         self,
         *,
         file: DatabaseFile,
-        books: Sequence[Book],
+        flags: Sequence[DirtyFlag],
         clock: Clock,
         publish: Callable[[StoreHealth], None],
         opened: Callable[[], None],
@@ -255,7 +293,7 @@ class Writer:
         self._held_until = 0.0
         self._must_release = False
         self._file = file
-        self._books = books
+        self._flags = flags
         self._clock = clock
         self._publish = publish
         self._opened = opened
@@ -339,7 +377,7 @@ class Writer:
             self._at_disk = None
             self._opened()
             while self.fatal is None and not self._wake_signal.is_stopping:
-                is_idle = self._health.is_healthy and not self._has_rows()
+                is_idle = self._health.state is StoreState.HEALTHY and not self._has_rows()
                 self._wake_signal.wait(LOOK_EVERY_S if is_idle else RETRY_S)
                 self._write_group(is_last=self._wake_signal.is_stopping)
             while self._jobs and self._health.is_healthy:
@@ -352,20 +390,15 @@ class Writer:
         self._is_over = True
         self._refuse(self._take_jobs(), refusal(self.health))
         self._opened()
+        ASIDE.write()
         self._ended()
 
     def _has_rows(self) -> bool:
-        return any(book.is_waiting for book in self._books)
+        return any(map(IS_RAISED, self._flags))
 
     def _go_to_disk(self) -> None:
         """From here on the disk may take any time; called anew before each thing that may."""
         self._at_disk = (self._clock.monotonic(), self._clock.wall_ms())
-
-    def _come_back(self) -> StoreHealth | None:
-        """The disk has answered; how the database was meanwhile if that took too long."""
-        stall = self.health if self.busy_s >= STALLED_AFTER_S else None
-        self._at_disk = None
-        return stall
 
     def _write_group(self, *, is_last: bool) -> None:
         self._wake_signal.answer()
@@ -381,6 +414,8 @@ class Writer:
             return
         for job in jobs:
             job.resolve(None)
+        # Who waits for the disk goes on meanwhile.
+        ASIDE.write()
 
     def _try_group(self, jobs: Sequence[WriteJob], *, is_last: bool) -> EdgedError | None:
         """Write all that waits; gives what those who wait are refused with."""
@@ -392,7 +427,6 @@ class Writer:
         if not (jobs or self._wake_signal.is_damaged or self._has_rows()):
             self._look()
             return None
-        self._go_to_disk()
         try:
             self._commit(connection, jobs, is_last=is_last)
         except (sqlite3.Error, OSError) as error:
@@ -404,8 +438,12 @@ class Writer:
             return Fault("edged made a mistake while it wrote to its database.")
         self._news.clear()
         self._settle(is_committed=True)
-        stall = self._come_back()
-        self._recover()
+        # The disk has answered; how the database was meanwhile if that took too long.
+        health = self.health
+        stall = None if health is self._health else health
+        self._at_disk = None
+        if self._health.state is not StoreState.HEALTHY:
+            self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
         if stall is not None:
             self._end_stall(connection, stall)
         return None
@@ -432,13 +470,15 @@ class Writer:
             self._wake_signal.is_damaged = False
             raise _damage("a reader found it so")
         self._file.check()
-        self._set_synchronous(connection, is_full=any(job.is_durable for job in jobs))
+        is_durable = any(map(IS_DURABLE, jobs))
+        self._set_synchronous(connection, is_full=is_durable)
         connection.execute("BEGIN IMMEDIATE")
-        for book in self._books:
-            book.write(connection, is_last=is_last)
+        for flag in self._flags:
+            if flag.is_raised:
+                flag.is_raised, flag.is_open = False, True
+                flag.book.write(connection, is_last=is_last)
         for job in jobs:
             job.run(connection)
-        is_durable = any(job.is_durable for job in jobs)
         self._file.safety_copy.keep(
             connection, now_s=self._clock.monotonic(), is_durable=is_durable
         )
@@ -461,6 +501,7 @@ class Writer:
         if spent_s < (RETRY_ASKED_S if is_asked else RETRY_S) and not is_last:
             return False
         self._reopen()
+        self._go_to_disk()
         return self._connection is not None
 
     def _reopen(self) -> None:
@@ -513,8 +554,8 @@ class Writer:
             copied=self._file.copied,
             mark=self._file.head_mark.read(),
         )
-        for book in self._books:
-            book.load(connection, opening)
+        for flag in self._flags:
+            flag.book.load(connection, opening)
 
     def _load_read_only(self) -> None:
         """Lockouts hold also where nothing can be written: read them once, however that goes."""
@@ -523,9 +564,11 @@ class Writer:
         except (sqlite3.Error, OSError):
             return
         try:
-            for book in self._books:
+            for flag in self._flags:
                 # Without the mark: what is in the log only is missed here, and not lost.
-                book.load(connection, Opening(is_fresh=False, news=(), copied=self._file.copied))
+                flag.book.load(
+                    connection, Opening(is_fresh=False, news=(), copied=self._file.copied)
+                )
             self._has_loaded = True
         except sqlite3.Error as error:
             self._log.warning("database_unreadable", error=str(error))
@@ -575,10 +618,6 @@ class Writer:
         self._must_release = not self._readers.release(READERS_WITHIN_S)
         return not self._must_release
 
-    def _recover(self) -> None:
-        if not self._health.is_healthy:
-            self._set_health(StoreHealth(state=StoreState.HEALTHY, since_ms=self._clock.wall_ms()))
-
     def _set_health(self, health: StoreHealth) -> None:
         before, self._health = self._health, health
         if before.state is health.state:
@@ -599,8 +638,13 @@ class Writer:
 
     def _settle(self, *, is_committed: bool) -> None:
         self._file.safety_copy.settle(is_committed=is_committed)
-        for book in self._books:
-            book.settle(is_committed=is_committed)
+        for flag in self._flags:
+            if flag.is_open and not is_committed:
+                flag.is_raised = True
+            if flag.is_open or (flag.is_raised and not is_committed):
+                flag.is_open = False
+                if flag.settle is not None:
+                    flag.settle(is_committed=is_committed)
 
     def _take_jobs(self) -> list[WriteJob]:
         jobs: list[WriteJob] = []
@@ -616,6 +660,7 @@ class Writer:
             job.resolve(error)
 
     def _close(self) -> None:
+        self._file.close()
         if self._connection is not None:
             close(self._connection)
             self._connection = None

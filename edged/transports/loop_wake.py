@@ -27,6 +27,7 @@ from typing import Any, Final, Generic, TypeVar
 from greenlet import getcurrent, greenlet
 
 from edged.transports.link import SocketWatch, Teller, Tokens, Wake, Worker
+from edged.turns import TURNS
 
 __all__ = ["LoopWake"]
 
@@ -275,9 +276,11 @@ class _LoopWatch:
             elif not self._is_reading:
                 self._is_reading = True
                 self._loop.add_reader(self._fd, self._readable)
+            TURNS.waiting += 1
             try:
                 self._wake.wait(self, seconds)
             finally:
+                TURNS.waiting -= 1
                 if events == selectors.EVENT_WRITE:
                     self._loop.remove_writer(self._fd)
         return self._is_ready, self._wake.is_rung

@@ -36,6 +36,7 @@ from edged.runs.sweeps.registry import SweepRegistry
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
+from edged.store.writer import DirtyFlag
 from tests.bench.command_path import bench_operations, command_path, not_interlocked
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
@@ -267,8 +268,8 @@ class Recorder:
 class NoDatabase:
     """What a book that is never written is attached to."""
 
-    def attach(self, _book: Any) -> None:
-        return
+    def attach(self, book: Any) -> DirtyFlag:
+        return DirtyFlag(book)
 
     def nudge(self) -> None:
         return

@@ -51,9 +51,13 @@ def no_list_is_old() -> Iterator[None]:
 
 
 def _timeless(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without when a unit was heard: two clocks are read for it, and a busy machine takes its time
-    between them. When it was heard is compared by one of the clocks."""
-    return [{**entry, "heard_ms": 0} for entry in entries]
+    """Without when a unit was heard and until when it is leased: two clocks are read for these, and
+    a busy machine takes its time between them. When it was heard is compared by one of the clocks;
+    a list that shows a lease is never kept."""
+    return [
+        {**entry, "heard_ms": 0, "lease": entry["lease"] and {**entry["lease"], "expires_ms": 0}}
+        for entry in entries
+    ]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,12 +6,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 import structlog
 
 from edged.config.load import LogFormat, LogLevel
-from edged.log import REMOVED, scrub, set_up_logging
+from edged.log import ASIDE, MOST_ASIDE, REMOVED, scrub, set_up_logging
 from tests.promises import promise
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ1c2VyOjEifQ.c2lnbmF0dXJl"
@@ -109,3 +110,44 @@ def test_a_traceback_is_kept_without_its_secrets(lines: io.StringIO) -> None:
     line = _last(lines)
     assert "Traceback" in str(line["exception"])
     assert "eyJ" not in str(line["exception"])
+
+
+def test_a_line_put_aside_waits_for_a_thread_with_time_and_has_the_time_of_its_event(
+    lines: io.StringIO,
+) -> None:
+    log = structlog.get_logger("edged.x")
+    ASIDE.put(log, "written", token="x", text=f"Bearer {JWT}", scpi=("VOLT 1", f"Bearer {JWT}"))
+    before = datetime.now(UTC).replace(tzinfo=None).isoformat()
+    assert lines.getvalue() == ""
+    ASIDE.write()
+    line = _last(lines)
+    assert (line["event"], line["level"], line["logger"]) == ("written", "info", "edged.x")
+    assert (line["token"], line["text"]) == (REMOVED, f"Bearer {REMOVED}")
+    assert line["scpi"] == ["VOLT 1", f"Bearer {REMOVED}"]
+    assert str(line["timestamp"]).removesuffix("Z") <= before
+    assert "_at" not in line
+
+
+def test_what_went_wrong_is_written_at_once_behind_what_was_put_aside(lines: io.StringIO) -> None:
+    log = structlog.get_logger("edged.x")
+    ASIDE.put(log, "first")
+    ASIDE.put(log, "second")
+    log.info("refused")
+    events = [json.loads(line)["event"] for line in lines.getvalue().splitlines()]
+    assert events == ["first", "second", "refused"]
+
+
+def test_lines_that_nobody_writes_are_written_by_whoever_puts_one_too_many(
+    lines: io.StringIO,
+) -> None:
+    log = structlog.get_logger("edged.x")
+    for number in range(MOST_ASIDE + 2):
+        ASIDE.put(log, "written", number=number)
+    assert len(lines.getvalue().splitlines()) == MOST_ASIDE + 1
+
+
+def test_a_line_put_aside_below_the_configured_level_is_silent(lines: io.StringIO) -> None:
+    set_up_logging(LogLevel.WARNING, LogFormat.AUTO, stream=lines)
+    ASIDE.put(structlog.get_logger("edged.x"), "written")
+    ASIDE.write()
+    assert lines.getvalue() == ""

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import itertools
 import json
+import socket
 from collections import Counter
 from typing import Any
 
 import pytest
 from aiohttp.http import HttpRequestParser
 
-from edged.http.connection import MAX_HELD_BYTES
+from edged.http.connection import MAX_HELD_BYTES, HttpConnection
+from edged.turns import TURNS
 from tests.bench.mcp_client import Connection, McpClient, modern
 from tests.bench.mcp_endpoint import Endpoint
 from tests.bench.mcp_rules import holds
@@ -292,3 +294,33 @@ async def test_requests_behind_a_call_that_waits_are_not_gathered_without_end(
             while answered < 2_000:
                 answered += (await connection.reader.read(65_536)).count(b"HTTP/1.1 200")
         connection.abort()
+
+
+async def test_bytes_of_an_instrument_go_before_requests_that_came_with_them(
+    mcp: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    serve = HttpConnection._serve
+
+    def noted(self: HttpConnection, *request: Any) -> None:
+        order.append("request")
+        asyncio.get_running_loop().call_soon(order.append, "turn")
+        serve(self, *request)
+
+    monkeypatch.setattr(HttpConnection, "_serve", noted)
+    ours, theirs = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(ours, lambda: order.append(ours.recv(8).decode()))
+    with ours, theirs:
+        async with await Connection.to(mcp.port) as connection:
+            connection.send(ping(mcp.client()))
+            assert (await connection.read_answer()).status == 200
+            order.clear()
+            # As while a line waits.
+            monkeypatch.setattr(TURNS, "waiting", 1)
+            connection.send(ping(mcp.client()) * 2)
+            theirs.send(b"line")
+            for _ in range(2):
+                assert (await connection.read_answer()).status == 200
+        loop.remove_reader(ours)
+    assert order[:4] == ["line", "request", "turn", "request"]

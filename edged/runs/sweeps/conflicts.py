@@ -181,7 +181,7 @@ class SweepClaims:
 
     def holds_on(self, instrument_id: str) -> bool:
         """Whether anything is swept on an instrument."""
-        return any(
+        return bool(self._held) and any(
             holder.thing.instrument.id == instrument_id and self._still_holds(holder)
             for holder in self._held.values()
         )

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import itertools
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -40,8 +40,7 @@ from edged.store.audit.queries import (
 from edged.store.audit.row import RETENTION_TOOL, AuditRow, Entry, Phase, storable_id, storable_ms
 from edged.store.audit.run_rows import RunRows, find_run_rows
 from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_marks
-from edged.store.database import Database
-from edged.store.head_mark import head_mark_of
+from edged.store.database import Database, Written
 from edged.store.writer import Opening
 
 __all__ = ["Audit", "Retention", "why_implausible"]
@@ -54,6 +53,8 @@ ITEMS: Final = 4
 """Items of a row that is pending."""
 ROWS_IN_GROUP: Final = 2_000
 """Rows written in one transaction: about 20 ms that an intent may have to wait."""
+ROWS_AT_A_STRETCH: Final = 128
+"""Rows made and written before SQLite lets the event loop have the interpreter: half a ms."""
 ROWS_REMOVED: Final = 5_000
 """Rows that retention removes in one transaction, for the same reason."""
 
@@ -93,7 +94,7 @@ class Audit:
         # The store thread's own from here: the items of rows made, how many of them are in the
         # running transaction, news that must come first, and how many lost entries have their row.
         self._chain = Chain()
-        self._mark = head_mark_of(database.path)
+        self._mark = database.head_mark
         # The running transaction has a row that somebody relies on: it is synced.
         self._is_relied_on = False
         self._shelf = Shelf()
@@ -102,22 +103,23 @@ class Audit:
         self._news: tuple[str, ...] = ()
         self._lost_written = 0
         self._lost_in_group = 0
-        database.attach(self)
+        self._flag = database.attach(self, settle=self.settle)
 
     # What the event loop calls.
 
-    async def intend(self, entry: Entry) -> None:
-        """Write a row that is on disk, synced, when this returns.
+    def intend(self, entry: Entry) -> Written[None]:
+        """Write a row that is on disk, synced, when this is done.
 
         Raises:
-            Failed: STORE_FAILED, with the reason; what was intended must not be done.
+            Failed: STORE_FAILED, with the reason, here or as its exception; what was intended must
+                not be done.
         """
         # Weighty, so that the row says all of it by itself.
-        intent = entry._replace(is_weighty=True)
-        await self._database.write(lambda connection: self._append_intent(connection, intent))
+        intent = entry if entry.is_weighty else entry._replace(is_weighty=True)
+        return self._database.submit(partial(self._append_intent, intent))
 
-    def _append_intent(self, connection: sqlite3.Connection, intent: Entry) -> None:
-        self._is_relied_on = True
+    def _append_intent(self, intent: Entry, connection: sqlite3.Connection) -> None:
+        self._is_relied_on = self._flag.is_open = True
         self._chain.append(connection, [self._shelf.row(intent)])
 
     def note(self, entry: Entry) -> None:
@@ -150,10 +152,12 @@ class Audit:
             if self._lost == self._lost_written:
                 self._uncounted_since_ms = time_ms
             self._lost += 1
+            self._flag.is_raised = True
             return
         # In one piece: the store thread never finds half a row.
         pending.extend((time_ms, action_id, told, duration_ms))
         # The store thread takes all that is pending: who is not the first need not ring.
+        self._flag.is_raised = True
         if is_weighty or waiting == ROWS_IN_GROUP:
             self._database.nudge(is_soon=True)
         elif len(pending) == ITEMS:
@@ -284,11 +288,6 @@ class Audit:
 
     # What the store thread calls: the Book.
 
-    @property
-    def is_waiting(self) -> bool:
-        """See ``Book``."""
-        return bool(self._pending or self._backlog or self._news) or self._lost > self._lost_written
-
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """See ``Book``."""
         lost = self._chain.load(connection, mark=opening.mark, is_new=opening.follows_damaged)
@@ -303,20 +302,30 @@ class Audit:
             self._news = (*self._news, self.loss)
         if not self._news and self._chain.head.seq == 0:
             self._news = ("The audit begins.",)
+        if self._news:
+            self._flag.is_raised = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
         """See ``Book``."""
-        self._make_rows()
-        first = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
-        waiting = len(self._backlog)
-        self._in_group = waiting if is_last else min(waiting, ROWS_IN_GROUP * ITEMS)
-        items = iter(self._backlog[: self._in_group])
-        last = []
+        news = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
+        if news:
+            self._chain.append(connection, news)
+        most = len(self._backlog) + len(self._pending) if is_last else ROWS_IN_GROUP * ITEMS
+        at = 0
+        while at < most:
+            if at == len(self._backlog):
+                self._make_rows(ROWS_AT_A_STRETCH)
+            stretch = self._backlog[at : min(at + ROWS_AT_A_STRETCH * ITEMS, most)]
+            if not stretch:
+                break
+            items = iter(stretch)
+            self._chain.append(connection, zip(items, items, items, items, strict=True))
+            at += len(stretch)
+        self._in_group = at
         self._lost_in_group = self._lost
         if self._lost_in_group > self._lost_written:
-            last = [self._shelf.row(self._summary(self._lost_in_group - self._lost_written))]
-        rows = zip(items, items, items, items, strict=True)
-        self._chain.append(connection, itertools.chain(first, rows, last))
+            count = self._lost_in_group - self._lost_written
+            self._chain.append(connection, [self._shelf.row(self._summary(count))])
 
     def settle(self, *, is_committed: bool) -> None:
         """See ``Book``."""
@@ -326,21 +335,22 @@ class Audit:
             self._mark.write(*self._chain.head)
         if not is_committed:
             # What waits must not hold more than a row's worth of what was sent.
-            self._make_rows()
+            self._make_rows(len(self._pending))
             self._in_group = 0
             return
         del self._backlog[: self._in_group]
         self._in_group = 0
         self._news = ()
         self._lost_written = self._lost_in_group
-        if self._backlog:
+        if self._backlog or self._pending:
+            self._flag.is_raised = True
             self._database.nudge()
         if self._followers and on_disk:
             self._database.call_soon(self._tell, tuple(map(AuditRow.of, on_disk)))
 
-    def _make_rows(self) -> None:
+    def _make_rows(self, most: int) -> None:
         take, shelf, backlog = self._pending.popleft, self._shelf, self._backlog
-        while self._pending:
+        for _ in range(min(most, len(self._pending) // ITEMS)):
             time_ms, action_id, told, duration_ms = take(), take(), take(), take()
             if type(told) is RepeatedRow:
                 texts = told.texts
@@ -362,6 +372,7 @@ class Audit:
         if removed:
             arguments = {"last_seq": last.seq, "last_hash": last.hash.hex(), "rows": removed}
             entry = self._event(RETENTION_TOOL, "")._replace(arguments=arguments)
+            self._flag.is_open = True
             self._chain.append(connection, [self._shelf.row(entry)])
         return removed
 

@@ -56,8 +56,9 @@ class Texts:
 
     def __init__(self, values: tuple[str, ...], *, is_weighty: bool) -> None:
         self.values = values
-        self.head = encoded(values[0])
-        self.tail = "".join(map(encoded, values[1:]))
+        # As ``encoded`` has it of texts.
+        self.head, *tail = [f"s{len(text)}:{text}" for text in values]
+        self.tail = "".join(tail)
         self.is_shared = not is_weighty and len(self.tail) <= SHARED_CHARS
 
 
@@ -94,7 +95,7 @@ class Shelf:
     def texts(self, entry: Entry) -> Texts:
         """The texts of an entry; what came before gets the same again, but for a write's."""
         if entry.is_weighty:
-            return _make(entry)
+            return Texts(texts_of(entry), is_weighty=True)
         key: tuple[object, ...] = entry[SHARED_FROM:SHARED_TO]
         if entry.arguments:
             if not is_flat(entry.arguments):
@@ -264,8 +265,10 @@ class Chain:
             prev, stored_prev = digest, stored
         if seq == self._head.seq:
             return
-        INSERT_FULL.run(connection, full)
-        INSERT_REPEATED.run(connection, repeated)
+        if full:
+            INSERT_FULL.run(connection, full)
+        if repeated:
+            INSERT_REPEATED.run(connection, repeated)
         connection.execute(SET_HEAD, (seq, prev))
         self._head = ChainLink(seq, prev)
 

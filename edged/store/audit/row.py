@@ -302,10 +302,6 @@ def _count_small(arguments: Mapping[str, Any], *, is_inner: bool = False) -> int
     return count
 
 
-def _is_small(value: Any) -> bool:
-    return type(value) in PLAIN or (type(value) is str and len(value) <= NAME_CHARS)
-
-
 def _bounded(value: Any, nesting: int) -> Any:
     match value:
         case str():
@@ -349,7 +345,7 @@ def _plain(arguments: Mapping[str, Any], *, is_inner: bool = False) -> dict[str,
         return None
     plain: dict[str, Any] = {}
     for name, value in arguments.items():
-        if not _is_small(name) or _is_secret(name):
+        if type(name) is not str or len(name) > NAME_CHARS or _is_secret(name):
             return None
         kind = type(value)
         if kind is dict and not is_inner:

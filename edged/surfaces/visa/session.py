@@ -26,8 +26,8 @@ from edged.clock import Clock
 from edged.commands.approvals import NeedsApproval
 from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
+from edged.deadlines import Deadlines
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
-from edged.instruments.deadlines import Deadlines
 from edged.instruments.instrument import Instrument
 from edged.operations.leases import Release, Renew, Reserve
 from edged.scpi.answer_text import ErrorKind

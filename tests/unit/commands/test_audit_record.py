@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from edged.actions.action import CallWrapper, Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route, who_of
@@ -15,6 +16,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.audit_record import AuditRecord
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed, NotFound
+from edged.log import Aside
 from edged.operations.bench import GetStatus
 from edged.operations.commands import CommandOperations
 from edged.runs.units import unit_of_instrument
@@ -111,6 +113,24 @@ async def test_a_write_leaves_its_intent_and_its_end(house: House) -> None:
         "10.0.0.7:99",
         "user:kim",
     )
+
+
+async def test_the_line_of_a_write_that_failed_is_in_the_log_at_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A store thread that writes out no line.
+    monkeypatch.setattr("edged.store.writer.ASIDE", Aside())
+    with capture_logs() as logs:
+        house.record = AuditRecord(
+            audit=house.store.audit, capability=house.store.capability, clock=house.store.clock
+        )
+        house.path.record = house.record
+        house.supply.answers[":VOLT?"] = "3.3"
+        await house.command("set_voltage", voltage=3.3)
+        assert logs == []
+        house.supply.failing = Failed("It is gone.", code=ErrorCode.DISCONNECTED)
+        await house.command("set_voltage", voltage=3.3)
+        assert logs[-1]["error"] == "It is gone."
 
 
 async def test_a_read_leaves_one_row(house: House) -> None:

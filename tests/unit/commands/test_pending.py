@@ -9,8 +9,9 @@ import pytest
 
 from edged.actions.cause import CALLER_GONE
 from edged.actions.outcome import Done, Outcome, OutcomeStatus
-from edged.commands.pending import Pending, settled
-from edged.errors import EdgedError, ErrorCode
+from edged.commands.pending import Held, Pending, settled
+from edged.errors import EdgedError, ErrorCode, Failed
+from edged.store.database import Written
 
 OK = OutcomeStatus.OK
 
@@ -128,3 +129,63 @@ async def test_whoever_waits_hears_of_a_cancellation_from_elsewhere() -> None:
         async with asyncio.timeout(5):
             await settled(begin)
     assert len(house.recorded) == 1
+
+
+def held(written: asyncio.Future[None], house: Told) -> tuple[Pending, list[str]]:
+    """What begins once that is there, and what has begun."""
+    begun: list[str] = []
+
+    def go() -> Done:
+        begun.append("sent")
+        return Done(data=7)
+
+    pending = Pending(house._conclude, house.recorded.append, house.told.append)
+    pending.run(Held(written, go))
+    return pending, begun
+
+
+@pytest.mark.parametrize("kind", [asyncio.Future, Written])
+async def test_a_write_begins_once_its_intent_is_there(kind: type[asyncio.Future[None]]) -> None:
+    house, written = Told(), kind()
+    pending, begun = held(written, house)
+    await asyncio.sleep(0)
+    assert begun == []
+    written.set_result(None)
+    if isinstance(written, Written):
+        assert written.then is not None
+        written.then(written)
+        # In the same breath.
+        assert begun == ["sent"]
+    await over(pending)
+    assert begun == ["sent"]
+    assert [outcome.data for outcome in house.recorded] == [7]
+
+
+@pytest.mark.parametrize("kind", [asyncio.Future, Written])
+async def test_a_write_whose_intent_failed_never_begins(kind: type[asyncio.Future[None]]) -> None:
+    house, written = Told(), kind()
+    pending, begun = held(written, house)
+    written.set_exception(Failed("The disk is full.", code=ErrorCode.STORE_FAILED))
+    if isinstance(written, Written):
+        assert written.then is not None
+        written.then(written)
+    await over(pending)
+    assert begun == []
+    assert house.recorded[0].error is not None
+    assert house.recorded[0].error.code is ErrorCode.STORE_FAILED
+
+
+@pytest.mark.parametrize("kind", [asyncio.Future, Written])
+async def test_a_write_that_is_cancelled_before_its_intent_is_there_never_begins(
+    kind: type[asyncio.Future[None]],
+) -> None:
+    house, written = Told(), kind()
+    pending, begun = held(written, house)
+    pending.cancel(CALLER_GONE)
+    await over(pending)
+    await asyncio.sleep(0)
+    assert written.cancelled()
+    assert (begun, house.told) == ([], [None])
+    assert [outcome.error and outcome.error.message for outcome in house.recorded] == [
+        CALLER_GONE.sentence
+    ]

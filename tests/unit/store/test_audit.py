@@ -4,12 +4,17 @@ import asyncio
 import csv
 import io
 import json
+import sqlite3
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edged.errors import ErrorCode, Failed
 from edged.store.audit import book as audit_module
+from edged.store.audit.book import ROWS_AT_A_STRETCH
+from edged.store.audit.chain import Chain
 from edged.store.audit.queries import AuditFilter, ExportForm
 from edged.store.audit.row import AuditRow, Phase
 from edged.store.health import StoreState
@@ -44,6 +49,27 @@ async def test_intents_at_the_same_time_share_one_chain(store: StoreBench) -> No
     names = [f"a{number}" for number in range(200)]
     await asyncio.gather(*(store.audit.intend(entry(name, Phase.INTENT)) for name in names))
     assert sorted(await ids(store, limit=500)) == sorted(names)
+    assert (await store.audit.verify()).is_intact
+
+
+async def test_many_rows_are_made_and_written_a_few_at_a_stretch(
+    store: StoreBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the event loop, which wants the interpreter, never waits for all of them."""
+    written: list[int] = []
+    append = Chain.append
+
+    def noted(chain: Chain, connection: sqlite3.Connection, rows: Iterable[Any]) -> None:
+        rows = list(rows)
+        written.append(len(rows))
+        append(chain, connection, rows)
+
+    monkeypatch.setattr(Chain, "append", noted)
+    names = [f"a{number}" for number in range(1_000)]
+    for name in names:
+        store.audit.note(entry(name))
+    assert await ids(store, limit=2_000) == names
+    assert max(written) <= ROWS_AT_A_STRETCH
     assert (await store.audit.verify()).is_intact
 
 

@@ -6,7 +6,8 @@ from edged.clock import SystemClock
 from edged.store.audit.book import ROWS_IN_GROUP, Audit
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
-from edged.store.writer import Book, Ring, WakeSignal
+from edged.store.head_mark import HeadMark
+from edged.store.writer import Book, DirtyFlag, Ring, Settle, WakeSignal
 from tests.bench.store_bench import entry
 
 
@@ -48,13 +49,14 @@ def test_a_job_ends_the_gathering_at_once() -> None:
 class Rung:
     """Stands for the database: counts how often somebody rings."""
 
-    path = Path("no such directory", "edged.db")
+    head_mark = HeadMark(Path("no such directory", "edged.db-head"))
 
     def __init__(self) -> None:
         self.rings: list[bool] = []
 
-    def attach(self, book: Book) -> None:
-        self.book = book
+    def attach(self, book: Book, *, settle: Settle) -> DirtyFlag:
+        self.flag = DirtyFlag(book, settle)
+        return self.flag
 
     def nudge(self, *, is_soon: bool = False) -> None:
         self.rings.append(is_soon)

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -224,9 +225,7 @@ async def test_a_lock_of_another_program_is_named_and_waited_out(store: StoreBen
 class FaultyBook:
     """A book with a bug that shows once."""
 
-    def __init__(self) -> None:
-        self.is_waiting = False
-        self.bugs = 1
+    bugs = 1
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
         """Nothing to read."""
@@ -236,21 +235,84 @@ class FaultyBook:
             self.bugs -= 1
             raise ZeroDivisionError
 
-    def settle(self, *, is_committed: bool) -> None:
-        """Nothing to keep."""
-
 
 async def test_a_bug_in_one_book_is_told_as_ours_and_does_not_end_the_store(
     tmp_path: Path,
 ) -> None:
     database = Database(path=tmp_path / "edged.db", clock=SystemClock())
-    database.attach(FaultyBook())
+    database.attach(FaultyBook()).is_raised = True
     await database.start()
     with pytest.raises(Fault):
         await add(database, "one")
     await add(database, "two")
     assert await database.read(names) == ["two"]
     await database.stop()
+
+
+class OneRow:
+    """A book with rows that comes again where its group failed.
+
+    Attributes:
+        writes: how often it was asked to write.
+        settled: what became of its groups.
+        late: called while it writes.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.flag = database.attach(self, settle=self.settle)
+        self.writes = 0
+        self.settled: list[bool] = []
+        self.late: Callable[[], None] = lambda: None
+
+    def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
+        """Nothing to read."""
+
+    def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
+        self.writes += 1
+        self.late()
+
+    def settle(self, *, is_committed: bool) -> None:
+        self.settled.append(is_committed)
+
+
+async def test_a_group_asks_only_books_that_have_rows(tmp_path: Path) -> None:
+    database = Database(path=tmp_path / "edged.db", clock=SystemClock())
+    first, second = OneRow(database), OneRow(database)
+    await database.start()
+    second.flag.is_raised = True
+    await add(database, "one")
+    await add(database, "two")
+    await database.stop()
+    assert (first.writes, first.settled) == (0, [])
+    assert (second.writes, second.settled) == (1, [True])
+
+
+async def test_rows_that_come_while_their_book_writes_go_with_the_next_group(
+    tmp_path: Path,
+) -> None:
+    database = Database(path=tmp_path / "edged.db", clock=SystemClock())
+    book = OneRow(database)
+    book.late = lambda: setattr(book.flag, "is_raised", book.writes == 1)
+    book.flag.is_raised = True
+    await database.start()
+    await add(database, "one")
+    await add(database, "two")
+    await add(database, "three")
+    await database.stop()
+    assert book.settled == [True, True]
+
+
+async def test_rows_of_a_group_that_failed_are_written_again(tmp_path: Path) -> None:
+    database = Database(path=tmp_path / "edged.db", clock=SystemClock())
+    book = OneRow(database)
+    database.attach(FaultyBook()).is_raised = True
+    book.flag.is_raised = True
+    await database.start()
+    with pytest.raises(Fault):
+        await add(database, "one")
+    await add(database, "two")
+    await database.stop()
+    assert book.settled == [False, True]
 
 
 async def test_a_book_cannot_come_late(store: StoreBench) -> None:

@@ -104,8 +104,7 @@ async def test_a_disk_that_only_seems_stalled_is_given_a_moment(tmp_path: Path) 
         running_store(tmp_path / "edged.db", clock) as store,
         hanging(store, clock) as may_go,
     ):
-        writing = asyncio.create_task(store.audit.intend(entry("a1", Phase.INTENT)))
-        await asyncio.sleep(0)
+        writing = store.audit.intend(entry("a1", Phase.INTENT))
         may_go.set()
         await writing
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from edged import files
 from edged.errors import Failed
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import Phase
 from edged.store.audit.verify import verify_file
+from edged.store.head_mark import head_mark_of
 from edged.store.health import StoreState
 from edged.store.journal import JournalEntry, JournalKind, read_left
 from tests.bench.driven_clock import DrivenClock
@@ -70,6 +74,62 @@ async def test_a_log_that_is_deleted_is_told_and_its_rows_are_saved(tmp_path: Pa
         assert await intents(store) == ["a1", "a2"]
         assert [lockout.instrument_id for lockout in store.lockouts.all()] == ["S::9"]
         assert (await store.audit.verify()).is_intact
+
+
+def move_away(wal: Path) -> None:
+    wal.rename(wal.with_name("moved"))
+
+
+def exchange(wal: Path) -> None:
+    shutil.copy(wal, wal.with_name("copy"))
+    wal.with_name("copy").replace(wal)
+
+
+def link(wal: Path) -> None:
+    move_away(wal)
+    wal.symlink_to(wal.with_name("moved"))
+
+
+@promise("store.lost-log-is-told")
+@pytest.mark.parametrize("harm", [move_away, exchange, link])
+async def test_a_log_is_missed_by_its_name_though_it_stays_open(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "edged.db"
+    async with running_store(path) as store:
+        await intend(store, "a1", "a2")
+        harm(wal_of(path))
+        assert "write-ahead log was deleted or replaced" in await refused(store)
+        await store.healed()
+        assert await intents(store) == ["a1", "a2"]
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, move_away, exchange])
+async def test_a_mark_that_is_taken_away_is_made_again(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "edged.db"
+    mark = head_mark_of(path)
+    async with running_store(path) as store:
+        await intend(store, "a1")
+        harm(path.with_name("edged.db-head"))
+        await intend(store, "a2")
+        newest = (await store.audit.list(AuditFilter()))[-1]
+        assert newest.action_id == "a2"
+        assert mark.read() == (newest.seq, bytes.fromhex(newest.hash))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+async def test_log_and_mark_are_opened_once_and_closed_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_store(tmp_path / "edged.db") as store:
+        await intend(store, "a1")
+        monkeypatch.setattr(files, "open_descriptor", None)
+        await intend(store, "a2", "a3")
+        monkeypatch.undo()
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert not [link for link in links if link.readlink().is_relative_to(tmp_path)]
 
 
 def empty(wal: Path) -> None:

@@ -84,7 +84,9 @@ async def test_a_full_disk_loses_no_mark(store: StoreBench) -> None:
     store.free_the_disk()
     await store.healed()
     await store.database.write(lambda connection: connection.execute("SELECT 1"))
-    assert store.told_on.is_waiting is False
+    stored = "SELECT count(*) FROM told_on"
+    found = await store.database.read(lambda connection: connection.execute(stored).fetchone())
+    assert found == (500,)
 
 
 async def test_a_unit_is_told_under_the_id_by_which_it_is_met_now_with_what_is_off(

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from edged.instruments.deadlines import Deadlines
+from edged.deadlines import Deadlines
 
 
 class Alarm:
