@@ -23,10 +23,12 @@ import re
 import struct
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from re import _constants as ops  # type: ignore[attr-defined]  # it has no stubs
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = ["MAX_PATTERN", "compiled", "found_in", "needed_text", "why_slow"]
 
@@ -375,7 +377,7 @@ def _escaped(code: int) -> str:
     return f"\\U{code:08x}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Category:
     spelled: str
     holds: Callable[[str], bool] = field(repr=False)

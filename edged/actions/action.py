@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Final, Protocol
 
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
+from edged.record import record
 
 __all__ = [
     "ENDS_WORK",
@@ -51,7 +52,7 @@ def _nobody_notes() -> None:
     """What is told where nobody wants to know."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Progress:
     """One progress report of a call under way.
 
@@ -89,7 +90,7 @@ ENDS_WORK: Final = frozenset({Purpose.FINALLY_STEP, Purpose.ABORT})
 """What ends work that runs already must get through: a lockout begins by stopping it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Action:
     """What every action carries; its type says what is asked.
 
@@ -120,7 +121,7 @@ class Action:
     client: CallClient | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunCommand(Action):
     """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one.
 
@@ -135,7 +136,7 @@ class RunCommand(Action):
     meeting: object = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunSequence(Action):
     """Run one profile sequence to its end; where it is detached, whoever asked waits for none."""
 
@@ -145,7 +146,7 @@ class RunSequence(Action):
     is_detached: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SendScpi(Action):
     """Send one line as it is, if owner and configuration let it pass."""
 
@@ -156,7 +157,7 @@ class SendScpi(Action):
     expects_answer: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SendProgram(SendScpi):
     """Send one message of a program that knows VISA, byte for byte. No tool makes this.
 
@@ -200,7 +201,7 @@ class Question(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SendLines(Action):
     """Send a profile's own rendered lines: a set-point query, an abort. No tool makes this.
 
@@ -221,7 +222,7 @@ class SendLines(Action):
     note_taken: Callable[[], None] = _nobody_notes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StartSweep(Action):
     """Ramp a parameter from its present set-point; the rest of the wishes are in ``arguments``."""
 
@@ -230,7 +231,7 @@ class StartSweep(Action):
     parameters: Arguments = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StartStream(Action):
     """Measure at intervals; the rest of the wishes are in ``arguments``."""
 
@@ -239,12 +240,12 @@ class StartStream(Action):
     parameters: Arguments = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StopAll(Action):
     """Make the whole bench safe."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CallWrapper(Action):
     """Call one function of an SDK wrapper in its worker process.
 

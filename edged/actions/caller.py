@@ -10,8 +10,10 @@ import enum
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["CLIENT_CHARS", "Approval", "Caller", "Claims", "Route", "client_text", "who_of"]
 
@@ -28,7 +30,7 @@ class Route(enum.StrEnum):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Claims:
     """What a verified token says; docs/relay.md has the rule for each field.
 
@@ -47,7 +49,7 @@ class Claims:
     edges_allow: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Approval:
     """What a person said yes to; it goes with the one call that was asked about.
 
@@ -65,7 +67,7 @@ class Approval:
     within: tuple[float, float] = (math.nan, math.nan)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Caller:
     """Who is behind an action; travels with it to the audit.
 

@@ -8,8 +8,9 @@ that ended it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from edged.record import record
 
 __all__ = [
     "CALLER_CANCELLED",
@@ -23,7 +24,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Cause:
     """One reason.
 

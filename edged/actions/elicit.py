@@ -7,10 +7,10 @@ an answer that asks and a call that is repeated (2026-07-28).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from edged.actions.outcome import Done, OutcomeStatus
+from edged.record import record
 
 __all__ = ["CallClient", "Elicit", "InputRequired", "Round"]
 
@@ -18,7 +18,7 @@ Elicit = Callable[[str], Awaitable[bool | None]]
 """Shows a person a question: yes, no, or ``None`` where the client could not ask."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Round:
     """What a call brings along where asking takes a call of its own.
 
@@ -52,7 +52,7 @@ class CallClient(Protocol):
         ...
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class InputRequired(Done):
     """The call is to be repeated with a person's answer; nothing was sent.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from edged.errors import EdgedError
+from edged.record import record
 
 if TYPE_CHECKING:
     from edged.actions.tool import Tell, Underway
@@ -29,7 +29,7 @@ class OutcomeStatus(enum.StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Picture:
     """A picture that goes with a result, beside its data."""
 
@@ -37,7 +37,7 @@ class Picture:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceLink:
     """A resource that belongs to a result, to be read by its URI; ``size`` in bytes."""
 
@@ -47,7 +47,7 @@ class ResourceLink:
     size: int
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Done:
     """What running an operation made. Made for every call, so not frozen."""
 
@@ -60,7 +60,7 @@ class Done:
     links: tuple[ResourceLink, ...] = ()
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Outcome:
     """The end of one action; nobody changes it. Not frozen, since that would cost every call.
 

@@ -7,7 +7,6 @@ tool's compiled schema, into an ``Action``; the command path does the rest.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
@@ -15,6 +14,7 @@ from edged.actions.caller import Caller
 from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome
+from edged.record import record
 
 __all__ = [
     "DRY_RUN",
@@ -34,7 +34,7 @@ LEASE: Final = "lease"
 """The argument by which a call presents a lease; no parameter may have this name, either."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolAnnotations:
     """MCP's four hints, always all given: absent ones default to the worst on the client's side."""
 
@@ -44,7 +44,7 @@ class ToolAnnotations:
     open_world: bool
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class ToolCall:
     """One call of a tool, from whichever surface. Not frozen: made for every call."""
 
@@ -87,7 +87,7 @@ Tell = Callable[[Outcome | None], None]
 MakeAction = Callable[[ToolCall, Check], Action]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tool:
     """What tools/list shows of a tool, and what a call of it does.
 

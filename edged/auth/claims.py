@@ -13,10 +13,10 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.caller import Claims
+from edged.record import record
 
 __all__ = [
     "ALGORITHM",
@@ -78,7 +78,7 @@ class NoKeysError(BadTokenError):
     """It cannot be judged now: there is no key of its issuer, and none can be had."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class EdgeDoor:
     """What an edge takes.
 
@@ -90,7 +90,7 @@ class EdgeDoor:
     takes_fleet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class FleetDoor:
     """What a front takes for the fleet.
 
@@ -104,7 +104,7 @@ class FleetDoor:
 Door = EdgeDoor | FleetDoor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Token:
     """A token taken apart; nothing in it is verified.
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -29,6 +28,7 @@ from edged.auth.signature import PublicKey, read_keys
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 from edged.files import read_bytes, write_atomically
+from edged.record import record
 
 __all__ = ["HttpJwksSource", "JwksError", "JwksSource", "KeyBook", "KeySet"]
 
@@ -105,7 +105,7 @@ async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
     return bytes(body)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KeySet:
     """The keys as of one fetch.
 

@@ -9,16 +9,16 @@ Source: docs/promises.md section 9.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Refused
+from edged.record import record
 
 __all__ = ["EVERYTHING", "Grant", "Permissions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Grant:
     """What somebody may do.
 

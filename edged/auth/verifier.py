@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -32,6 +31,7 @@ from edged.auth.claims import (
 from edged.auth.keys import KeyBook, KeySet
 from edged.auth.signature import verify
 from edged.clock import Clock
+from edged.record import record
 
 __all__ = ["Verifier"]
 
@@ -43,7 +43,7 @@ REFUSED_AFTER_S: Final = 0.5
 with a new key passes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Verified:
     claims: Claims
     generation: int

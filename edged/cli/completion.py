@@ -14,12 +14,12 @@ import importlib
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.cli.shared.options import add_engine_options, connect
 from edged.errors import EdgedError
 from edged.host import ExitStatus
+from edged.record import record
 
 __all__ = ["Usage", "run", "usage_of"]
 
@@ -28,7 +28,7 @@ OPTION_CHOICES: Final = re.compile(r"\[?(--[a-z][a-z-]*) \{([^}]*)\}")
 CHOICES: Final = re.compile(r"(?<![-\w] )\{([^}]*)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Usage:
     """The usage line of a verb, taken apart.
 

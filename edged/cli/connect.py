@@ -17,7 +17,7 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -34,6 +34,7 @@ from edged.host import (
     reached_at,
     read_supervisor_file,
 )
+from edged.record import record
 
 __all__ = ["CLIENTS", "ClientTarget", "run"]
 
@@ -49,7 +50,7 @@ CLOSED: Final = "Only programs of this machine reach it: no supervisor has opene
 ALONE: Final = "Only programs of this machine reach it: it has no address on a private network now."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ClientTarget:
     """What a client is to be told.
 
@@ -63,7 +64,7 @@ class ClientTarget:
     needs_token: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Client:
     """How one client is configured.
 

@@ -19,11 +19,11 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from edged.clock import Clock
+from edged.record import record
 
 __all__ = ["DevLogin", "LoginAnswer"]
 
@@ -42,7 +42,7 @@ Mint = Callable[[str | None], str]
 """A token for an edge, by its id; ``None``: for the fleet."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LoginAnswer:
     """What is answered: a status, a body with its type, and perhaps a place to go on to."""
 
@@ -52,7 +52,7 @@ class LoginAnswer:
     location: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Grant:
     client_id: str
     redirect_uri: str

@@ -16,7 +16,7 @@ import json
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -43,6 +43,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import shown
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
 from edged.profiles.raw import RawMatch, RawPart, identify, in_its_unit
+from edged.record import record
 from edged.sharing.approvals import Approvals, Question, Verdict
 from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
@@ -230,7 +231,7 @@ def _is_within(approval: Approval, target: Target) -> bool:
 # Asking
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Waiting:
     """A call that waits for an answer, and how it is notified."""
 

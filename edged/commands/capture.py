@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import render
+from edged.record import record
 from edged.runs.points import LargePicture, as_base64
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 
@@ -55,7 +56,7 @@ FIRST: Final = "first"
 LAST: Final = "last"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Stretch:
     """One read: what is said before it, the question for the block, and the values in both."""
 
@@ -64,7 +65,7 @@ class _Stretch:
     values: Mapping[str, Scalar]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Capture:
     """What came of a capture; ``doing``: what the instrument said that it was doing before it."""
 
@@ -74,7 +75,7 @@ class _Capture:
     doing: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Captured:
     """What came of a command that answers with a block.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -23,6 +23,7 @@ from edged.instruments.mailbox import Priority
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
 from edged.log import surviving
 from edged.profiles.format.connection_facts import connection_facts
+from edged.record import record
 from edged.runs.left_armed import Feeding, address_of, feed_left
 from edged.runs.ports import ToldOutputs
 from edged.runs.units import unit_of_instrument
@@ -45,7 +46,7 @@ FailOn = Callable[[str], Awaitable[Sequence[str]]]
 log = structlog.get_logger("edged.dead_man")
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@record(frozen=False, eq=False)
 class _Kept:
     """One unit that has a timer.
 
@@ -64,7 +65,7 @@ class _Kept:
     refused: str = ""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@record(frozen=False, eq=False)
 class _Left:
     """One that a former life left armed, and that has not been met yet."""
 
@@ -74,7 +75,7 @@ class _Left:
     visit: asyncio.Task[None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Waiter:
     """Waits for what is said to a timer."""
 
@@ -93,7 +94,7 @@ class _Waiter:
         self.told(error)
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class DeadManControl:
     """Looks after every dead-man of the bench; lives on the loop.
 

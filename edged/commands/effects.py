@@ -14,12 +14,12 @@ import enum
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.profiles.abort import HARMLESS, is_selecting, select, tellings
 from edged.profiles.model import Command, Parameter, ParameterType, Profile
 from edged.profiles.template import placeholders
+from edged.record import record
 from edged.scpi.line import messages
 from edged.scpi.words import is_recalling, works_switch
 
@@ -61,7 +61,7 @@ _REACH: Final[Mapping[str, Reach]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class KnownSetting:
     """One setting and what it was set to; ``text`` is the wire's, empty where it cannot be read."""
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -41,6 +40,7 @@ from edged.log import surviving
 from edged.profiles.abort import ANYTHING, outputs_of
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
 from edged.profiles.model import Changes, Command, CompletionKind
+from edged.record import record
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import Tripped, TripRows
@@ -65,7 +65,7 @@ Tell = Callable[[str, str, str, str], None]
 log = structlog.get_logger("edged.interlocks")
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Places:
     """What an instrument is to the interlocks.
 
@@ -82,7 +82,7 @@ _Admitted = tuple[Watching, float | None]
 """An interlock that guards a write, and when it had tripped last as that was admitted."""
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@record(frozen=False, kw_only=False, eq=False, weakref_slot=True)
 class _Waiting:
     """A write that may not have been sent yet, and what guards it now; any thread may read that."""
 

@@ -11,7 +11,6 @@ import contextlib
 import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -24,6 +23,7 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.owner_rules import OnExpiry
+from edged.record import record
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
@@ -68,7 +68,7 @@ class LeaseStanding(enum.Enum):
     ANOTHERS = "another's"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Run:
     """A run that writes: on which unit, whose, and the lease that it was begun under, if any."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Question
@@ -48,6 +48,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.raw import RawPart, value_choices
 from edged.profiles.template import render_lines
+from edged.record import record
 from edged.scpi.words import works_switch
 
 __all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Use", "Writing"]
@@ -60,7 +61,7 @@ MOST_CASES: Final = 64
 """Channels of one question for which it is kept what switches them off."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Use:
     """Who does or did something, and when in Unix epoch milliseconds."""
 
@@ -68,7 +69,7 @@ class Use:
     at_ms: int
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Unit:
     """Of one unit; ``values`` hold while its line stays open.
 
@@ -83,7 +84,7 @@ class _Unit:
     has_raw_couplings: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, kw_only=False, eq=False)
 class Writing:
     """One write under way; ``previous`` is what its parameter was before it.
 
@@ -160,7 +161,7 @@ def _nobody_hears(_instrument: Instrument, _output: str) -> None:
 NOTHING_REMEMBERED: Final = Remembering(_nothing)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Switch:
     """What switches off what is measured; ``name`` is what it is called to people."""
 
@@ -169,7 +170,7 @@ class _Switch:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Question:
     """What a command of a profile has to do with settings and outputs.
 

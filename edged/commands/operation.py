@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edged.actions.action import Action
@@ -18,11 +17,12 @@ from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.static_tool import StaticTool
 from edged.commands.target import Target
 from edged.errors import EdgedError, Failed, Fault
+from edged.record import record
 
 __all__ = ["NOTHING", "Failure", "Operation", "at_nothing", "bind", "failure_data"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Failure:
     """What a failed call has to tell.
 
@@ -51,7 +51,7 @@ def said_by_its_error(_failure: Failure) -> None:
     """A refusal: its error says it all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Operation:
     """One row.
 

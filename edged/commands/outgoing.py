@@ -12,12 +12,13 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Final, NamedTuple
 
 from edged.profiles.model import Command, Parameter, ParameterType, Scalar
 from edged.profiles.template import labels, pieces
+from edged.record import record
 from edged.scpi.numbers import NUMBER
 
 __all__ = [
@@ -59,7 +60,7 @@ class Argument(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Origin:
     """The command whose template a line was written by, and with which values."""
 
@@ -68,7 +69,7 @@ class Origin:
     values: Mapping[str, Scalar]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Row:
     """Lines that differ only in their numbers; the smallest and largest text of each number.
 
@@ -104,7 +105,7 @@ def _range(low: Argument, high: Argument) -> str:
     return f"{low.name} {span}{unit}"
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Outgoing:
     """The lines of one action, gathered while it is rehearsed.
 

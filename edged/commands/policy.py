@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import (
@@ -58,6 +57,7 @@ from edged.profiles.raw import (
 )
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
+from edged.record import record
 
 __all__ = ["Policy", "beyond_profile"]
 
@@ -357,7 +357,7 @@ def _check_measurable(command: Command) -> None:
 # One message, by whichever road it comes
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Typed:
     """The lines of a command with its values: only the owner's word about others counts."""
 
@@ -390,7 +390,7 @@ class _Typed:
             _check_value(self.command.name, self.rules, match.command, name, value)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Raw:
     """One message of a raw line: everything that it may be counts."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.actions.action import Action
@@ -24,6 +24,7 @@ from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, S
 from edged.profiles.arguments import shown
 from edged.profiles.model import Command, CompletionKind, Connection, Parameter, Scalar
 from edged.profiles.template import effective_bound
+from edged.record import record
 
 __all__ = ["Rehearsal", "Rehearse", "Rehearsed", "Spoken", "agreeing", "no_rehearsal", "spoken"]
 
@@ -45,7 +46,7 @@ class Rehearsed(Done):
     status = OutcomeStatus.DRY_RUN
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Spoken:
     """The lines of one conversation in their order, and the pauses between them in seconds.
 

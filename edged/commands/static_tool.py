@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
 from edged.actions.tool import DRY_RUN, LEASE, MakeAction, Tool, ToolAnnotations, ToolCall
 from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.protocol.jsonrpc import encode_text
+from edged.record import record
 
 __all__ = [
     "ANSWER_BYTES", "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE",
@@ -106,7 +107,7 @@ def _size(value: Any) -> int:
     return 2 * len(text) + text.count('"') + text.count("\\")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StaticTool:
     """One static tool as it is written; the attributes are those of ``Tool``.
 

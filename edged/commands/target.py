@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.actions.action import Action
@@ -23,6 +23,7 @@ from edged.profiles.model import Command, Profile, Scalar, Sequence
 from edged.profiles.owner_rules import UnitRules, tightened
 from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
+from edged.record import record
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.chain import RepeatedRow
@@ -40,7 +41,7 @@ def _nobody(_name: str) -> tuple[str, ...]:
     return ()
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Target:
     """The thing behind the names of an action. Made for every one, so not frozen.
 
@@ -170,7 +171,7 @@ Precondition = Callable[[Action, Target], None]
 """Raises ``EdgedError`` if something stands in the way of an action just now, or lets it pass."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class CompiledChecks:
     """What has been compiled of a profile's commands and sequences, by their names."""
 

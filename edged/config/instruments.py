@@ -13,12 +13,13 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.config.kinds import BOOL, TEXT, BadValue, Kind, Value, integer, list_of, matching
+from edged.record import record
 
 __all__ = ["INSTRUMENTS", "TALK_FIELDS", "ErrorsEntry", "InstrumentEntry", "ProbeEntry"]
 
@@ -28,7 +29,7 @@ ERROR_KINDS: Final = ("queue", "esr", "code")
 ENCODINGS: Final = ("ascii", "latin-1", "utf-8")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ErrorsEntry:
     """An error check; ``kind`` is one of the profile format's, "none" for no check at all."""
 
@@ -39,7 +40,7 @@ class ErrorsEntry:
     none: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProbeEntry:
     """A question and the pattern of its answer; without a query none is asked at all."""
 
@@ -189,7 +190,7 @@ TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InstrumentEntry:
     """A statically addressed instrument; what is None is left to its profile or transport.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import enum
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -36,6 +35,7 @@ from edged.config.kinds import (
     url,
 )
 from edged.host import Places, host_name
+from edged.record import record
 
 __all__ = [
     "KEYS",
@@ -155,7 +155,7 @@ class LogFormat(enum.StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Key:
     """One key.
 

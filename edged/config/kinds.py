@@ -16,12 +16,12 @@ import enum
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from edged.record import record
 from edged.yaml.file import read_text
 from edged.yaml.tree import (
     ListNode,
@@ -64,7 +64,7 @@ MAX_DEPTH: Final = 16
 MAX_VALUES: Final = 20_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Value:
     """A value and where it stood.
 
@@ -170,7 +170,7 @@ class BadValue(Exception):
         self.line = value.line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Kind:
     """One sort of value.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +36,7 @@ from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_t
 from edged.errors import ErrorCode, Invalid
 from edged.files import resolved
 from edged.host import ENVIRONMENT_PREFIX, LEASE_VARIABLE, Places, places_here
+from edged.record import record
 from edged.yaml.tree import Mark, YamlProblem
 
 __all__ = [
@@ -64,7 +64,7 @@ REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
 FLOW_STARTS: Final = ("[", "{", '"', "'")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Config:
     """Every key of ``config_keys.KEYS``, parsed; see there for what each means."""
 
@@ -129,7 +129,7 @@ class Config:
     log_format: LogFormat
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LoadedConfig:
     """A configuration and where each of its values came from.
 
@@ -143,7 +143,7 @@ class LoadedConfig:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConfigComplaint:
     """One thing wrong: where (a file with its line, a variable, a flag), which key, and why."""
 
@@ -155,7 +155,7 @@ class ConfigComplaint:
         return f"{self.where}: {self.message}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KeySetting:
     """A key that was set somewhere; ``where`` lacks the line, which is the value's."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from edged.config.instruments import InstrumentEntry
+from edged.record import record
 from edged.transports.link import LinkError, translated
 
 __all__ = ["BusScanner", "BusSource", "Candidate", "Listing", "printable"]
@@ -27,7 +27,7 @@ _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.+-]")
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Candidate:
     """Something on a bus that may be an instrument.
 
@@ -46,7 +46,7 @@ class Candidate:
     open_as: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Listing:
     """What a source sees now.
 

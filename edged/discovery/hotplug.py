@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import structlog
 
 from edged.clock import Clock
 from edged.discovery.hotplug_windows import ListMonitor, ListThings
+from edged.record import record
 
 __all__ = ["Monitor", "Picked", "Settling", "pick_monitor", "start_monitor"]
 
@@ -46,7 +46,7 @@ class Monitor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Picked:
     """The monitor of this machine; ``name`` and ``why`` are for people."""
 

@@ -19,17 +19,17 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import Candidate, Listing
+from edged.record import record
 
 __all__ = ["Announced", "LanSource", "Service", "browse_mdns", "call_vxi11"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Announced:
     """One announcement: its kind, and where."""
 
@@ -152,7 +152,7 @@ BROWSE_S: Final = 2.0
 CALL_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Service:
     """A kind of announcement, and the address that it stands for; best first."""
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 import structlog
@@ -47,13 +47,14 @@ from edged.instruments.pool import InstrumentPool
 from edged.log import surviving
 from edged.profiles.bench_file import plain
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
 __all__ = ["Discovery", "KnownAddress", "PickMonitor", "Reprofile", "place_key"]
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(frozen=False, eq=False)
 class KnownAddress:
     """One address, and what came of asking it.
 

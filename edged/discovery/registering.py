@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -49,6 +49,7 @@ from edged.profiles.match import (
     parse_idn,
 )
 from edged.profiles.model import Connection, ErrorCheck, Profile
+from edged.record import record
 from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError
 from edged.transports.address import parse_address
@@ -71,7 +72,7 @@ TRIES: Final = 2
 """An error query that is lost once, by a bad wire or a busy instrument, is asked again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Greeting:
     """How the unit is spoken to from now on, and what its owner should know about that."""
 
@@ -167,7 +168,7 @@ class NoInstrument(Failed):
     default_code = ErrorCode.BAD_ANSWER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Knowledge:
     """What is known of instruments in general, and what the owner says of his."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -24,6 +23,7 @@ from edged.instruments.identity import is_same_unit
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.scpi.answer_text import clean_text
 from edged.transports.address import parse_address
 from edged.transports.link import Link
@@ -34,7 +34,7 @@ STEP_S: Final = 4.0
 LEAVE_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Guest:
     """Talks to whoever answers."""
 

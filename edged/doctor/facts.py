@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from edged.host import port_holder, read_supervisor_file
 from edged.profiles.bench_file import SeenUnit, seen_units
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
+from edged.record import record
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
 __all__ = ["Facts", "gather"]
@@ -21,7 +22,7 @@ __all__ = ["Facts", "gather"]
 ANSWER_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Facts:
     """What is known before the first check.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from edged.record import record
 
 __all__ = ["CheckLine", "Verdict", "fail", "passed", "report", "skip", "warn"]
 
@@ -20,7 +21,7 @@ class Verdict(enum.StrEnum):
     SKIP = "SKIP"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class CheckLine:
     """One line.
 

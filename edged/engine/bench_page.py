@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp.http_parser import RawRequestMessage
@@ -22,6 +22,7 @@ from edged.http.connection import HttpConnection
 from edged.http.late import LateHandler
 from edged.profiles.confirm import Way
 from edged.protocol.http_rules import Guard
+from edged.record import record
 from edged.runs.recordings.reader import archives_of, export_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.surfaces.events.hub import EventHub
@@ -48,7 +49,7 @@ def own_names(config: Config) -> Guard:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class BenchPageDoor:
     """What of the MCP port is the page's; ``Neighbour`` of the endpoint.
 

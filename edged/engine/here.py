@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged import __version__
@@ -11,13 +10,14 @@ from edged.engine.long_work import LongWork
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf
+from edged.record import record
 
 __all__ = ["Here"]
 
 NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Here:
     """Puts it together; see ``relay.announcement.Said``.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import Conflict
+from edged.record import record
 from edged.surfaces.rpc.methods import OwnMethod
 
 __all__ = ["IdleRestart", "Work", "under_way"]
@@ -25,7 +25,7 @@ WITHIN_S: Final = 3_600
 Params = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Work:
     """What may be under way, as its owners tell of it."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +40,7 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
+from edged.record import record
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry
@@ -81,7 +81,7 @@ from edged.tools.resources import ResourceNews, Resources
 __all__ = ["Arrivals", "McpParts", "RelayRoute", "RpcParts"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Arrivals:
     """How a request is read that came in at the MCP port.
 
@@ -272,7 +272,7 @@ def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RpcParts:
     """The parts that the RPC port tells of.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.caller import Caller
@@ -17,6 +16,7 @@ from edged.actions.outcome import Picture
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import BadJsonError, RpcCode, decode, encode
+from edged.record import record
 from edged.relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
 
 __all__ = ["EdgeAnswer", "EdgeReach"]
@@ -33,7 +33,7 @@ MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 MAX_ANSWER_VALUES: Final = 500_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EdgeAnswer:
     """What a tool of an edge gave.
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
 from edged.fleet.hosts import NO_HOSTS, FleetHosts
+from edged.record import record
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
 from edged.sharing.leases import Moment
 
@@ -35,7 +35,7 @@ class EdgeState(enum.StrEnum):
     AWAY = "away"
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Edge:
     """One edge.
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.profiles.budget import MOST_PER_HOUR, Budget
+from edged.record import record
 from edged.sharing.leases import Moment
 
 __all__ = ["HOUR_S", "Key", "Ledger", "SpentBudget"]
@@ -21,7 +22,7 @@ Key = tuple[str, str]
 """A unit and a command."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class SpentBudget:
     """What is kept on disk of one command.
 
@@ -34,7 +35,7 @@ class SpentBudget:
     reserved: int = 0
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Account:
     spent: deque[Moment] = field(default_factory=lambda: deque(maxlen=MOST_PER_HOUR))
     reserved: set[int] = field(default_factory=set)

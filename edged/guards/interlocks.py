@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.expr import Expression
 from edged.profiles.interlocks import Interlock
+from edged.record import record
 
 __all__ = ["MeterReading", "ReadingWorth", "Told", "WatchState", "Watching", "judged"]
 
@@ -39,7 +39,7 @@ class WatchState(enum.StrEnum):
     TRIPPED = "tripped"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MeterReading:
     """One try to read.
 

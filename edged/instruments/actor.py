@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -36,6 +35,7 @@ from edged.instruments.mailbox import Hold, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
 from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.address import Address
 from edged.transports.link import Link
 
@@ -527,7 +527,7 @@ UNTAKEN: Final = frozenset({ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode
 Road = Callable[[], Awaitable[T]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OtherLine:
     """A line to another address of a unit; nobody lives there while the unit is known elsewhere.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, TypeVar
 
 from edged.errors import ErrorCode, Failed, Invalid
@@ -30,6 +30,7 @@ from edged.profiles.model import (
     Scalar,
     ScalarAnswer,
 )
+from edged.record import record
 from edged.scpi.answer_text import (
     AnswerType,
     ErrorKind,
@@ -114,7 +115,7 @@ T = TypeVar("T")
 Read = Callable[[str], Any]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Send:
     """Write one line; answered by ``None``. ``timeout_s`` of a step: ``None`` is the line's own.
 
@@ -132,7 +133,7 @@ class Send:
     keeps_unread: bool = False
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Ask:
     """Write one line and read one; answered by its text without line ends.
 
@@ -162,7 +163,7 @@ class Ask:
     extra_lines: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class AskBlock:
     """Write one line and read binary data; answered by their bytes, a header included.
 
@@ -182,7 +183,7 @@ class AskBlock:
     takes_short: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Beat:
     """``Ask``, where ``is_answer`` knows the answer; noted in the trace only if it is another."""
 
@@ -190,7 +191,7 @@ class Beat:
     is_answer: Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Listen:
     """Read one more line; answered by its text, or ``None`` when none comes in time.
 
@@ -201,14 +202,14 @@ class Listen:
     line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Pause:
     """Let time pass; answered by when it is over, in seconds of the monotonic clock, if known."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ExpectMore:
     """What was sent last may be answered by more than was read; answered by ``None``.
 
@@ -219,7 +220,7 @@ class ExpectMore:
     line: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Apart:
     """Do what takes long and needs no wire, where it keeps nobody else; answered by ``None``."""
 
@@ -231,7 +232,7 @@ Answer = str | bytes | bytearray | float | None
 Conversation = Generator[Step, Answer, T]
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Reply:
     """What came of a conversation.
 
@@ -265,7 +266,7 @@ def _as_it_is(answer: str) -> Any:
     return answer
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class AbortReply:
     """What came of an abort: the answers to its questions, and all lines that went out."""
 

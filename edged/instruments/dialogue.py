@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar, assert_never
 
 import structlog
@@ -39,6 +38,7 @@ from edged.instruments.mailbox import Job
 from edged.instruments.overheard import Overheard
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import (
     MOST_HEAD,
@@ -134,7 +134,7 @@ ECHOES: Final = 8
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Known:
     """A question whose answer is known by heart: the unit's name, or its profile's probe."""
 

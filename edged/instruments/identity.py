@@ -19,10 +19,10 @@ Source: docs/promises.md section 14.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from edged.profiles.match import Identity, parse_idn
+from edged.record import record
 from edged.transports.address import Transport
 
 __all__ = [
@@ -59,7 +59,7 @@ def tells_itself(identity: Identity) -> bool:
     return bool(serial) and not (serial.isdigit() and len(set(serial)) == 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Seat:
     """An address at which a unit has answered, as far as it tells units apart.
 

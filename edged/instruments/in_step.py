@@ -18,10 +18,11 @@ one is invisible there, as each question finds the answer before its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.changes import TOLD
+from edged.record import record
 
 __all__ = ["Habits", "InStep", "Owed", "header_of"]
 
@@ -74,7 +75,7 @@ def header_of(line: str) -> str:
     return line.partition(" ")[0]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Habits:
     """How one unit has been seen to answer, for the life of the daemon.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edged.actions.caller import Caller
@@ -40,6 +40,7 @@ from edged.profiles.addressed import ADDRESS, PLACEHOLDER, with_address
 from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
+from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Transport, parse_address
 
@@ -53,7 +54,7 @@ PROSE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Found:
     """What was learnt of a unit when its address was asked.
 

@@ -13,7 +13,7 @@ busy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -49,6 +49,7 @@ from edged.instruments.mailbox import Job, Priority
 from edged.instruments.trace import Trace
 from edged.patterns import found_in
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.address import Cleaning
 from edged.transports.link import (
     Link,
@@ -80,7 +81,7 @@ SAFE_IDENTITY_S: Final = 1.0
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BoundInstrument:
     """Who lives at the other end: number 0 is nobody known yet.
 
@@ -102,14 +103,14 @@ class BoundInstrument:
 NOBODY: Final = BoundInstrument()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LineUp:
     """The known unit answers again."""
 
     unit: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LineDown:
     """The known unit could not be reached; the line goes on trying."""
 
@@ -117,7 +118,7 @@ class LineDown:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnitChanged:
     """Somebody else answers where the known unit used to; nothing is sent until a new adoption."""
 

@@ -12,13 +12,13 @@ import math
 import queue
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from edged.actions.cause import Cause
 from edged.errors import Conflict, EdgedError
 from edged.instruments.conversation import Conversation
 from edged.instruments.trace import JobWatch
+from edged.record import record
 from edged.transports.link import Tokens
 
 __all__ = ["Hold", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
@@ -98,7 +98,7 @@ class Hold:
                 self._mailbox.look_again()
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(frozen=False, eq=False)
 class Job:
     """One uninterruptible conversation that somebody on the loop waits for.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from edged.record import record
 from edged.scpi.blocks import MOST_HEAD, bytes_lacking
 from edged.transports.link import LinkGarbled
 
@@ -19,7 +20,7 @@ LONGEST_UNENDED: Final = 16
 """Bytes of an acknowledgement without a line end that is known the next time."""
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Answer:
     """What has come after one line.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -41,6 +41,7 @@ from edged.instruments.trace import JobWatchOf
 from edged.log import surviving
 from edged.profiles.bench_file import plain, serial_forms
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
@@ -177,21 +178,21 @@ NAMES_KEPT: Final = 2_048
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Arrived:
     """An instrument is there: new, or back after its tools had gone."""
 
     instrument: Instrument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Left:
     """An instrument's tools go; it may stay listed, not connected."""
 
     instrument: Instrument
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Changed:
     """Something in an instrument's summary is different."""
 

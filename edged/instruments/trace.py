@@ -9,10 +9,10 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from edged.clock import Clock
+from edged.record import record
 from edged.scpi.answer_text import clean_text
 
 __all__ = ["Direction", "JobWatch", "JobWatchOf", "Trace", "TraceEntry"]
@@ -35,7 +35,7 @@ class Direction(enum.StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TraceEntry:
     """One entry.
 

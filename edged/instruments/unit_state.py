@@ -11,13 +11,13 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
 from edged.instruments.instrument import Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import CONNECTED, RegistrationState
+from edged.record import record
 
 __all__ = ["Facts", "StateOf", "UnitState", "counted", "facts_of", "heard_ms", "unit_state"]
 
@@ -43,7 +43,7 @@ class UnitState(enum.StrEnum):
     READY = "ready"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Facts:
     """What the state of a unit is derived from.
 

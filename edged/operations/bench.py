@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, StopAll
@@ -30,6 +29,7 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.operations.instrument_list import InstrumentList
 from edged.profiles.model import ProfileHead
+from edged.record import record
 from edged.store.experience import CommandKnowledge
 
 __all__ = [
@@ -47,40 +47,40 @@ def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListInstruments(Action):
     """Say what is on the bench, from memory."""
 
     answers_at_once = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GetCapabilities(Action):
     """Say what instruments can do, from memory."""
 
     answers_at_once = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListProfiles(Action):
     """Say which profiles there are, from memory."""
 
     answers_at_once = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GetStatus(Action):
     """Say how the daemon stands, from memory."""
 
     answers_at_once = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scan(Action):
     """Look at every bus and address now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BenchOperations:
     """What they are run with.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -47,6 +47,7 @@ from edged.profiles.abort import (
     unproved_outputs,
 )
 from edged.profiles.model import Connection, Profile
+from edged.record import record
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.stop_all import seen_off
 from edged.runs.units import unit_of_instrument
@@ -83,7 +84,7 @@ UNANSWERED: Final = Failed("It has not answered yet.", code=ErrorCode.TIMEOUT)
 UnderWay = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Findings:
     """What a unit has answered so far; written by its line's work, and whole once that is over.
 
@@ -97,12 +98,12 @@ class Findings:
     answers: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CheckBench(Action):
     """Ask every connected unit how it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CheckUnit(Action):
     """Ask one. No tool makes this.
 
@@ -116,7 +117,7 @@ class CheckUnit(Action):
     findings: Findings
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class _Unit:
     """One unit of a check.
 
@@ -165,7 +166,7 @@ class _Unit:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BenchCheck:
     """What it is run with.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -56,6 +56,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
+from edged.record import record
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.answer_text import clean_text, escaped
 
@@ -112,7 +113,7 @@ def send_scpi(call: ToolCall, check: Check) -> Action:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CommandOperations:
     """What they are run with.
 

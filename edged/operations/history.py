@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action
@@ -29,6 +28,7 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.errors import NotFound
 from edged.instruments.pool import InstrumentPool
+from edged.record import record
 from edged.store.audit.book import Audit
 from edged.store.audit.history import CallFilter
 from edged.store.audit.row import AuditRow, Phase, clip
@@ -44,12 +44,12 @@ STANDING: Final = frozenset({"instrument_id", "command_name", "sequence_name"})
 """Arguments that have a column of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class GetHistory(Action):
     """Say who did what, from the record."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class History:
     """What it is run with.
 

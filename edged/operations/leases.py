@@ -5,7 +5,6 @@ What ends somebody else's lease is the owner's, and no tool.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import Action
@@ -21,6 +20,7 @@ from edged.commands.static_tool import (
     text_of,
 )
 from edged.commands.target import Target
+from edged.record import record
 from edged.sharing.leases import DEFAULT_TTL_S, LEAST_TTL_S, MOST_TTL_S
 
 __all__ = ["OPERATIONS", "LeaseOperations"]
@@ -35,22 +35,22 @@ NAMES: Final = {
 TTL_S: Final = {"type": "integer", "minimum": LEAST_TTL_S, "maximum": MOST_TTL_S}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Reserve(Action):
     """Give the caller instruments to itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Renew(Action):
     """Let a lease last from now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Release(Action):
     """End a lease; its instruments are free."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LeaseOperations:
     """What they are run with."""
 

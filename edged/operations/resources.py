@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from edged.actions.action import Action
@@ -18,6 +17,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, NotFound
 from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.model import Profile
+from edged.record import record
 from edged.runs.recordings.reader import show_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamRegistry
@@ -34,21 +34,21 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadProfile(Action):
     """Read a profile as a text for agents."""
 
     profile_key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadStream(Action):
     """Say how a stream stands, with its newest points."""
 
     stream_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadPicture(Action):
     """Hand out a captured picture that was too large for a result; ``tool`` made it."""
 
@@ -56,14 +56,14 @@ class ReadPicture(Action):
     picture_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadApp(Action):
     """Hand out the page that a host of MCP Apps shows; ``app`` is its name."""
 
     app: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadRun(Action):
     """Read what a recording is, and its last rows."""
 
@@ -74,7 +74,7 @@ ROWS_OF_A_RUN: Final = 100
 """The last ones; the whole recording is the user's file, and an export gives it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceOperations:
     """What they are run with.
 

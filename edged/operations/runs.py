@@ -7,7 +7,6 @@ stands is known best by those who have it in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
@@ -30,6 +29,7 @@ from edged.commands.static_tool import (
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.plot.artist import Artist
+from edged.record import record
 from edged.runs.recordings.figures import described, plot_wish, run_figure
 from edged.runs.recordings.reader import list_runs, page_of_run
 from edged.runs.recordings.registry import RunRegistry
@@ -43,17 +43,17 @@ from edged.runs.sweeps.registry import SweepRegistry
 __all__ = ["OPERATIONS", "PlotRun", "ReadRuns", "RunOperations", "StopRun"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadRuns(Action):
     """List the runs, or give rows of one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlotRun(Action):
     """Draw a run or a waveform."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StopRun(Action):
     """End a run, whatever it is."""
 
@@ -79,7 +79,7 @@ COLUMN: Final[Schema] = {"type": "string"}
 COLUMNS: Final[Schema] = {"type": "array", "items": COLUMN}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunOperations:
     """What they are run with."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, StartStream
@@ -27,6 +26,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.plot.artist import Artist
+from edged.record import record
 from edged.runs.points import DEFAULT_DECIMATED
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -34,14 +34,14 @@ from edged.runs.streams.waveforms import WaveformRegistry
 __all__ = ["OPERATIONS", "FetchWaveform", "StopStream", "StreamOperations"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StopStream(Action):
     """End a stream."""
 
     stream_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FetchWaveform(Action):
     """Hand out one captured waveform."""
 
@@ -89,7 +89,7 @@ NO_STREAM: Final[Mapping[str, Any]] = {
 RESULT: Final = (*NO_STREAM, "reason", "notes", "stats", "dropped", "recording")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StreamOperations:
     """What they are run with."""
 

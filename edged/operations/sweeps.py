@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, Purpose, RunCommand, SendLines, StartSweep
@@ -37,6 +37,7 @@ from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
 from edged.profiles.model import Scalar
+from edged.record import record
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
 from edged.runs.sweeps.ramp import READBACK_EVERY_S
@@ -48,7 +49,7 @@ from edged.runs.sweeps.sweep import SweptThing
 __all__ = ["OPERATIONS", "DrawSweep", "ReadSweep", "StopSweep", "SweepOperations"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ReadSweep(Action):
     """Say how a sweep stands, with at most ``points`` rows."""
 
@@ -56,7 +57,7 @@ class ReadSweep(Action):
     points: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DrawSweep(Action):
     """What ``ReadSweep`` says, and a picture of all rows besides."""
 
@@ -64,7 +65,7 @@ class DrawSweep(Action):
     points: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StopSweep(Action):
     """End a sweep: park it (``hold``) or abort it."""
 
@@ -115,7 +116,7 @@ def _nobody_minds(_instrument_id: str) -> None:
     return
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepOperations:
     """What they are run with.
 

@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from edged.actions.action import Action
@@ -27,6 +26,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.instruments.pool import InstrumentPool
+from edged.record import record
 
 __all__ = ["OPERATIONS", "FindTools", "ToolSearch", "ranked"]
 
@@ -254,14 +254,14 @@ SWITCHED: Final[Mapping[str, str]] = {
 OPPOSITE_SHARE: Final = 0.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FindTools(Action):
     """Search the tools, from memory."""
 
     answers_at_once = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolSearch:
     """What it is run with.
 

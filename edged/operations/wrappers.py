@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import Action, CallWrapper
@@ -14,6 +13,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.profiles.naming import wrapper_tool_name
 from edged.profiles.template import wire_value
+from edged.record import record
 from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
@@ -24,7 +24,7 @@ __all__ = ["OPERATIONS", "NamesOf", "WrapperOperations", "wrapper_capabilities"]
 Entry = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WrapperOperations:
     """What they are run with."""
 

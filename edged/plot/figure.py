@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = [
     "COLOURS",
@@ -41,7 +43,7 @@ Numbers = Sequence[float | None]
 """``None`` where there is no number; the line has a gap there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Curve:
     """One line.
 
@@ -56,7 +58,7 @@ class Curve:
     high: Numbers | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Panel:
     """Lines that share a unit."""
 
@@ -65,7 +67,7 @@ class Panel:
     lines: tuple[Curve, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Figure:
     """One picture."""
 

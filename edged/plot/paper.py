@@ -6,10 +6,11 @@ Made by whoever knows what to tell (``runs/report/plain.py``), read by the progr
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from edged.plot.figure import Figure, figure_of
+from edged.record import record
 
 __all__ = ["LINE_CHARS", "PAPER", "Block", "Heading", "Lines", "Paper", "PaperFigure", "read_paper"]
 
@@ -19,21 +20,21 @@ LINE_CHARS: Final = 118
 """So many characters of a line fit between the margins."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Heading:
     """What follows is about that."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Lines:
     """Text in letters of one width; none is longer than ``LINE_CHARS``."""
 
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class PaperFigure:
     """A figure."""
 
@@ -43,7 +44,7 @@ class PaperFigure:
 Block = Heading | Lines | PaperFigure
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Paper:
     """One document; its title stands on each page."""
 

@@ -22,7 +22,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -31,6 +31,7 @@ from edged.patterns import found_in
 from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile, Scalar
 from edged.profiles.raw import KeptByProfile, RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
+from edged.record import record
 from edged.scpi.answer_text import TRUTH_WORDS, clean_text
 from edged.scpi.line import Message, messages, split_compound
 from edged.scpi.numbers import number_with_suffix
@@ -84,7 +85,7 @@ _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
 _MOST_CHANNELS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class OutputSetting:
     """One message that sets something: which output, and to what."""
 
@@ -314,7 +315,7 @@ def said_by(query: str, answer: str) -> str:
     return (value if has_names else found).strip('"').upper()
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Proof:
     """A question, and what its answer must be.
 
@@ -387,7 +388,7 @@ class Proof:
         return cls(query, wanted, expect, selecting=tuple(lines))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AbortVerdict:
     """What the answers to all proofs of an abort show.
 
@@ -426,7 +427,7 @@ def judge(proofs: Sequence[Proof], answers: Sequence[str]) -> AbortVerdict:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Entry:
     """One entry of an abort, the selection in force at it, and the questions about its line."""
 

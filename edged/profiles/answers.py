@@ -19,7 +19,6 @@ import re
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from edged.errors import ErrorCode, Failed, Invalid
@@ -40,6 +39,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import wire_text
+from edged.record import record
 from edged.scpi.answer_text import (
     MAX_ANSWER,
     TRUTH_WORDS,
@@ -156,7 +156,7 @@ def split_pieces(line: str, separator: str) -> list[str]:
 _NOTHING: Final[Mapping[str, Scalar]] = {}
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Answer:
     """What an answer means. Made for every one, so not frozen.
 

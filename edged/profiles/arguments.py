@@ -25,7 +25,6 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from edged.errors import ErrorCode, Invalid
@@ -33,6 +32,7 @@ from edged.profiles.expr import Expression, compile_expression
 from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
 from edged.profiles.parameter_schema import parameters_schema, usable_default
 from edged.profiles.template import narrowed, shortest_text
+from edged.record import record
 
 __all__ = [
     "WITHIN",
@@ -232,7 +232,7 @@ _ORDER: Final = {"additionalProperties": 0, "required": 1, "type": 2}
 """What a caller should hear first: a misspelled name explains the missing one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Violation:
     """One broken keyword: where in the arguments, what was there, what the keyword says."""
 

@@ -22,7 +22,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +50,7 @@ from edged.profiles.model import Bound, Command, Mark, Parameter, ParameterType,
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
 from edged.profiles.raw import identify, means_another_unit
 from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
+from edged.record import record
 from edged.scpi.line import messages
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
@@ -228,7 +229,7 @@ def serial_forms(told: str) -> frozenset[str]:
     return frozenset({plain(told), plain(clean_serial(told))} - {""})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SeenUnit:
     """What a unit that has been met can be called in the bench file.
 
@@ -266,7 +267,7 @@ class UnitIndex:
         return tuple({rules.key: rules for rules in found}.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnseenKey:
     """A key of the bench file that fits no unit that was met, so that it limits nothing yet.
 
@@ -338,7 +339,7 @@ _MOST_UNITS: Final = 10_000
 MOST_CONFIRM_TTL_S: Final = 3_600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BenchFile:
     """Every entry of the file by its key, and what holds between units; none without a file."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["MOST_INTERVAL_S", "MOST_PER_HOUR", "Budget"]
 
@@ -11,7 +12,7 @@ MOST_PER_HOUR: Final = 3600
 MOST_INTERVAL_S: Final = 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Budget:
     """What the owner allows: so many within any hour, and so far apart; ``None``: not limited."""
 

@@ -11,11 +11,11 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from edged.profiles.model import Scalar
+from edged.record import record
 
 __all__ = ["EVERY_WAY", "ConfirmRule", "Way", "parse_confirm"]
 
@@ -48,7 +48,7 @@ _SIGNS: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConfirmRule:
     """One entry.
 

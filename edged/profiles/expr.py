@@ -30,11 +30,11 @@ import functools
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.model import Scalar
+from edged.record import record
 
 __all__ = [
     "COMPARISONS",
@@ -82,21 +82,21 @@ BINDING: Final = {
 _WORDS: Final = frozenset({"and", "or", "not"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Literal:
     """A number or a string as written."""
 
     value: float | int | str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Name:
     """Something whose value the caller gives."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Unary:
     """``-x``, ``+x`` or ``not x``."""
 
@@ -104,7 +104,7 @@ class Unary:
     operand: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Binary:
     """``left operator right``."""
 
@@ -116,7 +116,7 @@ class Binary:
 Node = Literal | Name | Unary | Binary
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Token:
     """One word of the text; ``kind`` is number, name, string, operator or end; columns from 1."""
 
@@ -245,7 +245,7 @@ class _Parser:
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LinearForm:
     """``slope * x + intercept``: an expression seen as a function of one of its names."""
 
@@ -253,7 +253,7 @@ class LinearForm:
     intercept: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Expression:
     """A parsed expression; ``names`` are those whose values ``evaluate`` needs."""
 

@@ -10,7 +10,7 @@ import functools
 import itertools
 import string
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 from edged.profiles.model import (
@@ -36,6 +36,7 @@ from edged.profiles.template import (
     parse_template,
     possible_values,
 )
+from edged.record import record
 from edged.scpi.line import Message, messages
 from edged.scpi.words import (
     FIRST_HOLE,
@@ -86,7 +87,7 @@ class Argument(NamedTuple):
     is_channels: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Spelling:
     """One message of a template with its optional parts decided.
 
@@ -112,7 +113,7 @@ class Spelling:
     literal: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Reader:
     """Reads what is written for a parameter; one object for all parameters that are read alike.
 
@@ -140,7 +141,7 @@ class Sender(NamedTuple):
     changes: Changes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Entry:
     """A spelling with parameters; each is itself and no other.
 
@@ -178,7 +179,7 @@ class Entry:
 _Entries = dict[Spelling, list[Entry]]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Branch:
     """One level of the tree: the words that may follow, by their first letter; and what ends here.
 
@@ -443,7 +444,7 @@ def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argum
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Question:
     """A query that is asked by no command's own lines.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.errors import Invalid
@@ -34,6 +34,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import optional_names
+from edged.record import record
 from edged.yaml.tree import Node
 
 __all__ = [
@@ -62,7 +63,7 @@ class Trip(enum.StrEnum):
     ABORT = "abort"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Guarded:
     """``psu1``: every write to it; ``psu1.output_on``: that command, and whatever sends the same.
 
@@ -80,7 +81,7 @@ class Guarded:
         return f"{self.unit}.{self.command}" if self.command else self.unit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Interlock:
     """One entry.
 

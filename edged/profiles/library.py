@@ -23,12 +23,13 @@ import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from edged.profiles.format.fields import complaint, nearest
 from edged.profiles.model import Profile, ProfileHead, head_of
+from edged.record import record
 from edged.yaml.file import read_text
 from edged.yaml.tree import Mark, Node, YamlProblem
 
@@ -133,7 +134,7 @@ def _member(kind: object, name: str) -> object:
     raise pickle.UnpicklingError(f"{kind!r} is not an enum of a profile")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Complaint:
     """Why a file was not loaded, and where to look."""
 
@@ -165,7 +166,7 @@ class _Each(Iterable[Profile]):
             yield self._made[place]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProfileLibrary:
     """Every profile that could be loaded, by key, and what was wrong with the others.
 

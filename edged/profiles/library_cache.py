@@ -20,13 +20,14 @@ import stat
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
 from edged.files import open_bytes, open_descriptor, read_bytes, resolved, write_atomically
 from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLibrary, pack, unpack
+from edged.record import record
 from edged.yaml.tree import MapNode
 
 __all__ = ["CACHE", "load_cached_library", "read_library", "warm"]
@@ -288,7 +289,7 @@ else:
             self.descriptor = descriptor
             weakref.finalize(self, os.close, descriptor)
 
-    @dataclass(frozen=True, slots=True)
+    @record(kw_only=False)
     class _Shelved:
         """One packed profile in an open cache file."""
 

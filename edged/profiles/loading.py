@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from edged.profiles.format.fields import complaint, every_complaint, map_of, nea
 from edged.profiles.format.profile import PROFILE, read_profile
 from edged.profiles.library import Complaint, ProfileLibrary, parse_yaml, read_file
 from edged.profiles.model import Profile
+from edged.record import record
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 __all__ = [
@@ -180,7 +180,7 @@ def load_library(directories: Sequence[Path], parse: Parse | None = None) -> Pro
     return ProfileLibrary(profiles=profiles, complaints=tuple(complaints))
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Source:
     root: MapNode
     path: Path

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Generic, Protocol, TypeVar
 
 from edged.patterns import found_in
 from edged.profiles.model import Match
+from edged.record import record
 
 __all__ = [
     "MAX_IDN",
@@ -35,7 +36,7 @@ MAX_IDN: Final = 512
 """Characters of an answer that are looked at; the longest real one has 80."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Identity:
     """Who an instrument says it is; a part that it does not tell is empty.
 
@@ -190,7 +191,7 @@ class Recognizable(Protocol):
 P = TypeVar("P", bound=Recognizable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MatchResult(Generic[P]):
     """The profile that fits, why, and which others fit as well as it does (``tied``, keys)."""
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.patterns import needed_text
+from edged.record import record
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Mark, Scalar
 
@@ -92,7 +93,7 @@ class ParameterType(enum.StrEnum):
     ENUM = "enum"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bound:
     """Limits of a number or choices of an enum; ``None`` leaves that side open."""
 
@@ -101,7 +102,7 @@ class Bound:
     options: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Parameter:
     """One argument of a command or sequence.
 
@@ -131,7 +132,7 @@ DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)
 """SCPI's numbers for "no value" (SCPI-99 7.2.1.4 and what instruments send in its place)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ScalarAnswer:
     r"""``returns: {type, unit?, map?, scale?}``: the whole answer is one value.
 
@@ -154,7 +155,7 @@ MOST_ITEMS: Final = 50_000
 """Values of a list: the memory of a data logger, and what becomes JSON without a pause."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ListAnswer:
     """``returns: {type: list, item, separator?, lines?}``: as many values as come.
 
@@ -174,7 +175,7 @@ class ListAnswer:
     decimal: str = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AnswerField:
     """One field of a structured answer, found by exactly one of index, key or pattern."""
 
@@ -190,7 +191,7 @@ class AnswerField:
     decimal: str = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FieldsAnswer:
     """``returns: {fields: […], separator?, primary?}``: several named values in one answer.
 
@@ -207,7 +208,7 @@ class FieldsAnswer:
     decimal: str = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BitField:
     """One field of a status word: the bits under ``mask``, shifted down, with labels by number."""
 
@@ -216,7 +217,7 @@ class BitField:
     map: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BitsAnswer:
     """``returns: {bits: {base, fields}}``: a status word."""
 
@@ -224,7 +225,7 @@ class BitsAnswer:
     fields: tuple[BitField, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Packets:
     """``packets``: a trace that comes in several answers to the same query.
 
@@ -237,7 +238,7 @@ class Packets:
     until: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WaveformAnswer:
     """``returns: {waveform: …}``: a block of samples and how to make volts and seconds of it.
 
@@ -274,7 +275,7 @@ class WaveformAnswer:
     scale: str = "value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ImageAnswer:
     """``returns: {image: {mime, data}}``: a picture of the screen."""
 
@@ -285,7 +286,7 @@ class ImageAnswer:
 Returns = ScalarAnswer | ListAnswer | FieldsAnswer | BitsAnswer | WaveformAnswer | ImageAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Verify:
     """Ask back after a write: ``query`` must answer ``parameter``'s value within ``tolerance``."""
 
@@ -304,7 +305,7 @@ class CompletionKind(enum.StrEnum):
     POLL = "poll"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Completion:
     """``complete``: nothing, ``*OPC?``, or a query polled until ``until`` holds for its value.
 
@@ -321,7 +322,7 @@ class Completion:
     timeout_ms: int = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ErrorCheck:
     """The query for the instrument's own verdict on the last write.
 
@@ -335,7 +336,7 @@ class ErrorCheck:
     none: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AbortStep:
     """One entry of ``abort``: a line, and how it can be seen that it was obeyed.
 
@@ -356,7 +357,7 @@ class AbortStep:
     takes_back: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepPlan:
     """``sweep`` of a command: which parameter can be ramped, and how one looks and stops.
 
@@ -378,7 +379,7 @@ class SweepPlan:
     decimal: str = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Acquisition:
     """How an instrument tells whether what it shows is fresh, for its traces and pictures.
 
@@ -397,7 +398,7 @@ class Acquisition:
     started_by: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Limiting:
     """How an instrument tells that what it gives is held back while it is measured.
 
@@ -413,7 +414,7 @@ class Limiting:
     note: str = "the current limit was reached"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Precondition:
     """What the instrument must answer before a command's lines are sent.
 
@@ -434,7 +435,7 @@ class Changes(enum.StrEnum):
     ANY = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Command:
     """One thing an instrument can be told or asked.
 
@@ -472,7 +473,7 @@ class Command:
         return not self.is_query or self.is_dangerous or self.changes is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CommandStep:
     """``{command, parameters?, as?}``; values as ``runs/sequences/run.py`` says."""
 
@@ -481,7 +482,7 @@ class CommandStep:
     save_as: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class QueryStep:
     """``{query, as, type?}``: raw SCPI, judged as send_scpi would be."""
 
@@ -490,14 +491,14 @@ class QueryStep:
     type: AnswerType = AnswerType.STRING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WaitStep:
     """``{wait_ms}``: a number or ``"{name}"``."""
 
     wait_ms: int | str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PollStep:
     """``{poll, until, every_ms, timeout_ms}``: ``poll`` is a query template or a command's name."""
 
@@ -509,7 +510,7 @@ class PollStep:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ForStep:
     """``{for, in, steps}``: ``values`` is a list, or ``lin``/``log`` of (start, stop, n).
 
@@ -522,7 +523,7 @@ class ForStep:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RowStep:
     """``{row: {column: …}}``: one row of the table that the sequence returns."""
 
@@ -532,7 +533,7 @@ class RowStep:
 Step = CommandStep | QueryStep | WaitStep | PollStep | ForStep | RowStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sequence:
     """Steps in order, and those that run whatever happens."""
 
@@ -571,7 +572,7 @@ def _commands_of(steps: Collection[Step]) -> Iterator[str]:
                 pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Setting:
     """A state of the instrument worth writing down when a recording starts."""
 
@@ -584,7 +585,7 @@ class Setting:
     decimal: str = "."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Match:
     """Which instruments a profile fits: a pattern searched in the whole IDN, ids, real examples.
 
@@ -596,7 +597,7 @@ class Match:
     examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Probe:
     """A question whose answer must match before the profile is taken to fit (``*LANG?``)."""
 
@@ -604,7 +605,7 @@ class Probe:
     expect: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Identify:
     """What is asked in place of ``*IDN?``.
 
@@ -618,7 +619,7 @@ class Identify:
     serial: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Connection:
     """How to talk to the instrument; ``None`` leaves the transport's own.
 
@@ -684,7 +685,7 @@ class Connection:
         return replace(self, **settings) if settings else self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Tripped:
     """How it is asked whether the timer has switched the outputs off; exactly one of the two tells.
 
@@ -698,7 +699,7 @@ class Tripped:
     expect: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InstrumentWatchdog:
     """The timer inside an instrument that switches its outputs off when it gets no messages.
 
@@ -725,7 +726,7 @@ class InstrumentWatchdog:
     precondition: Precondition | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Profile:
     """One instrument model, whole.
 
@@ -777,7 +778,7 @@ class Profile:
         return tuple(step.send for step in self.abort)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProfileHead:
     """Of one profile, so much that it can be found and listed.
 

@@ -14,8 +14,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from edged.record import record
 
 __all__ = [
     "KnownInstrument",
@@ -44,7 +46,7 @@ ALIAS_LENGTH: Final = 24
 _STRANGE_IN_ALIAS: Final = re.compile(r"[^A-Za-z0-9-]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class KnownInstrument:
     """One instrument that has been here, under the profile and the alias it had."""
 
@@ -53,7 +55,7 @@ class KnownInstrument:
     alias: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NameBook:
     """Who is called what.
 

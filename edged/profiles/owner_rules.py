@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import Final
@@ -33,6 +33,7 @@ from edged.profiles.model import (
     is_sequence_dangerous,
 )
 from edged.profiles.template import tighter
+from edged.record import record
 
 __all__ = [
     "ASK_THE_OWNER",
@@ -61,7 +62,7 @@ class OnExpiry(enum.StrEnum):
     ABORT = "abort"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class UnitRules:
     """The entry of one unit.
 

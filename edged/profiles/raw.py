@@ -24,7 +24,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from edged.profiles.headers import Entry, Headers, Reader, Sender, Spelling
@@ -46,6 +46,7 @@ from edged.profiles.template import (
     possible_values,
     wire_text,
 )
+from edged.record import record
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
@@ -223,7 +224,7 @@ class RawMatch(NamedTuple):
         return _combined(self.bare)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RawPart:
     """One message unit of a line; ``matches`` are the commands that it may be, likeliest first.
 
@@ -512,7 +513,7 @@ def question_by_heart(connection: Connection) -> str:
     return "" if connection.never_ask_idn else "*IDN?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Found:
     """What a profile has for a unit.
 

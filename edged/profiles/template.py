@@ -25,12 +25,12 @@ import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Final, NamedTuple, NoReturn
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, Scalar
+from edged.record import record
 
 __all__ = [
     "Hole",
@@ -65,14 +65,14 @@ _FORMAT: Final = re.compile(r"q|\+?0?[0-9]{0,2}(?:\.[0-9]{1,2})?[efgEG]|\+?0?[0-
 _HOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::([^{}]*))?\}")
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Text:
     """Goes out as it is."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Hole:
     """A placeholder; ``format`` is empty when none was written."""
 
@@ -80,7 +80,7 @@ class Hole:
     format: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Optional:
     """A stretch that falls away when one of its names has no value."""
 

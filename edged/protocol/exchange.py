@@ -19,7 +19,6 @@ Server".
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from edged.errors import Fault
@@ -35,6 +34,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.revisions import Revision
 from edged.protocol.sse import KEEP_ALIVE, EventLog, encode_event
+from edged.record import record
 
 __all__ = [
     "Call",
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Respond:
     """Send a whole HTTP answer; nothing follows. Not frozen, as the others: made for every call."""
 
@@ -58,7 +58,7 @@ class Respond:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OpenStream:
     """Send the head of an event stream."""
 
@@ -66,14 +66,14 @@ class OpenStream:
     status: int = 200
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Write:
     """Send these bytes on the open stream, and flush."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EndStream:
     """Close the open stream; nothing follows."""
 
@@ -83,7 +83,7 @@ Effects = tuple[Effect, ...]
 NOTHING: Final[Effects] = ()
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Call:
     """A request to serve; ``slot`` names it here, since ids may repeat within a batch."""
 

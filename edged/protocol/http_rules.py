@@ -27,7 +27,7 @@ import enum
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.protocol.jsonrpc import (
@@ -38,6 +38,7 @@ from edged.protocol.jsonrpc import (
     RpcCode,
     error_bytes,
 )
+from edged.record import record
 
 __all__ = [
     "CALLER_TOKEN_HEADER",
@@ -75,7 +76,7 @@ _ZERO: Final = re.compile(r"0(\.0{0,3})?")
 _UTF_8: Final = frozenset({"utf-8", "utf8"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _MediaType:
     """A media type or range in lower case, with its parameters in order."""
 
@@ -144,7 +145,7 @@ SAME_ORIGIN: Final = "same-origin"
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Guard:
     """What is allowed beyond addresses and loopback names; all in lower case.
 
@@ -337,7 +338,7 @@ class Verb(enum.StrEnum):
 ALLOW: Final[HeaderList] = (("Allow", "GET, POST, DELETE"),)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HttpHead:
     """A request without its body, as it came.
 
@@ -353,7 +354,7 @@ class HttpHead:
     peer: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AccessPolicy:
     """What the endpoint is configured to let in.
 
@@ -366,7 +367,7 @@ class AccessPolicy:
     is_page: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Accepted:
     """A head that passed; the body may be read.
 
@@ -412,7 +413,7 @@ class Accepted:
         return self.header(CALLER_TOKEN_HEADER)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Rejected:
     """A whole HTTP answer that says no."""
 

@@ -27,12 +27,13 @@ import re
 import secrets
 from array import array
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from json import encoder
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -374,7 +375,7 @@ class BadMessage(Invalid):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ErrorReply:
     """A JSON-RPC error on its way out; ``data`` is left out of the bytes when it is ``None``."""
 
@@ -388,7 +389,7 @@ class ErrorReply:
         return error_bytes(self.request_id, self.rpc_code, self.message, self.data)
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Request:
     """A call that wants an answer. Made for every call, so not frozen: that costs three times."""
 
@@ -397,7 +398,7 @@ class Request:
     params: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Notification:
     """A call that wants none."""
 
@@ -405,7 +406,7 @@ class Notification:
     params: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Response:
     """A client's answer to something the server asked; exactly one of result and error counts."""
 
@@ -417,7 +418,7 @@ class Response:
 Message = Request | Notification | Response
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Batch:
     """An array body, in its order; an item that is no message stands as why it is none."""
 

@@ -15,7 +15,7 @@ Source: MCP ``server/resources`` and ``server/utilities/completion`` of each rev
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.protocol.jsonrpc import (
@@ -30,6 +30,7 @@ from edged.protocol.jsonrpc import (
 )
 from edged.protocol.results import Server, plain_result
 from edged.protocol.revisions import CLIENT_INFO_KEY, SUBSCRIPTION_ID_KEY, Revision
+from edged.record import record
 
 __all__ = [
     "MAX_URI_CHARS",
@@ -81,7 +82,7 @@ MAX_WATCHED: Final = 256
 ProgressToken = str | int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ClientInfo:
     """What a client says it is; for the record, never for a decision."""
 
@@ -95,7 +96,7 @@ class ClientInfo:
         return f"{self.name[:MAX_CLIENT_CHARS]} {self.version[:MAX_CLIENT_CHARS]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InitializeParams:
     """``initialize``: the version wished for, what the client can do, what it is."""
 
@@ -104,7 +105,7 @@ class InitializeParams:
     client: ClientInfo
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class CallParams:
     """``tools/call``. ``progress_token`` 0 is a token; ``None`` is none. Not frozen: made often."""
 
@@ -113,7 +114,7 @@ class CallParams:
     progress_token: ProgressToken | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Subscription:
     """What a ``subscriptions/listen`` stream carries: notification methods, and resource URIs."""
 
@@ -345,7 +346,7 @@ MAX_VALUES: Final = 100
 """The most values of one completion (``server/utilities/completion``)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class News:
     """What has changed since the last news: the list itself, and the contents at these URIs."""
 
@@ -353,7 +354,7 @@ class News:
     uris: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceEntry:
     """A resource as ``resources/list`` shows it.
 
@@ -387,7 +388,7 @@ class ResourceEntry:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TemplateEntry:
     """A family of resources as ``resources/templates/list`` shows it (RFC 6570, level 1)."""
 
@@ -411,7 +412,7 @@ class TemplateEntry:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Content:
     """What reading a resource gave: ``text``, or ``blob`` in base64; never both."""
 
@@ -435,7 +436,7 @@ class Content:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CompletionParams:
     """``completion/complete``.
 

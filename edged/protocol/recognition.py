@@ -21,7 +21,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.protocol.http_rules import (
@@ -52,6 +51,7 @@ from edged.protocol.revisions import (
     Revision,
     negotiate,
 )
+from edged.record import record
 
 __all__ = ["Recognized", "decode_value", "disagreement", "recognize", "recognize_stream"]
 
@@ -146,7 +146,7 @@ def _is_same(text: str, value: object) -> bool:
 _KIND_NAMES: Final[dict[type, str]] = {str: "a string", dict: "an object"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Recognized:
     """A POST whose revision is known and whose headers agree with its body.
 

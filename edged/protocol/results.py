@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.protocol.jsonrpc import (
@@ -31,6 +31,7 @@ from edged.protocol.revisions import (
     SUPPORTED_VERSIONS,
     Revision,
 )
+from edged.record import record
 
 __all__ = [
     "MAX_PAGE_BYTES",
@@ -56,7 +57,7 @@ TTL_MS: Final = 0
 """A cached tool list is wrong from the moment something is plugged in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Server:
     """What this server says of itself.
 
@@ -126,7 +127,7 @@ class ToldList(list[Any]):
         self.answers: dict[Revision, bytes] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ToolEntry:
     """A tool as ``tools/list`` shows it, before a revision has had its say.
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final
 
 from edged.protocol.jsonrpc import RpcCode
+from edged.record import record
 
 __all__ = [
     "BASE",
@@ -69,7 +70,7 @@ class Elicitation(enum.Enum):
     ROUNDS = enum.auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Revision:
     """One revision of MCP, as the set of its differences; each exists once and is a good key.
 

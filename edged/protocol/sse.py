@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["KEEP_ALIVE", "EventId", "EventLog", "Replay", "ReplayBuffer", "encode_event"]
 
@@ -48,7 +49,7 @@ def encode_event(
     return b"\n".join(lines) + b"\n\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EventId:
     """The id of one event: its stream, and its number there from 1 (0: before the first)."""
 
@@ -65,7 +66,7 @@ class EventId:
         return None if found is None else cls(stream=found[1], number=int(found[2]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Replay:
     """What a client missed.
 
@@ -81,7 +82,7 @@ class Replay:
     is_finished: bool
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class _Stream:
     """One stream's share of the buffer; ``last`` is the number given out last.
 
@@ -202,7 +203,7 @@ class ReplayBuffer:
             del self._names[stream.owner]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EventLog:
     """One resumable stream: frames its events with ids and has them kept."""
 

@@ -15,10 +15,11 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.auth.claims import is_edge_id
+from edged.record import record
 
 __all__ = [
     "AWAY_S",
@@ -56,7 +57,7 @@ class BadAnnouncementError(Exception):
     """What an edge said is no announcement; the text says why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Said:
     """What an edge says of itself; the rows are JSON-ready.
 

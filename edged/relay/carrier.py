@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import aiohttp
@@ -20,6 +19,7 @@ from yarl import URL
 from edged.clock import Clock
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import CALLER_TOKEN_HEADER, Rejected, rejection
+from edged.record import record
 from edged.relay.envelope import (
     ANSWER_HEADERS,
     CHUNK_BYTES,
@@ -51,7 +51,7 @@ SILENT_S: Final = 15.0
 CONNECT_WITHIN_S: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class EngineAddress:
     """Where the engine's MCP listener is on loopback."""
 

@@ -11,10 +11,10 @@ import base64
 import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = ["Nkey", "Pass", "Password", "public_nkey", "read_credentials"]
 
@@ -28,7 +28,7 @@ Sign = Callable[[str], bytes]
 """The server's number → its signature in base64."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Password:
     """A user and a password."""
 
@@ -36,7 +36,7 @@ class Password:
     password: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Nkey:
     """A key that the server knows by its public half."""
 
@@ -44,7 +44,7 @@ class Nkey:
     sign: Sign
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Pass:
     """A pass (JWT) that an account signed, and the key that it was made out to."""
 

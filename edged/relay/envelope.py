@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = [
     "ANSWER_HEADERS",
@@ -87,7 +88,7 @@ class BadEnvelopeError(Exception):
     """A message that is none of ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Open:
     """A request.
 
@@ -110,7 +111,7 @@ class Open:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Body:
     """More of a request's body, from ``offset`` on."""
 
@@ -120,7 +121,7 @@ class Body:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Credit:
     """The front takes so many bytes more."""
 
@@ -129,7 +130,7 @@ class Credit:
     size: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Cancel:
     """The client is gone."""
 
@@ -137,7 +138,7 @@ class Cancel:
     front: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Alive:
     """Nothing new, but still here."""
 
@@ -145,7 +146,7 @@ class Alive:
     front: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Head:
     """The status and headers of an answer."""
 
@@ -154,7 +155,7 @@ class Head:
     headers: Headers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Data:
     """A piece of an answer; the first has number 0."""
 
@@ -163,7 +164,7 @@ class Data:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class End:
     """The answer is over after ``number`` pieces; not ``is_whole``: it broke off."""
 

@@ -11,12 +11,12 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from edged.clock import Clock
+from edged.record import record
 from edged.relay.carrier import RelayWire
 from edged.relay.envelope import (
     CHUNK_BYTES,
@@ -57,7 +57,7 @@ class NoRoomError(Exception):
     """There are too many exchanges already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Asked:
     """A request to an edge; the members are those of ``Open``."""
 

@@ -7,7 +7,7 @@ import contextlib
 import enum
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -18,6 +18,7 @@ from nats.errors import Error as NatsError
 from edged.clock import Clock
 from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
 __all__ = [
@@ -39,7 +40,7 @@ PING_EVERY_S: Final = 5
 """So that a connection whose other end vanished is noticed within ten seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LinkSettings:
     """Where the server is, and who we are there.
 
@@ -55,7 +56,7 @@ class LinkSettings:
     name: str = "edged"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class RelayMessage:
     """What arrived; ``is_nobody``: the server says that nobody hears what was published."""
 
@@ -72,7 +73,7 @@ class LinkState(enum.StrEnum):
     CONNECTED = "connected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LinkStatus:
     """How the connection is, for people.
 

@@ -10,12 +10,12 @@ Source: RFC 9728; RFC 6750, section 3; MCP 2026-07-28, basic/authorization.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from edged.auth.claims import is_edge_id
 from edged.protocol.http_rules import HeaderList
+from edged.record import record
 
 __all__ = ["METADATA_HEADERS", "WELL_KNOWN", "LoginMetadata", "challenge_of"]
 
@@ -32,7 +32,7 @@ METADATA_HEADERS: Final[HeaderList] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LoginMetadata:
     """What this front tells of who gives tokens for what it serves.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import structlog
 
 from edged.clock import Clock
+from edged.record import record
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import Clean, LeftWork, Visit, make_safe
 
@@ -22,7 +23,7 @@ __all__ = ["AfterCrash"]
 log = structlog.get_logger("edged.after_crash")
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class AfterCrash:
     """Cleans up once, at the start of the daemon.
 

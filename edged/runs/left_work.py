@@ -16,7 +16,6 @@ import asyncio
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from edged.actions.caller import Caller
@@ -24,6 +23,7 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
+from edged.record import record
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
@@ -67,7 +67,7 @@ class Clean(enum.StrEnum):
     LEFT_ALONE = "left_alone"
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class LeftWork:
     """One thing that was found, and what became of it."""
 

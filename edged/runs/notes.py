@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = ["Pace", "PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit", "why_slower"]
 
@@ -74,7 +75,7 @@ def notes_of_fewer(
     return [told, *([f"the last one that failed: {why}"] if why else [])]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pace:
     """What a ramp spends its time on, measured on the way.
 

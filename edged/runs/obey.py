@@ -7,7 +7,7 @@ obeyed; what it answered counts for more than that it complained of nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from edged.actions.action import SendLines
@@ -19,6 +19,7 @@ from edged.profiles.abort import (
     judge,
     tellings,
 )
+from edged.record import record
 from edged.runs.ports import Perform
 
 __all__ = ["Obeyed", "obey"]
@@ -29,7 +30,7 @@ UNHEARD: Final = frozenset(
 """What says nothing of the instrument: it has not answered."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Obeyed:
     """What came of one try.
 

@@ -17,7 +17,7 @@ import math
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from edged.profiles.answers import (
 from edged.profiles.expr import LinearForm, compile_expression
 from edged.profiles.model import Scalar, WaveformAnswer
 from edged.protocol.jsonrpc import VerbatimText
+from edged.record import record
 
 __all__ = [
     "DEFAULT_DECIMATED",
@@ -166,7 +167,7 @@ PIECE_BYTES: Final = 192 * 1024
 """Of a block, worked on at once: whole samples of any size, and whole groups of base64."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Waveform:
     """One captured trace.
 
@@ -273,7 +274,7 @@ class Waveform:
         return values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LargePicture:
     """A picture that is too large for a result.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.caller import Caller
+from edged.record import record
 
 __all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow"]
 
@@ -20,7 +21,7 @@ class RunKind(enum.StrEnum):
     SEQUENCE = "sequence"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Column:
     """One column of a recording; ``unit`` is empty for text and bare numbers."""
 
@@ -32,7 +33,7 @@ ELAPSED: Final = Column(name="elapsed_s", unit="s")
 """When a row came, since the recording began, by the monotonic clock: wall time may jump."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunHead:
     """What stands in meta.json before the first row.
 
@@ -73,7 +74,7 @@ class RunHead:
         return (*self.columns, ELAPSED) if self.has_elapsed else self.columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunNow:
     """How a run stands, as those know who have it in memory; its recording may not know yet.
 

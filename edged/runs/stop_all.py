@@ -20,7 +20,7 @@ import asyncio
 import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import structlog
@@ -33,6 +33,7 @@ from edged.errors import ErrorCode
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
+from edged.record import record
 from edged.runs.obey import Obeyed, obey
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.sweeps.registry import SweepRegistry
@@ -66,7 +67,7 @@ NOBODY_THERE: Final = frozenset({ErrorCode.DISCONNECTED, ErrorCode.SDK_MISSING})
 """How a wrapper says that its device, or its maker's library, is not there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WrapperAbort:
     """One tool that makes a wrapper's device safe. ``is_expected``: its device has been there."""
 
@@ -241,7 +242,7 @@ class StopState(enum.StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Stopped:
     """One instrument.
 
@@ -384,7 +385,7 @@ async def _no_others(
 log = structlog.get_logger("edged.stop")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Order:
     """One stop: who gave it, and what had been told to put something out by then.
 

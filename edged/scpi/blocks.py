@@ -9,10 +9,10 @@ length stands in its own head (Siglent SDS1000X-E ``SCDP``). What an instrument 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
+from edged.record import record
 
 __all__ = [
     "BlockHead",
@@ -41,7 +41,7 @@ MOST_HEAD: Final = 1024
 """Bytes in which the head of any answer with binary data is found, a prefix before it included."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BlockHead:
     """Where the data of a block starts; ``length`` ``None``: it lasts to the message's end."""
 

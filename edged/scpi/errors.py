@@ -12,11 +12,11 @@ import enum
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import EdgedError, ErrorCode
 from edged.patterns import found_in
+from edged.record import record
 from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_integer, unquoted
 from edged.scpi.line import Message
 from edged.scpi.words import match_header
@@ -50,7 +50,7 @@ _COMMAND_ERROR_BIT: Final = 32
 _UNDEFINED_HEADER: Final = -113
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class InstrumentError:
     """One answer of the error query.
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
+
+from edged.record import record
 
 __all__ = [
     "LONGEST_KEPT",
@@ -58,7 +59,7 @@ _INSIDE: Final = rf"{_QUOTED}|\([^()\"']*+\)"
 _ARGUMENT: Final = re.compile(rf"[^,()\"']*+(?:(?:{_INSIDE})[^,()\"']*+)*+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LineKind:
     """What a line is, before anyone knows what it means.
 
@@ -73,7 +74,7 @@ class LineKind:
     is_only_queries: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Message:
     """One program message unit.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = ["Incoming", "ProgramMessage"]
 
@@ -36,7 +36,7 @@ _LINE_END: Final = ord("\n")
 _BLOCK_MARK: Final = ord("#")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProgramMessage:
     """One message.
 
@@ -54,7 +54,7 @@ class ProgramMessage:
         return len(self.data) == len(self.text) and self.data == self.text.encode("latin-1")
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Seen:
     """Where a message ends (its line end; -1: not yet), and where the data of its blocks is.
 

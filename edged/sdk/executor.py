@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import structlog
 from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid
+from edged.record import record
 from edged.sdk.failures import (
     checked,
     crashed,
@@ -56,7 +57,7 @@ class WrapperState(enum.StrEnum):
     ENDED = "ended"
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@record(frozen=False, eq=False)
 class _Call:
     spec: WrapperSpec
     arguments: Mapping[str, Any]

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ import structlog
 
 from edged.clock import Clock
 from edged.host import resident_bytes
+from edged.record import record
 from edged.sdk.wire import HEAD, MAX_RESULT, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
 
@@ -175,7 +176,7 @@ class Worker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Launch:
     """What a worker is started with.
 

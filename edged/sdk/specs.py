@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.profiles.arguments import ParameterCheck, compile_parameters
@@ -22,6 +22,7 @@ from edged.profiles.format.parameters import read_checks, read_parameters
 from edged.profiles.format.plain_values import plain_node
 from edged.profiles.model import Mark, Parameter
 from edged.profiles.parameter_schema import usable_default
+from edged.record import record
 from edged.yaml.tree import Node
 
 __all__ = [
@@ -73,7 +74,7 @@ class ReturnType(enum.StrEnum):
     OBJECT = "object"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Returned:
     """``returns``, or one of its ``fields``."""
 
@@ -99,7 +100,7 @@ def wrapper_id(stem: str) -> str:
     return f"{PREFIX}{stem}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WrapperSpec:
     """One tool of a wrapper.
 
@@ -134,7 +135,7 @@ class WrapperSpec:
         return wrapper_id(self.wrapper)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SpecSource:
     """Where specifications come from.
 

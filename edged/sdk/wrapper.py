@@ -21,9 +21,10 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = [
     "NotConnected",
@@ -113,7 +114,7 @@ MOST_WRAPPERS: Final = 32
 RESERVED: Final = frozenset({"bench"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WrapperFiles:
     """The wrappers by stem, and a sentence for each file that is left out."""
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import Conflict, ErrorCode, NotFound, Refused
+from edged.record import record
 from edged.sharing.leases import Moment
 
 __all__ = ["MOST_OF_ONE", "MOST_WAITING", "Approvals", "Question", "Verdict"]
@@ -35,7 +35,7 @@ class Verdict(enum.StrEnum):
     DENIED = "denied"
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Question:
     """One question; only its verdict ever changes, once.
 

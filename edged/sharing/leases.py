@@ -14,10 +14,11 @@ from __future__ import annotations
 import enum
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from edged.errors import Conflict, ErrorCode, NotFound, Refused
+from edged.record import record
 
 __all__ = [
     "DEFAULT_TTL_S",
@@ -53,7 +54,7 @@ class End(enum.StrEnum):
     TOO_LONG = "too_long"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Moment:
     """Now, on both scales: monotonic seconds, and Unix epoch milliseconds."""
 
@@ -71,7 +72,7 @@ class Moment:
         return passed_s if passed_s >= 0 else max(0.0, (now.wall_ms - self.wall_ms) / 1000)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Holder:
     """Who asks.
 
@@ -86,7 +87,7 @@ class Holder:
     lease_id: str = ""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Lease:
     """One lease; its id is its holder's secret.
 
@@ -117,7 +118,7 @@ class Lease:
         return now.wall_ms + max(0, round(left_s * 1_000))
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Permit:
     """Under what a write was judged: its caller's lease of that unit."""
 

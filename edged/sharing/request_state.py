@@ -13,10 +13,10 @@ import base64
 import hashlib
 import hmac
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = ["KEY_BYTES", "RequestState", "bad_state", "opened", "sealed"]
 
@@ -25,7 +25,7 @@ MOST_CHARACTERS: Final = 4_096
 """A state of ours has some 300."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RequestState:
     """What was asked, of whom.
 

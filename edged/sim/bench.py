@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
+from edged.record import record
 from edged.sim.faults import FaultBook, FaultKind, WireFault
 from edged.sim.models import load_model
 from edged.sim.physics import World
@@ -173,7 +173,7 @@ _LOOPBACK: Final = re.compile(r"127(?:\.(?:0|[1-9][0-9]{0,2})){3}")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Order:
     """One instrument that the bench is to have.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Final
 
 from edged.errors import Invalid
+from edged.record import record
 
 __all__ = [
     "ACKNOWLEDGEMENT",
@@ -79,7 +80,7 @@ _STANDING: Final = frozenset(
 """What an instrument is like until it is cleared; the others happen to one answer each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WireFault:
     """One fault of one instrument.
 
@@ -92,7 +93,7 @@ class WireFault:
     count: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class SendBytes:
     """Write these bytes; ``is_end``: the message is whole with them, where a wire tells that."""
 
@@ -100,19 +101,19 @@ class SendBytes:
     is_end: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Wait:
     """Let seconds pass before the next delivery."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Close:
     """Close the connection in order (FIN)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Reset:
     """Reset the connection (RST)."""
 

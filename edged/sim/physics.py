@@ -10,10 +10,11 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final
 
+from edged.record import record
 from edged.sim.signals import SILENCE, Shape, Wave
 
 __all__ = ["Node", "Resistor", "Sink", "SinkKind", "SupplyOutput", "World"]
@@ -42,7 +43,7 @@ CALIBRATOR: Final = Wave(shape=Shape.SQUARE, hertz=1000.0, volts_pp=3.0, offset=
 """The probe compensation output of a scope."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Resistor:
     """A load behind two leads; ``tempco_per_k`` is the relative change for each kelvin."""
 
@@ -53,7 +54,7 @@ class Resistor:
     warming_s: float = 30.0
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class SupplyOutput:
     """The output of a supply: what it is set to, and what its protection did.
 
@@ -80,7 +81,7 @@ class SinkKind(enum.Enum):
     POWER = "power"
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Sink:
     """An electronic load: ``value`` in amperes, volts, ohms or watts, by kind."""
 
@@ -103,7 +104,7 @@ class Sink:
                 return self.value / max(volts, LOWEST_POWER_V) * min(1.0, volts)
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Node:
     """A pair of wires and everything on it. Volts are those across the load."""
 

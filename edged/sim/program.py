@@ -18,12 +18,13 @@ import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Invalid
+from edged.record import record
 from edged.sim.bench import Bench, Order, introduce
 from edged.sim.control import ControlPort
 from edged.sim.faults import FaultKind, WireFault, parse_fault
@@ -56,7 +57,7 @@ EXIT_UNAVAILABLE: Final = 69
 _ORDER: Final = re.compile(r"([A-Za-z][A-Za-z0-9_-]*?)(?:\*(\d{1,4}))?(?:=([a-z0-9_]+))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SimOptions:
     """What the bench is to be; the defaults are a supply, a meter and a scope on one load."""
 

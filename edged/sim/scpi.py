@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+from edged.record import record
 from edged.sim.physics import World
 
 __all__ = [
@@ -65,7 +66,7 @@ class HeaderError(ValueError):
     """A header in one of our own tables cannot be read; a mistake in a model file."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Node:
     short: str
     long: str
@@ -138,7 +139,7 @@ def _nodes(text: str) -> Iterator[_Node]:
         position = found.end()
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class HeaderMatch(Generic[T_co]):
     """What a header meant: the entry of the table and the numeric suffixes."""
 
@@ -243,7 +244,7 @@ class ScpiError(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SimCall:
     """A command on its way to a model.
 
@@ -396,7 +397,7 @@ _POWER_ON: Final = 0x80
 _OPERATION_COMPLETE: Final = 0x01
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Later:
     """An answer that takes time: after ``seconds``, ``finish(now)`` gives it."""
 
@@ -407,7 +408,7 @@ class Later:
 Answer = str | bytes | None | Later
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Dialect:
     """How one maker speaks where makers differ.
 
@@ -482,7 +483,7 @@ def _event_bit(code: int) -> int:
     return next((bit for low, high, bit in families if low < code <= high), 0x08)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SimUnit:
     """What a model is built from: one unit with its name, wires, noise and status."""
 

@@ -10,9 +10,10 @@ import math
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["SILENCE", "DrawnTrace", "Shape", "Wave", "bmp", "draw", "png", "sample"]
 
@@ -29,7 +30,7 @@ class Shape(enum.Enum):
     DC = "dc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Wave:
     """A periodic signal: volts peak to peak around ``offset`` volts; ``duty`` from 0 to 1."""
 
@@ -107,7 +108,7 @@ FIRST_CHANNEL_COLOUR: Final = 2
 DIVISIONS: Final = 12, 8
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class DrawnTrace:
     """One channel's line: heights from 0 (bottom) to 1 (top), drawn over the whole width."""
 

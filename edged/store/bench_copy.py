@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +24,7 @@ from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench
 from edged.profiles.format.fields import complaint
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.model import Mark
+from edged.record import record
 
 __all__ = ["BenchCopy", "BenchReading"]
 
@@ -32,7 +32,7 @@ OWNERS_ALONE: Final = 0o600
 PUT_BACK: Final = "Put it back; to lift its limits, write a file that holds only: format: 1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class BenchReading:
     """One look at the file.
 

@@ -11,10 +11,10 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edged.record import record
 from edged.store.database import Database
 from edged.store.file import open_database
 from edged.store.writer import Opening
@@ -26,7 +26,7 @@ SAVE: Final = "INSERT INTO dead_man (instrument_id, unit, payload) VALUES (?, ?,
 REMOVE_ALL: Final = "DELETE FROM dead_man"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ArmedUnit:
     """One unit whose timer runs, or may.
 

@@ -28,7 +28,6 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -46,6 +45,7 @@ from edged.files import (
     refuse_link,
     remove,
 )
+from edged.record import record
 from edged.store.head_mark import head_mark_of
 from edged.store.health import FileLost, is_locked
 from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
@@ -399,7 +399,7 @@ By default it is a mapped file, and where a disk turns read-only under that (a w
 next write to it ends the process with SIGBUS (measured)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Opened:
     """A database that has been opened.
 

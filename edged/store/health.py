@@ -6,11 +6,11 @@ import enum
 import errno
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
+from edged.record import record
 
 __all__ = [
     "FileLost",
@@ -38,7 +38,7 @@ class StoreState(enum.StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StoreHealth:
     """How the database is.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from edged.record import record
 from edged.sharing.leases import Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
@@ -21,7 +21,7 @@ SAVE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Tripped:
     """The last trip of an interlock."""
 

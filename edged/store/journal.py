@@ -17,12 +17,13 @@ import enum
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.errors import Failed
+from edged.record import record
 from edged.store.database import Database
 from edged.store.file import open_database
 from edged.store.head_mark import head_mark_of
@@ -44,7 +45,7 @@ class JournalKind(enum.StrEnum):
     SEQUENCE = "sequence"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class JournalEntry:
     """One thing under way.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from edged.changes import TOLD
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
+from edged.record import record
 from edged.store.database import Database
 from edged.store.writer import Opening
 
@@ -28,7 +29,7 @@ LOAD: Final = "SELECT instrument_id, unit, reason, locked_by, since_ms FROM lock
 REMOVE: Final = "DELETE FROM lockout WHERE instrument_id = ?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Lockout:
     """One instrument locked out.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from edged.files import read_text, write_atomically
+from edged.record import record
 
 __all__ = ["HEAD", "SAFETY_FILE", "Copied", "SafetyCopy", "read_copy"]
 
@@ -36,7 +36,7 @@ CHANGES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Copied:
     """What a copy holds.
 

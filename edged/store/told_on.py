@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.clock import Clock
+from edged.record import record
 from edged.store.database import Database
 from edged.store.writer import Opening
 
@@ -28,7 +28,7 @@ LEFT: Final = 0
 REMOVE_ALL: Final = "DELETE FROM told_on"
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Mark:
     instrument_id: str
     since_ms: int

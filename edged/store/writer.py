@@ -30,7 +30,6 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol
 
@@ -39,6 +38,7 @@ import structlog
 from edged.clock import Clock
 from edged.errors import EdgedError, Fault
 from edged.log import ASIDE
+from edged.record import record
 from edged.store.file import DatabaseFile, close
 from edged.store.health import (
     FileLost,
@@ -143,7 +143,7 @@ class WakeSignal:
         return ring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Opening:
     """What a book is told when the database has been opened or opened again.
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from edged.record import record
 from edged.supervisor.proxy import PortProxy
 from edged.supervisor.watchdog import Health
 
 __all__ = ["CarriedPort"]
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class CarriedPort:
     """See above.
 

@@ -11,12 +11,12 @@ import abc
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from edged.http.accepting import limit_reads
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Rejected, rejection
+from edged.record import record
 from edged.supervisor.http_framing import BadFramingError, Framer
 from edged.supervisor.peer_header import PEER_HEADER
 
@@ -39,7 +39,7 @@ NO_HTTP: Final = b"\0\r\n\r\n"
 REASONS: Final = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Refusal:
     """Why a client must go: HTTP's number for it, and the sentence.
 

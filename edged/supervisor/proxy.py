@@ -16,7 +16,6 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -27,6 +26,7 @@ from edged.config.kinds import IpNetwork
 from edged.host import LOOPBACK, WILDCARD, is_loopback, is_private, machine_addresses
 from edged.http.accepting import claim_port
 from edged.http.pulse import Pulse
+from edged.record import record
 from edged.supervisor.peer_header import peer_value
 from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
 
@@ -48,7 +48,7 @@ MakeSide = Callable[[Switchboard], asyncio.Protocol]
 """Makes a ``CarriedConnection`` of one accepted connection."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProxySettings:
     """What the owner configures.
 

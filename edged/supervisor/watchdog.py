@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.clock import Clock
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import FULL_HEADER
+from edged.record import record
 
 __all__ = ["Health", "Watchdog", "ask", "look_at_mcp", "look_at_rpc"]
 
@@ -36,7 +36,7 @@ Ask = Callable[[int, bytes], Awaitable[bool]]
 """Port on loopback and a whole request → whether something answered HTTP there in time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Health:
     """Where to ask.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = [
     "DURATION",
@@ -34,7 +35,7 @@ TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]
 CARRIED: Final = ("traceparent", "tracestate", "baggage")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OperationFacts:
     """One request, as telemetry tells of it.
 

@@ -10,9 +10,10 @@ Protocol Exporter".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
+
+from edged.record import record
 
 __all__ = ["PACKAGE", "TelemetryWish", "wish_of"]
 
@@ -22,7 +23,7 @@ ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 HTTP: Final = "http/protobuf"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class TelemetryWish:
     """What is to be exported.
 

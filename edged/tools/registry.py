@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from edged.actions.tool import Tool
@@ -28,6 +28,7 @@ from edged.profiles.naming import (
     strict_name,
 )
 from edged.profiles.owner_rules import ASK_THE_OWNER
+from edged.record import record
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
 
@@ -40,7 +41,7 @@ MOST_NAME_CHARS: Final = 1_024
 OTHER_ROADS: Final = "execute_command and execute_sequence reach it."
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Made:
     """The tools of one instrument, with what they were made from."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -32,6 +31,7 @@ from edged.profiles.model import Profile
 from edged.protocol.apps import BENCH_APP, RUN_APP
 from edged.protocol.apps import MIME_TYPE as APP_MIME
 from edged.protocol.messages import CompletionParams, ResourceEntry
+from edged.record import record
 from edged.runs.recordings.reader import list_runs
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamRegistry
@@ -60,7 +60,7 @@ JSON: Final = "application/json"
 ROWS_OF_A_SWEEP: Final = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceRead:
     """One read of a resource; ``values`` are the template's variables."""
 
@@ -70,7 +70,7 @@ class ResourceRead:
     action_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceKind:
     """One sort of resource.
 
@@ -351,7 +351,7 @@ MOST_WAVEFORMS: Final = 100
 """The newest so many are listed; older ones are read all the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ResourceSources:
     """The rooms that resources tell of.
 

@@ -11,11 +11,12 @@ import enum
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = [
     "TRANSPORTS",
@@ -82,7 +83,7 @@ class Cleaning(enum.Enum):
     CLEAR_OR_REOPEN = "clear_or_reopen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TransportRow:
     """All that is to be known of one transport besides its module.
 
@@ -159,7 +160,7 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Address:
     """One resource string.
 

@@ -24,12 +24,13 @@ import contextlib
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.link import (
     LinkError,
     LinkGarbled,
@@ -78,7 +79,7 @@ _ADDRESS: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class AdapterPlace:
     """Where an instrument is: its adapter's socket, and its GPIB address (``5`` or ``5 96``)."""
 
@@ -103,7 +104,7 @@ def adapter_place(address: str) -> AdapterPlace:
     return AdapterPlace(f"TCPIP::{found['host']}::{found['port']}::SOCKET", gpib)
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class PrologixAdapter:
     """The connection that the instruments behind one adapter share.
 

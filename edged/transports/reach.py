@@ -10,12 +10,12 @@ import re
 import socket
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
+from edged.record import record
 from edged.transports.address import Transport, parse_address
 
 __all__ = ["NetworkDoor", "door_of", "knock"]
@@ -37,7 +37,7 @@ OTHER_DOORS: Final[Mapping[int, tuple[str, str]]] = MappingProxyType(
 _PLACE: Final = re.compile(r"(?:PRLGX-)?TCPIP\d*::(?P<host>[^:,]+)(?:,(?P<port>\d{1,5}))?::", re.I)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class NetworkDoor:
     """Where the first connection of an address goes.
 

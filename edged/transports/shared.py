@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.clock import Clock
 from edged.profiles.model import Connection
+from edged.record import record
 from edged.transports.link import (
     Link,
     LinkBase,
@@ -42,7 +43,7 @@ LATEST_S: Final = 60.0
 """An answer that is later than this does not come any more."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@record(frozen=False, eq=False)
 class Turn:
     """One use of the port, from the wait for it on.
 
@@ -56,7 +57,7 @@ class Turn:
     port_ticket: int
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, kw_only=False, eq=False)
 class SharedPort:
     """The connection that several units use; only the unit that has the turn touches it."""
 

@@ -12,7 +12,6 @@ start, and nothing of YAML's type machinery is ever reached.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -30,6 +29,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
+from edged.record import record
 from edged.yaml.tree import (
     ListNode,
     MapNode,
@@ -44,7 +44,7 @@ from edged.yaml.tree import (
 __all__ = ["Bounds", "parse_document"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bounds:
     """How much of YAML a kind of file may use; nodes count with aliases written out."""
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import ErrorCode, Invalid
+from edged.record import record
 
 __all__ = [
     "ListNode",
@@ -37,7 +37,7 @@ __all__ = [
 Scalar = float | int | str | bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Mark:
     """Where something stands in a file; line and column count from 1."""
 
@@ -51,7 +51,7 @@ class Mark:
         return f"{self.path}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ScalarNode:
     """A scalar: its YAML 1.2 value (``None`` for null) and the text as written."""
 
@@ -60,7 +60,7 @@ class ScalarNode:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ListNode:
     """A sequence of nodes."""
 
@@ -68,7 +68,7 @@ class ListNode:
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class MapNode:
     """A mapping in the file's order; ``keys`` has the key's own node (its place and its value)."""
 

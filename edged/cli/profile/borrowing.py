@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edged.cli.shared.options import locate
@@ -16,6 +15,7 @@ from edged.clock import Clock
 from edged.config.load import Config, LoadedConfig
 from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.record import record
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 from edged.transports.address import Address, parse_address
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Borrowed:
     """An instrument that can be asked.
 

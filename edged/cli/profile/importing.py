@@ -13,7 +13,7 @@ import importlib.machinery
 import os
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from edged.profiles.importing.importing import Imported, import_tree
 from edged.profiles.importing.source import MAX_CHARACTERS, UnreadableError
 from edged.profiles.library import read_file
 from edged.profiles.library_cache import read_library
+from edged.record import record
 from edged.yaml.file import read_text
 from edged.yaml.tree import YamlProblem
 
@@ -40,7 +41,7 @@ DEEPEST: Final = 16
 PACKAGE: Final = "pymeasure"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PythonTree:
     """Files below a directory, those of them that are wanted, and what is passed over."""
 

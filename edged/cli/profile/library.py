@@ -7,7 +7,6 @@ always read besides what is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edged.config.load import Config
@@ -17,11 +16,12 @@ from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.library_cache import read_library
 from edged.profiles.loading import complaints_of, load_library, load_profile
 from edged.profiles.model import Profile
+from edged.record import record
 
 __all__ = ["Chosen", "choose", "find_one"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Chosen:
     """The profiles that were named, what is wrong with the others, and all that there are."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["run"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ProfileVerb:
     """A verb of ``edged profile``: its module and its line in the help."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from edged.errors import Invalid
@@ -25,6 +25,7 @@ from edged.profiles.authoring.probing import NAME_QUESTION, flow_of
 from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
 from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import effective_bound, optional_names
+from edged.record import record
 from edged.scpi.answer_text import escaped
 
 __all__ = [
@@ -60,7 +61,7 @@ _KEY_LENGTH: Final = 24
 """Longer keys leave little room: tool names over 64 characters make some clients drop the list."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MetInstrument:
     """What an instrument told.
 
@@ -347,7 +348,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class TrialQuestion:
     """One command of the trial; ``why_not`` says why it is passed over, empty where it is asked."""
 

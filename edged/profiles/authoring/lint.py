@@ -23,7 +23,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from edged.errors import EdgedError
@@ -71,6 +71,7 @@ from edged.profiles.template import (
     possible_values,
     render,
 )
+from edged.record import record
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
     asks_idn,
@@ -121,7 +122,7 @@ def is_output_command(command: Command) -> bool:
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Finding:
     """One thing to mend; ``error`` must not be shipped, ``warning`` wants a second look."""
 
@@ -139,7 +140,7 @@ class Finding:
         return f"{text} {self.suggestion}".strip()
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LintPlace:
     """Makes findings of one profile, by dotted path."""
 

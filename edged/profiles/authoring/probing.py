@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, replace
 from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Failed
 from edged.profiles.model import Connection
+from edged.record import record
 
 __all__ = [
     "HANGS_UP",
@@ -79,7 +80,7 @@ WIRE_KEYS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Say:
     """One line, and how long an answer is waited for.
 
@@ -100,7 +101,7 @@ class Say:
     asks: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Heard:
     """What came.
 
@@ -144,7 +145,7 @@ def held(talk: Talk[T], hear: Callable[[Say], Heard]) -> T:
         return result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WireFindings:
     """How it is spoken to, and what it said then.
 

@@ -11,12 +11,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
 from edged.files import read_bytes
 from edged.profiles.model import ProfileHead
+from edged.record import record
 
 __all__ = ["FOLDER", "Trial", "digest_of", "load_reports", "report_name"]
 
@@ -27,7 +28,7 @@ MOST_REPORTS: Final = 1_000
 MOST_TOLD: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Trial:
     """One trial of a profile.
 

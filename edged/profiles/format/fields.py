@@ -13,7 +13,6 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Invalid
@@ -22,6 +21,7 @@ from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.expr import compile_expression
 from edged.profiles.model import Mark, Scalar
 from edged.profiles.template import placeholders
+from edged.record import record
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode, quotable
 
 __all__ = [
@@ -182,7 +182,7 @@ _MAX_NAME: Final = 48
 _KEYWORDS: Final = frozenset({"and", "or", "not", "true", "false"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Fields:
     """One mapping whose keys are all known; ``owner`` begins every complaint's sentence."""
 

@@ -10,7 +10,6 @@ import ast
 import contextlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from edged.patterns import why_slow
 from edged.profiles.importing.declarations import Argument, DriverReader, Members
 from edged.profiles.importing.literals import NotLiteralError
 from edged.profiles.importing.naming import clean_name
+from edged.record import record
 
 __all__ = ["About", "about", "pattern_for"]
 
@@ -66,7 +66,7 @@ _NAME: Final = re.compile(
 """``Kikusui PLZ1205W Electronic Load``: the model is the first word with a digit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class About:
     """What stands in the head of a draft; ``begins``: how the maker's answers to ``*IDN?`` do."""
 

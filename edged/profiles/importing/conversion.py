@@ -12,7 +12,6 @@ import ast
 import re
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -24,6 +23,7 @@ from edged.profiles.importing.source import ClassSource
 from edged.profiles.importing.units import unit_in
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
 from edged.profiles.template import parse_template, shortest_text
+from edged.record import record
 from edged.scpi.answer_text import AnswerType, ErrorKind
 
 __all__ = ["Channels", "Converted", "Values", "convert", "printf_parts", "values_of"]
@@ -57,7 +57,7 @@ class _NotConvertedError(Exception):
     """Why a declaration makes no command."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Channels:
     """Which channels a channel class has in one instrument.
 
@@ -71,7 +71,7 @@ class Channels:
     name: str = "channel"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Converted:
     """What became of a declaration.
 
@@ -86,7 +86,7 @@ class Converted:
     remarks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Values:
     """What a write may carry.
 
@@ -102,7 +102,7 @@ class Values:
     spec: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Conversion:
     """One ``%`` of a template: as it stands there, and its parts."""
 

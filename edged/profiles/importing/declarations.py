@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.profiles.importing.literals import NotLiteralError, literal, shown
 from edged.profiles.importing.source import ClassSource, Module, SourceTree
+from edged.record import record
 
 __all__ = [
     "Argument",
@@ -55,7 +56,7 @@ HARMLESS_BASES: Final = frozenset({"object", "ABC", "Generic", "Protocol"})
 MAX_CHANNELS: Final = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class LeftOut:
     """Something that is in no draft, and why."""
 
@@ -65,7 +66,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Argument:
     """An expression, and the class in whose body it stands."""
 
@@ -73,7 +74,7 @@ class Argument:
     scope: ClassSource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class Declaration:
     """One control, measurement or setting, with what a subclass says of it."""
 
@@ -84,7 +85,7 @@ class Declaration:
     arguments: Mapping[str, Argument]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@record(eq=False)
 class ChannelGroup:
     """Channels of one class: their ids in order, and the names of their attributes."""
 
@@ -93,7 +94,7 @@ class ChannelGroup:
     name: str
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Members:
     """All of a class, its bases merged in.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.errors import EdgedError
@@ -30,6 +30,7 @@ from edged.profiles.importing.passing import hands_id_on
 from edged.profiles.importing.source import ClassSource
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
 from edged.profiles.template import possible_values, render
+from edged.record import record
 from edged.scpi.words import is_recalling, works_switch
 
 __all__ = ["Draft", "DraftEntry", "draft_of"]
@@ -40,7 +41,7 @@ MOST_ABORTS: Final = 32
 _OFF: Final = frozenset({"0", "OFF"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DraftEntry:
     """A command of a draft, and the declaration that it was.
 
@@ -61,7 +62,7 @@ class DraftEntry:
     ids: tuple[str | int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Draft:
     """A profile to be looked through by a person."""
 
@@ -100,7 +101,7 @@ def draft_of(members: Members, reader: DriverReader, taken: Collection[str], ori
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Group:
     """All channels of one class."""
 

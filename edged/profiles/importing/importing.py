@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import Invalid
@@ -16,13 +15,14 @@ from edged.profiles.importing.source import (
     calls_that_declare,
 )
 from edged.profiles.loading import parse_profile
+from edged.record import record
 
 __all__ = ["Imported", "import_tree"]
 
 MOST_DRAFTS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Imported:
     """What came of a tree.
 

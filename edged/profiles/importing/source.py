@@ -10,9 +10,11 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Final
+
+from edged.record import record
 
 __all__ = ["ClassSource", "Module", "SourceTree", "UnreadableError", "calls_that_declare"]
 
@@ -48,7 +50,7 @@ class UnreadableError(Exception):
     """A file that is not read; its text says why."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(kw_only=False, eq=False)
 class ClassSource:
     """A class as it stands in a file.
 
@@ -69,7 +71,7 @@ class ClassSource:
         return self.node.lineno
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(kw_only=False, eq=False)
 class Module:
     """A file's classes by name, its constants, and what its names stand for elsewhere."""
 

@@ -15,7 +15,6 @@ import csv
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ from typing import Any, Final
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.files import open_bytes, open_text
 from edged.plot.figure import Curve, Figure, Panel
+from edged.record import record
 from edged.runs.points import Waveform, outline_of, short
 from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
@@ -66,7 +66,7 @@ def _place(x: float) -> float | None:
     return float(f"{x:.12g}") if math.isfinite(x) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PlotWish:
     """How a table is to be drawn; what is empty is chosen by what there is.
 

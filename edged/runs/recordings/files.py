@@ -21,7 +21,6 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from edged.files import (
     sync_directory,
 )
 from edged.profiles.model import Scalar
+from edged.record import record
 from edged.runs.recordings.append import THE_DISK, Appending, Archive, Disk
 from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
 from edged.runs.recordings.table import stats_of
@@ -73,7 +73,7 @@ MOST_HARMS: Final = 8
 Row = Sequence[Scalar | None]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Array:
     """One array on its way to the archive."""
 
@@ -82,7 +82,7 @@ class Array:
     samples: bytes | bytearray
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Written:
     """What has come on the disk: of the rows and arrays given, the first so many."""
 

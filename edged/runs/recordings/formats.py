@@ -20,12 +20,12 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from edged.files import open_bytes, open_update
+from edged.record import record
 
 __all__ = [
     "MAX_ARCHIVE",
@@ -60,7 +60,7 @@ _DAY: Final = (1 << 5) | 1
 _READ: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Member:
     """One member of an archive, as its local header tells it."""
 
@@ -246,7 +246,7 @@ T = TypeVar("T")
 TRUTHS: Final = {"true": True, "false": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class _Chunk:
     """One column, encoded: its type, and where its page stands in the file."""
 

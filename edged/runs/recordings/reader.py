@@ -19,7 +19,6 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from edged.actions.caller import Caller, Route
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.files import open_bytes, open_text, read_text
+from edged.record import record
 from edged.runs.points import as_base64
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
@@ -116,7 +116,7 @@ def _newest_first(date: Path, kind: str, instrument: str, only_subject: str | No
     return [date / name for _, name in fitting]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Place:
     """What decides whether and where a recording stands in a list.
 

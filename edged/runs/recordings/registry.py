@@ -19,7 +19,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -29,6 +29,7 @@ from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.model import Scalar
+from edged.record import record
 from edged.runs.ports import NewId, Perform
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.files import (
@@ -592,7 +593,7 @@ class RunRegistry:
         return await asyncio.shield(work)
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class _Batch:
     """What of one recording is on its way to the disk, and how much of it came there."""
 

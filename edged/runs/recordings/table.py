@@ -12,7 +12,6 @@ import functools
 import io
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, Final
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.files import open_bytes
+from edged.record import record
 from edged.runs.running_stats import TableStats
 
 __all__ = ["Page", "PageWish", "cell_value", "read_page", "rows_of", "stats_of"]
@@ -27,7 +27,7 @@ __all__ = ["Page", "PageWish", "cell_value", "read_page", "rows_of", "stats_of"]
 PIECE_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PageWish:
     """Which rows of a table are wanted.
 
@@ -44,7 +44,7 @@ class PageWish:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Page:
     """Some rows of a table; ``total`` counts all that there are."""
 

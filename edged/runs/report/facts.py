@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, tzinfo
 from typing import Any, Final
 
 from edged.plot.figure import Figure
+from edged.record import record
 from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
 
 __all__ = [
@@ -37,7 +38,7 @@ UNKNOWN: Final = "not known"
 SWEPT: Final = ("start_value", "target_value", "sweep_rate")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DataFile:
     """One file of the recording's data, as it was on the disk when the report was made."""
 
@@ -46,7 +47,7 @@ class DataFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Extract:
     """The ends of the recorded table; cells as they stand in the file."""
 
@@ -56,7 +57,7 @@ class Extract:
     total: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RecordRow:
     """A row of the record."""
 
@@ -67,7 +68,7 @@ class RecordRow:
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RecordRows:
     """The rows of the audit log that belong to the run; see ``store.audit.run_rows``.
 
@@ -85,7 +86,7 @@ class RecordRows:
     trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Standing:
     """When and by what the report is made.
 
@@ -103,7 +104,7 @@ class Standing:
     is_open: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Material:
     """Everything that a report is made from.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Protocol
 
+from edged.record import record
 from edged.store.audit.run_rows import RunRows
 
 __all__ = ["Form", "MadeReport", "RowsOfRun"]
@@ -27,7 +27,7 @@ class RowsOfRun(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MadeReport:
     """A report as bytes; ``by``: what printed it."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.files import open_bytes
 from edged.plot.figure import Figure
+from edged.record import record
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.files import META_FILE, ROWS_FILE
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
@@ -30,7 +31,7 @@ WIDE_X: Final = 100.0
 """From the lowest to the highest so many times: an axis of frequencies is logarithmic then."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class FileHash:
     """A file whose hash is being worked out."""
 
@@ -43,7 +44,7 @@ class FileHash:
         return DataFile(name=self.path.name, size=self.size, sha256=self.digest.hexdigest())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RecordedRun:
     """What a recording says by itself; see ``facts.Material``."""
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from edged.plot.figure import Figure
+from edged.record import record
 
 __all__ = ["FactList", "FactTable", "Note", "Part", "Plot", "Report", "Section"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FactList:
     """(name, value) each."""
 
     rows: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class FactTable:
     """Rows of cells below the names of columns.
 
@@ -34,7 +33,7 @@ class FactTable:
     gap: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Note:
     """A sentence; ``is_warning``: nobody must overlook it."""
 
@@ -42,7 +41,7 @@ class Note:
     is_warning: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Plot:
     """A figure, with what stands below it."""
 
@@ -53,7 +52,7 @@ class Plot:
 Part = FactList | FactTable | Note | Plot
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Section:
     """What stands under one heading."""
 
@@ -61,7 +60,7 @@ class Section:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Report:
     """One report.
 

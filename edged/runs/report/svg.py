@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -20,6 +19,7 @@ from edged.plot.figure import (
     Panel,
     has_prefixes,
 )
+from edged.record import record
 
 __all__ = ["Scale", "draw_figure", "linear_scale", "log_scale", "nice_step"]
 
@@ -48,7 +48,7 @@ DASHES: Final = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2")
 """Curves differ on a printer without colours, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Scale:
     """An axis: which values it shows, and where.
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
@@ -19,6 +19,7 @@ from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.arguments import WITHIN
 from edged.profiles.model import Scalar, Sequence
+from edged.record import record
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import (
     NewId,
@@ -43,7 +44,7 @@ MOST_ENDED: Final = 100
 """Runs that are over and still told of from memory; all are on the disk."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SequenceResult:
     """What a completed sequence returns: named values (and ``rows``), and how many steps ran.
 
@@ -59,7 +60,7 @@ class SequenceResult:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SequenceForecast:
     """How many steps a sequence would do, how long it waits between them, what hangs on answers."""
 

@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
@@ -31,6 +31,7 @@ from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Profile, Scalar, Sequence
 from edged.profiles.template import placeholders, render
+from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
@@ -190,7 +191,7 @@ def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
             yield first * (last / first) ** (i / (count - 1))
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class SequenceRun:
     """One run of one sequence on one instrument, as far as it got."""
 
@@ -319,7 +320,7 @@ def _rendered(template: str, sequence: Sequence, values: Values) -> str:
     return render(template, sequence.parameters, known)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SequenceJournal:
     """The journal as sequences use it."""
 

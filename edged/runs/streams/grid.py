@@ -7,7 +7,8 @@ not begun by half an interval after it was due is skipped and counted, and never
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from edged.record import record
 
 __all__ = ["Due", "Grid"]
 
@@ -15,7 +16,7 @@ LATEST_SHARE = 0.5
 """Of an interval: so late a point may begin; the nearest grid point is still this one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Due:
     """The next point: its number from 0, when it is due, and how many were skipped before it."""
 
@@ -24,7 +25,7 @@ class Due:
     skipped: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Grid:
     """A grid on the monotonic scale.
 

@@ -16,7 +16,6 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -27,6 +26,7 @@ from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command, Scalar
+from edged.record import record
 from edged.runs.ports import NewId, Perform, Recorder
 from edged.runs.run_head import RunNow
 from edged.runs.states import StreamEvent, StreamState, next_stream_state
@@ -53,7 +53,7 @@ LONGEST_GRACE_S: Final = 1.0
 COSTS_A_POINT: Final = frozenset({ErrorCode.PREEMPTED, ErrorCode.BUSY})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StreamNews:
     """Something happened to a stream; ``what`` is started, point or ended."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from edged.profiles.model import (
@@ -18,6 +17,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
+from edged.record import record
 from edged.runs.run_head import Column
 
 __all__ = ["Point", "columns_of", "point_of"]
@@ -26,7 +26,7 @@ WAVEFORM_FIELDS: Final = ("y_dtype", "y_length", "x_unit", "y_unit", "x_incremen
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Point:
     """What one measurement gave.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller
 from edged.errors import EdgedError, Failed
 from edged.profiles.model import Command, Scalar
+from edged.record import record
 from edged.runs.notes import PointNotes, notes_of_fewer
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind
@@ -25,7 +26,7 @@ RECENT_POINTS: Final = 256
 """Kept of a stream for those who look on."""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Stream:
     """One stream.
 

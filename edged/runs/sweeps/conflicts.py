@@ -11,13 +11,13 @@ may be anything: while a sweep runs only what cannot set a value passes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
+from edged.record import record
 from edged.runs.states import SweepState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
 from edged.runs.wording import held_by
@@ -116,7 +116,7 @@ def _switches_off(message: Message) -> bool:
     return last == "OFF"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class _Holder:
     """Who holds a parameter; from before its set-point is asked until nothing more is sent.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
@@ -28,6 +28,7 @@ from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
 from edged.profiles.format.fields import nearest
+from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, Recorder
@@ -53,7 +54,7 @@ WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepJournal:
     """The journal as sweeps use it."""
 
@@ -125,7 +126,7 @@ LONGEST_RETRY_S: Final = 2.0
 log = structlog.get_logger("edged.sweeps")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepLife:
     """What every sweep's task works with.
 
@@ -323,7 +324,7 @@ class SweepLife:
         self.publish(sweep)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepStart:
     """What the beginning of every sweep works with."""
 

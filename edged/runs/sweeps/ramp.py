@@ -16,7 +16,7 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from edged.actions.action import Purpose, RunCommand
@@ -24,6 +24,7 @@ from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.model import ParameterType, Scalar
+from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S
 from edged.runs.ports import NewId, Perform
 from edged.runs.states import SweepEvent
@@ -104,7 +105,7 @@ class Steps(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ramp:
     """What the body of every sweep works with."""
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.answers import picked
 from edged.profiles.model import DEFAULT_SENTINELS, Command
 from edged.profiles.template import placeholders, resolution
+from edged.record import record
 from edged.scpi.numbers import number_with_suffix
 
 __all__ = [
@@ -45,7 +46,7 @@ MOST_STEPS: Final = 1e15
 """More than this are told as this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RampPlan:
     """One ramp, in the swept parameter's own unit.
 

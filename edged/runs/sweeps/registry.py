@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from edged.actions.action import StartSweep
@@ -20,6 +19,7 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
+from edged.record import record
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import LeftWork as Found
 from edged.runs.ports import NewId, NewPlan, NoPlan, Perform, Precheck, Recorder, RunNotes
@@ -46,7 +46,7 @@ THINNED_TO: Final = 500
 """The newest so many keep all their rows in memory, older ones so many each."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepChanged:
     """A sweep has begun, or is in another state."""
 

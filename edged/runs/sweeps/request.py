@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from edged.errors import Invalid
@@ -24,6 +24,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
+from edged.record import record
 from edged.scpi.answer_text import AnswerType
 
 __all__ = [
@@ -50,7 +51,7 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MeasureAsked:
     """One entry of ``measure`` as it was written; names are not looked up yet."""
 
@@ -59,7 +60,7 @@ class MeasureAsked:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Measure:
     """One entry of ``measure`` with what it means; ``parameters`` are validated."""
 
@@ -68,7 +69,7 @@ class Measure:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MeasuredColumn:
     """One column that a measure gives; ``field`` names a part of a structured answer."""
 
@@ -78,7 +79,7 @@ class MeasuredColumn:
     is_number: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class StopWhen:
     """``stop_when``: ends a sweep on what was measured, without a model in the loop."""
 
@@ -112,7 +113,7 @@ class StopWhen:
         return f"stop_when: {self.column} {self.op} {self.value:g}."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Points:
     """``points``: so many set-points, at which alone rows are taken; the first is the start."""
 
@@ -141,7 +142,7 @@ class Points:
         return (start, *(float(f"{value:.{POINT_DIGITS}g}") for value in inner), target)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweepRequest:
     """The wishes of one start_sweep beside the command and its parameters.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
@@ -23,6 +23,7 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
 from edged.profiles.template import placeholders, render
+from edged.record import record
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
@@ -89,7 +90,7 @@ def _picked(count: int, most: int) -> list[int]:
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Ending:
     """Why a sweep leaves the state it is in: what happened, and the sentence for it.
 
@@ -110,7 +111,7 @@ class Ending:
         return cls(event=event, reason="" if error else cause.reason, error=error, cause=cause)
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class AbortReport:
     """What became of a sweep's abort.
 
@@ -140,7 +141,7 @@ class AbortReport:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SweptThing:
     """The one parameter of one instrument that a sweep holds.
 
@@ -219,7 +220,7 @@ class SweptThing:
         return replace(step, send=send, ask=ask)
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@record(frozen=False, eq=False)
 class Sweep:
     """A sweep that was started.
 

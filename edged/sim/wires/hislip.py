@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from edged.protocol.hislip import (
     HEADER,
@@ -18,6 +17,7 @@ from edged.protocol.hislip import (
     message,
     read_header,
 )
+from edged.record import record
 from edged.sim.faults import FaultKind
 from edged.sim.wires.stream import LOOPBACK, Host, TcpListener, Visit, reset
 
@@ -56,7 +56,7 @@ class HislipMouth:
         reset(self._writer)
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, kw_only=False, eq=False)
 class HislipClient:
     """The two channels of one client; ``incoming`` is a message that is not whole yet."""
 

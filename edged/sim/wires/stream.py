@@ -23,12 +23,12 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TextIO
 
 from edged.clock import Clock
+from edged.record import record
 from edged.sim.faults import (
     ACKNOWLEDGEMENT,
     Close,
@@ -95,7 +95,7 @@ SHOWN_BYTES: Final = 4096
 """Of one entry, where it is shown over the control port; the file has them all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class WireEntry:
     """One thing that happened on a wire.
 

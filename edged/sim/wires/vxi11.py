@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Final
 
+from edged.record import record
 from edged.sim.faults import FaultKind
 from edged.sim.output import HeldOutput
 from edged.sim.wires.stream import LOOPBACK, Host, TcpListener, Visit, reset
@@ -37,7 +38,7 @@ class Hangup(Exception):
         self.rest = rest
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, kw_only=False, eq=False)
 class CreatedLink:
     """One created link: its reader, what is said to it, and a message that is not whole yet."""
 

@@ -19,7 +19,7 @@ import asyncio
 import collections
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ import structlog
 
 from edged.clock import RELEASED_MS, Clock
 from edged.errors import Failed
+from edged.record import record
 from edged.store.audit.chain import Chain, RepeatedRow, Shelf
 from edged.store.audit.history import CallFilter, Calls, find_calls
 from edged.store.audit.queries import (
@@ -430,7 +431,7 @@ def why_implausible(
     return ""
 
 
-@dataclass(slots=True, kw_only=True)
+@record(frozen=False)
 class Retention:
     """Removes what is older than so many days.
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from edged.clock import Clock
+from edged.record import record
 from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import COLUMNS, AuditRow, Phase
 from edged.store.database import Database
@@ -31,7 +31,7 @@ MOST_FOLDED: Final = 100_000
 """Calls and runs that one search remembers to have seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CallFilter:
     """Which calls are wanted; what is empty does not narrow.
 

@@ -11,10 +11,11 @@ import io
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.csv_cells import guarded
+from edged.record import record
 from edged.store.audit.row import COLUMNS, AuditRow
 from edged.store.database import Database
 
@@ -46,7 +47,7 @@ class ExportForm(enum.StrEnum):
     CSV = "csv"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AuditFilter:
     """Which rows are wanted; what is empty or None does not narrow.
 

@@ -18,11 +18,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from edged.log import scrub
+from edged.record import record
 
 __all__ = [
     "COLUMNS",
@@ -66,7 +67,7 @@ class Phase(enum.StrEnum):
     EVENT = "event"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class AuditRow:
     """A row as it is read: one field a column, in the order of the table.
 

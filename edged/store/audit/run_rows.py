@@ -10,10 +10,11 @@ import hashlib
 import sqlite3
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from edged.clock import Clock
+from edged.record import record
 from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import GENESIS
 from edged.store.database import Database
@@ -45,7 +46,7 @@ class RunRow(NamedTuple):
     hash: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RunRows:
     """The rows of a run, in their order.
 
@@ -66,7 +67,7 @@ class RunRows:
     head_hash: str = GENESIS.hex()
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class _Found:
     first: list[RunRow] = field(default_factory=list)
     last: deque[RunRow] = field(default_factory=lambda: deque(maxlen=MOST_SHOWN))

@@ -13,12 +13,12 @@ import enum
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, Failed
+from edged.record import record
 from edged.store.audit.chain import ChainLink
 from edged.store.audit.queries import fetch
 from edged.store.audit.row import (
@@ -63,7 +63,7 @@ class ProblemKind(enum.StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ChainProblem:
     """One thing that is wrong; ``seq`` is the number of the (first) row."""
 
@@ -72,7 +72,7 @@ class ChainProblem:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VerifyReport:
     """What came of walking the chain.
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.http.application import written_together
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
+from edged.record import record
 from edged.surfaces.events.hub import EventHub, EventSubscription, Shows, show_all
 
 __all__ = ["AT_ONCE", "EventSockets", "Greeting", "Pace"]
@@ -38,7 +39,7 @@ def _nothing_more(_subscription: EventSubscription) -> Mapping[str, Any]:
     return {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Pace:
     """How often a reader is told.
 

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
 from edged.commands.target import Target
 from edged.profiles.model import FieldsAnswer, ImageAnswer, Returns, WaveformAnswer
+from edged.record import record
 from edged.surfaces.events.hub import Publish
 
 __all__ = ["ValueFeed"]
@@ -40,7 +40,7 @@ SIZES: Final[Mapping[type, tuple[str, str]]] = MappingProxyType(
 """Of a trace and of a picture: what of the result says how large it is, and in what."""
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class Measured:
     """An answer as it came; what is told of it is made when somebody wants it."""
 

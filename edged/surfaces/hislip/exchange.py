@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -36,6 +35,7 @@ from edged.protocol.hislip import (
     next_message_id,
     problem,
 )
+from edged.record import record
 
 __all__ = [
     "ClearAsked",
@@ -86,7 +86,7 @@ class Mode(enum.IntEnum):
     """Answers are numbered by the server and queue up."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Say:
     """Bytes for the client."""
 
@@ -94,7 +94,7 @@ class Say:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class MessageWritten:
     """The client has written a whole message.
 
@@ -107,7 +107,7 @@ class MessageWritten:
     is_interrupting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class TriggerAsked:
     """The group execute trigger, in its place among the messages."""
 
@@ -115,12 +115,12 @@ class TriggerAsked:
     is_interrupting: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ClearAsked:
     """A device clear has begun: what is under way is to be given up, and ``cleared`` told."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LockAsked:
     """A lock is wanted; ``key`` is empty for the exclusive one. ``lock_said`` tells the outcome."""
 
@@ -128,19 +128,19 @@ class LockAsked:
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class UnlockAsked:
     """A lock is given back once that message was worked off. ``lock_said`` tells the outcome."""
 
     message_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class LockInfoAsked:
     """Who holds locks; answered by ``lock_info_message``."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class StatusAsked:
     """The status byte is wanted; ``mav`` and ``status_message`` make the answer.
 
@@ -151,7 +151,7 @@ class StatusAsked:
     message_id: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class PeerEnded:
     """The client says that it gives the session up, and why."""
 

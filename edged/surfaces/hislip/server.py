@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import structlog
@@ -35,6 +35,7 @@ from edged.protocol.hislip import (
     TooLarge,
     message,
 )
+from edged.record import record
 from edged.surfaces.hislip.connection import HislipConnection
 from edged.surfaces.hislip.names import HislipNames
 from edged.surfaces.hislip.program import HislipProgram
@@ -63,7 +64,7 @@ def _nobody(_received: HislipMessage) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class HislipSettings:
     """What the owner configures.
 
@@ -78,7 +79,7 @@ class HislipSettings:
     peer_in: Callable[[HislipMessage], str] = _nobody
 
 
-@dataclass(slots=True, eq=False)
+@record(frozen=False, kw_only=False, eq=False)
 class _Unopened:
     """A connection that is no session's yet; with ``session``, one whose second is awaited.
 

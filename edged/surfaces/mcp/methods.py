@@ -18,7 +18,7 @@ import asyncio
 import contextlib
 import enum
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -45,6 +45,7 @@ from edged.protocol.messages import RESOURCE_UPDATED, RESOURCES_CHANGED, TOOLS_C
 from edged.protocol.results import Server
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.session import SessionEvent
+from edged.record import record
 from edged.surfaces.mcp.error_codes import call_answer, error_reply
 from edged.surfaces.mcp.post import PendingCall, Served
 from edged.surfaces.mcp.prompts import PROMPTS
@@ -99,7 +100,7 @@ class AnsweredError(Exception):
         self.reply = reply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Parts:
     """What every method works with.
 
@@ -163,7 +164,7 @@ class Judged(enum.Enum):
     """The tool by the command path, the resource by the row of its kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Method:
     """One method.
 
@@ -176,7 +177,7 @@ class Method:
     needs: str | Judged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MethodExtension:
     """Methods of ours beside MCP's own, listed nowhere.
 

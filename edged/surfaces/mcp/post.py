@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
@@ -30,6 +29,7 @@ from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
 from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
+from edged.record import record
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, MakeAnswer, Repeat, Session
@@ -50,7 +50,7 @@ PLAIN: Final = frozenset({"name", "arguments"})
 """Params of a call that asks for nothing besides: no progress, no token of a client's own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Surroundings:
     """What every POST needs of the room that serves it.
 

@@ -6,11 +6,11 @@ Each names only tools and resources of this endpoint. Source: MCP ``server/promp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import Invalid
+from edged.record import record
 
 __all__ = ["PROMPTS", "Prompt", "PromptArgument"]
 
@@ -18,7 +18,7 @@ MOST_CHARACTERS: Final = 2_000
 """Of one argument: it goes into the text as it is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PromptArgument:
     """One blank to fill in.
 
@@ -31,7 +31,7 @@ class PromptArgument:
     default: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Prompt:
     """One prompt.
 

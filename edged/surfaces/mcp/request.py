@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -41,6 +41,7 @@ from edged.protocol.jsonrpc import (
     RequestId,
     parse,
 )
+from edged.record import record
 from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.tool_list import read_choice
@@ -73,7 +74,7 @@ AUTHORITY_END: Final = re.compile(r"[/?#]")
 RawHead = tuple[str, str, tuple[tuple[bytes, bytes], ...]]
 
 
-@dataclass(slots=True)
+@record(frozen=False, kw_only=False)
 class PostHead:
     """What came of the head of a POST that passed.
 

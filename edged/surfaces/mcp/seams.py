@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiohttp.http_parser import RawRequestMessage
@@ -20,6 +19,7 @@ from edged.errors import ErrorCode, NotFound, Refused
 from edged.http.connection import HttpConnection
 from edged.protocol.http_rules import CALLER_TOKEN_HEADER
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
+from edged.record import record
 
 __all__ = [
     "CallerGuard",
@@ -57,7 +57,7 @@ class ToolListing(enum.StrEnum):
     STATIC = "static"
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Choice:
     """What one client wants listed.
 
@@ -213,7 +213,7 @@ async def asked_nothing() -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class CallerHead:
     """What a guard judges by.
 

@@ -26,7 +26,7 @@ import itertools
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from edged.actions.caller import Caller, Route
@@ -59,6 +59,7 @@ from edged.protocol.session import (
     next_state,
 )
 from edged.protocol.sse import EventLog, ReplayBuffer, encode_event
+from edged.record import record
 from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
 
@@ -169,7 +170,7 @@ class Resumable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Announcement:
     """Something that clients are told: a list has changed, or the content of one resource.
 
@@ -227,7 +228,7 @@ class NewsStream:
 Again = Callable[[str, Tell], Outcome | Underway | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Repeat:
     """A call that was answered: with the same head and params it means the same.
 
@@ -385,7 +386,7 @@ class Session:
         self.state = next_state(self.state, event)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Owner:
     """Whose a session is."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edged import __version__
@@ -15,6 +14,7 @@ from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
 from edged.protocol.server_card import ServerCard
 from edged.protocol.sse import ReplayBuffer
+from edged.record import record
 from edged.surfaces.mcp.calling import Serving
 from edged.surfaces.mcp.endpoint import Endpoint
 from edged.surfaces.mcp.methods import (
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["McpRoom", "McpSettings", "McpSurface"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class McpSettings:
     """What the owner configures.
 

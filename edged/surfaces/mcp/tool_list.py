@@ -11,7 +11,6 @@ Source: docs/promises.md sections 2 and 3; docs/mcp-rules.md, "Tools, lists, pro
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qs, urlencode
 
@@ -20,6 +19,7 @@ from edged.errors import ErrorCode, Invalid, NotFound
 from edged.protocol.apps import tool_meta
 from edged.protocol.results import Server, ToolEntry, tool_pages
 from edged.protocol.revisions import Revision, negotiate
+from edged.record import record
 from edged.surfaces.mcp.seams import Choice, InstrumentIdOf, ToolListing, ToolSource
 
 __all__ = [
@@ -61,7 +61,7 @@ def read_choice(query: str, default: Choice) -> Choice:
     return Choice(ToolListing(wanted), named or default.instruments)
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ListSize:
     """What a client has to take that asks for the whole list."""
 

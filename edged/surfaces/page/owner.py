@@ -10,13 +10,13 @@ import hmac
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.errors import ErrorCode, Invalid, NotFound, Refused
 from edged.files import keep_secret, read_secret
+from edged.record import record
 
 __all__ = ["KEY_HEADER", "REDIRECT_FILE", "OwnerAnswers", "keep_page_key", "read_page_key"]
 
@@ -54,7 +54,7 @@ def _key_in(held: bytes) -> bytes:
     return kept if len(kept) == KEY_CHARS and set(kept) <= set(b"0123456789abcdef") else b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OwnerAnswers:
     """What a person may say.
 

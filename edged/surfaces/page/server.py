@@ -12,7 +12,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -35,6 +35,7 @@ from edged.protocol.http_rules import (
     preflight,
     rejection,
 )
+from edged.record import record
 from edged.surfaces.events.hub import EventHub, EventSubscription
 from edged.surfaces.events.socket import EventSockets, Pace
 from edged.surfaces.page import PATH
@@ -100,7 +101,7 @@ Downloads = Callable[[str, str], AsyncIterator[bytes]]
 """A run's id and a form (csv, npz) → its file in pieces; raises ``NotFound`` at the first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PageWorld:
     """What the page works with.
 

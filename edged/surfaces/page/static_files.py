@@ -9,10 +9,11 @@ import hashlib
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final
+
+from edged.record import record
 
 __all__ = ["INDEX", "StaticFile", "filled_index", "read_static_files"]
 
@@ -29,7 +30,7 @@ TYPES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class StaticFile:
     """One file: its bytes, what they are, and by what a browser knows that it has them already."""
 

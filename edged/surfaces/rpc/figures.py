@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from edged.record import record
 
 __all__ = ["MetricFigure"]
 
 Read = Callable[[], float | Mapping[str, float]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MetricFigure:
     """One figure besides those of calls.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp.http_parser import RawRequestMessage
@@ -21,6 +20,7 @@ from edged.host import port_holder
 from edged.http.connection import HttpConnection
 from edged.http.late import LateHandler
 from edged.http.server import HttpServer
+from edged.record import record
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
 from edged.tools.dispatcher import ToolDispatcher
@@ -55,7 +55,7 @@ class RpcRecord(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Sights:
     """What can be seen at the RPC port besides its methods.
 

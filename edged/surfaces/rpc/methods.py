@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,7 @@ from edged.actions.outcome import Outcome, Picture
 from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
+from edged.record import record
 from edged.runs.points import as_base64
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.dispatcher import ToolDispatcher
@@ -47,7 +48,7 @@ class MethodRecord(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RpcContext:
     """What a method works with.
 

@@ -6,13 +6,14 @@ docs/rpc.md is made from it (``make docs``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.action import Check
 from edged.actions.outcome import OutcomeStatus
 from edged.profiles.arguments import Given, compile_given, compile_schema
+from edged.record import record
 from edged.runs.run_head import RunKind
 
 __all__ = ["METHOD_TABLE", "Method", "reference"]
@@ -20,7 +21,7 @@ __all__ = ["METHOD_TABLE", "Method", "reference"]
 Schema = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Method:
     """One method.
 

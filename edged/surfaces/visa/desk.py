@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from edged.actions.caller import Caller, client_text
@@ -12,6 +12,7 @@ from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause
 from edged.errors import Conflict, EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
+from edged.record import record
 from edged.surfaces.visa.session import PERMISSION, VisaSession, VisaWork
 from edged.transports.address import parse_address
 
@@ -21,7 +22,7 @@ MAX_SESSIONS: Final = 256
 """Sessions that may be open at once, of all programs together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VisaUnit:
     """A unit that can be opened.
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from edged.profiles.model import Profile
 from edged.profiles.raw import MAX_MESSAGES
 from edged.profiles.raw import asks as is_question
+from edged.record import record
 from edged.scpi.errors import ErrorQuestion, clears_errors, error_question
 from edged.scpi.line import Message, kept, messages
 from edged.scpi.program import ProgramMessage
@@ -34,7 +34,7 @@ class Own(enum.Enum):
 COMMON: Final = {own.value: own for own in Own}
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class Step:
     """A part of a message.
 

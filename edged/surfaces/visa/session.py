@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from operator import call
 from typing import Any, Final, Protocol
@@ -30,6 +30,7 @@ from edged.deadlines import Deadlines
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.operations.leases import Release, Renew, Reserve
+from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
 from edged.scpi.program import Incoming, ProgramMessage
@@ -66,7 +67,7 @@ class WatchedConnection(Protocol):
     on_closed: Callable[[], None] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class VisaWork:
     """What every session works with.
 

@@ -14,11 +14,11 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, Refused
 from edged.profiles.model import ErrorCheck
+from edged.record import record
 from edged.scpi.answer_text import ErrorKind, leading_integer
 
 __all__ = ["ErrorEntry", "ProgramStatus", "StatusBit", "entry_of"]
@@ -65,7 +65,7 @@ EVENTS: Final = ((-199, 32), (-299, 16), (-399, 8), (-499, 4))
 """The lowest number of a class, and its bit in the event register."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(kw_only=False)
 class ErrorEntry:
     """One entry of a queue, as it is answered.
 
