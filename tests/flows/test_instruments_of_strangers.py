@@ -446,7 +446,7 @@ def test_a_supply_of_aim_tti_is_drafted_by_what_it_answers(
         assert "manufacturer: 'THURLBY THANDAR'" in text
         assert "model: 'PL601P'" in text
         assert "#   errors:" in text, "no error query was found, and none is made up"
-        assert all("?" in line for line in toy.heard if line != "*CLS"), toy.heard
+        assert {line for line in toy.heard if "?" not in line} == {"*CLS", "EDGED:NONE"}
         config = {"INSTRUMENTS": [{"address": address, "name": "unit"}]}
         config["PROFILE_DIRS"] = [str(tmp_path)]  # type: ignore[list-item]
         with running_engine(tmp_path, sim=False, config=config) as engine:
