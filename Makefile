@@ -30,7 +30,8 @@ WARMED := profiles/.library.cache
 NODE := .venv-clients/node
 NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock.json
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
-SHUFFLED := -n 6 --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
+WORKERS := 6
+SHUFFLED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
 PATHS := conftest.py edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \
@@ -44,6 +45,8 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 	@echo "Its addresses come once it is up. Try it then: make smoke (in another terminal). Stop it: Ctrl-C."
 	@exec $(VENV)/bin/edged engine --sim --state-dir var $(ARGS)
 
+# Most of these wait for instruments.
+test: WORKERS := 8
 test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (five minutes on two cores)
 	@echo "Set up. Running the tests now; the first results come within half a minute."
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)

@@ -34,7 +34,8 @@ MEMORY = Path("/dev/shm")
 # What a whole run leaves there is some hundred megabytes; a small one fills under it.
 LEAST_MEMORY_BYTES = 4 * 1024**3
 
-# Files that take long go first, so that no worker waits for another at the end.
+# Files that take long go first, so that no worker waits for another at the end. Unit tests, which
+# compute, stand between the others, which wait.
 LONG_FILES = (
     "test_pymeasure",
     "test_newcomers",
@@ -110,6 +111,12 @@ def _is_roomy(folder: Path) -> bool:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
+    files = dict.fromkeys(item.path for item in items)
+    kinds: tuple[list[Path], list[Path]] = ([], [])
+    for file in files:
+        kinds["unit" in file.parts].append(file)
+    place = {file: rank / len(kind) for kind in kinds for rank, file in enumerate(kind)}
+    items.sort(key=lambda item: place[item.path])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -127,9 +134,8 @@ def pytest_collection_finish() -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.path.stem in LONG_FILES:
-        return LONG_FILES.index(item.path.stem)
-    return len(LONG_FILES) + ("unit" in item.path.parts)
+    stem = item.path.stem
+    return LONG_FILES.index(stem) if stem in LONG_FILES else len(LONG_FILES)
 
 
 @pytest.fixture(autouse=True)

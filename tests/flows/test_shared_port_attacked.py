@@ -200,7 +200,8 @@ def test_a_late_answer_is_not_taken_for_that_of_a_unit_without_a_name(
             engine.tool("bench__stop_all")
             assert not bus.units["7"].is_on
             bus.units["6"].is_plugged = True
-            lab.soon(lambda: not lab.run("6", "measure")["is_error"])
+            for tag in ("6", "7"):
+                lab.soon(lambda tag=tag: not lab.run(tag, "measure")["is_error"])  # type: ignore[misc]
             assert lab.get("7", "measure") == 7.0
 
 
