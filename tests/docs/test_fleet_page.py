@@ -72,7 +72,7 @@ def test_ten_benches_are_found_called_and_stopped_by_the_commands_of_the_page(
     assert all(row["is_free"] for row in found["instruments"])
     assert called["edge_id"] == "edge-3"
     assert called["result"]["instruments"]
-    assert all(edge["is_answered"] for edge in history["edges"])
+    assert all(edge["is_answered"] for edge in history["edges"]), history["edges"]
     assert len(stopped["edges"]) == 10
     assert stopped["is_confirmed"] is True
 
