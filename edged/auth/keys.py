@@ -21,8 +21,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import aiohttp
 import structlog
+
+# By name: its client is imported now, and not on the event loop with the first fetch.
+from aiohttp import ClientError, ClientSession, ClientTimeout, DummyCookieJar, StreamReader
 
 from edged.auth.signature import PublicKey, read_keys
 from edged.clock import Clock
@@ -75,13 +77,13 @@ class HttpJwksSource:
 
     async def fetch(self) -> bytes:
         """See ``JwksSource``. Follows no redirect: the issuer's host is the only one trusted."""
-        timeout = aiohttp.ClientTimeout(total=FETCH_WITHIN_S)
+        timeout = ClientTimeout(total=FETCH_WITHIN_S)
         try:
             # A deadline of our own besides: closing a connection may take long too.
             async with (
                 asyncio.timeout(FETCH_WITHIN_S),
-                aiohttp.ClientSession(
-                    timeout=timeout, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+                ClientSession(
+                    timeout=timeout, trust_env=False, cookie_jar=DummyCookieJar()
                 ) as session,
                 session.get(
                     self._url, allow_redirects=False, headers={"Accept-Encoding": "identity"}
@@ -92,11 +94,11 @@ class HttpJwksSource:
                 return await _read_bounded(answer.content)
         except TimeoutError as error:
             raise JwksError(f"It did not answer within {FETCH_WITHIN_S:g} s.") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (ClientError, OSError, ValueError) as error:
             raise JwksError(f"It cannot be reached: {error}.") from error
 
 
-async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
+async def _read_bounded(content: StreamReader) -> bytes:
     body = bytearray()
     async for chunk in content.iter_any():
         body += chunk

@@ -80,7 +80,7 @@ class BenchPageDoor:
     _late: LateHandler[PageServer] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._late = LateHandler(self._make, name="bench page")
+        self._late = LateHandler(self._make, module="edged.surfaces.page.server", name="bench page")
 
     def takes(self, path: str) -> bool:
         """See ``Neighbour``."""

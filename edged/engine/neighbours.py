@@ -49,7 +49,9 @@ class MetricsDoor:
         self._metrics = metrics
         self._names = names
         self._permissions = permissions
-        self._page = LateHandler(self._make_page, name="metrics page")
+        self._page = LateHandler(
+            self._make_page, module="edged.engine.metrics_page", name="metrics page"
+        )
         self.takes_upgrade = beside.takes_upgrade
         self.is_looking = beside.is_looking
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
@@ -22,16 +23,19 @@ class LateHandler(Generic[H]):
     """Implements ``RequestHandler``: requests wait until the real one is there.
 
     Args:
-        make: makes it, importing what only it needs. Tried again with the next request where it
-            fails; the connections that waited are closed.
+        make: makes it. Tried again with the next request where it fails; the connections that
+            waited are closed.
+        module: what only it needs; imported on a thread, because the watchdog of a busy machine
+            would take an event loop that imports for one that hangs.
         name: what the log calls it.
 
     Attributes:
         handler: None until then.
     """
 
-    def __init__(self, make: Callable[[], Awaitable[H]], *, name: str) -> None:
+    def __init__(self, make: Callable[[], Awaitable[H]], *, module: str, name: str) -> None:
         self._make = make
+        self._module = module
         self._name = name
         self._making: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -72,4 +76,5 @@ class LateHandler(Generic[H]):
 
     async def _have_made(self) -> None:
         with surviving(log, "handler_failed", handler=self._name):
+            await asyncio.to_thread(importlib.import_module, self._module)
             self.handler = await self._make()

@@ -112,7 +112,9 @@ class RpcListener:
         self._server: HttpServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Server | None = None
-        self._application = LateHandler(self._make_application, name="RPC application")
+        self._application = LateHandler(
+            self._make_application, module="edged.surfaces.rpc.server", name="RPC application"
+        )
         self.port = 0
 
     async def start(self) -> None:
