@@ -180,6 +180,7 @@ class PacketJoiner:
         self._until = compile_expression(packets.until)
         # The first field may be the length in the block's own head.
         self._has_size_in_front = packets.fields[0][0] == SIZE and frame.has_length_in_digits
+        self._is_inside = False
         self._count = 0
         # What has come, counted in each way in which an instrument may count it.
         self._sums: tuple[int, ...] = (0, 0, 0, 0)
@@ -249,9 +250,13 @@ class PacketJoiner:
         if self._has_size_in_front:
             start = len(packet) - len(inside)
             own = bytes(packet[max(0, start - digits) : start])
-            sizes = self._sizes(packet, inside, inside[width:])
-            is_inside = begun[:digits].isdigit() and int(begun[:digits]) in sizes
-            if own.isdigit() and len(own) == digits and not is_inside:
+            if self._count == 0:
+                # The total of a later packet may by chance be its size, too.
+                sizes = self._sizes(packet, inside, inside[width:])
+                front = begun[:width]
+                is_number = len(front) == width and front.isdigit()
+                self._is_inside = is_number and int(begun[:digits]) in sizes
+            if own.isdigit() and len(own) == digits and not self._is_inside:
                 return _numbers(self._packets, own + begun), inside[width - digits :]
         return _numbers(self._packets, begun), inside[width:]
 

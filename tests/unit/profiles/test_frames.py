@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
@@ -136,11 +136,17 @@ def test_what_stands_inside_of_a_block_before_the_samples_is_skipped() -> None:
 
 
 @given(data=st.binary(min_size=1, max_size=900), pieces=st.integers(1, 5), inside=st.booleans())
+# The total of the last packet, or of the first, is its size with two fields.
+@example(data=bytes(21), pieces=4, inside=False)
+@example(data=bytes(24), pieces=4, inside=False)
+@example(data=b"0" * 23, pieces=5, inside=False)
 def test_packets_are_asked_for_until_all_have_come(
     data: bytes, pieces: int, *, inside: bool
 ) -> None:
     """With the digits of the block's own head as the first field, and with all inside of it."""
     step = -(-len(data) // pieces)
+    # With a total that is by chance the first size, digits in front of the samples could be fields.
+    assume(inside or len(data) != step + 18 or not data[:9].isdigit())
     packets = []
     for sent in range(0, len(data), step):
         part = data[sent : sent + step]
