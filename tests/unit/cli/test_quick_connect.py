@@ -103,8 +103,12 @@ def test_where_no_engine_runs_the_places_are_told(home: Path) -> None:
 
 
 def test_a_status_imports_next_to_nothing(home: Path) -> None:
+    # Where the package is installed, the system has a configuration.
     program = f"""
 import sys
+from pathlib import Path
+from edged import host
+host.SYSTEM_CONFIG = Path("{home}/config/edged")
 from edged.cli.main import main
 main(["status", "--state-dir", "{home}/named"])
 print([name for name in {HEAVY!r} if name in sys.modules])

@@ -100,10 +100,11 @@ def test_a_stop_ends_the_wait_for_a_host_that_does_not_answer() -> None:
         timer.join()
 
 
-def test_a_host_may_be_named() -> None:
+def test_a_host_may_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostbyname", {"psu": "127.0.0.1"}.__getitem__)
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        link_to("localhost", server.getsockname()[1]) as link,
+        link_to("psu", server.getsockname()[1]) as link,
     ):
         link.open(HANGS_S)
         peer, _ = server.accept()
