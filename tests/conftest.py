@@ -37,6 +37,7 @@ LEAST_MEMORY_BYTES = 4 * 1024**3
 # Files that take long go first, so that no worker waits for another at the end. Unit tests, which
 # compute, stand between the others, which wait.
 LONG_FILES = (
+    "test_identity_owed",
     "test_pymeasure",
     "test_newcomers",
     "test_add_your_instrument",
