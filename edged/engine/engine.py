@@ -91,7 +91,7 @@ from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
-from edged.surfaces.rpc.listener import RpcListener
+from edged.surfaces.rpc.listener import RpcListener, RpcSettings
 from edged.surfaces.rpc.proof import keep_rpc_key
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
@@ -526,9 +526,8 @@ class Engine:
     def _make_rpc(self, new_id: NewId) -> RpcListener:
         parts = self._rpc_parts()
         self._sights = parts.sights()
-        return RpcListener(
+        settings = RpcSettings(
             dispatcher=self._dispatcher,
-            port=self._config.rpc_port,
             token=self._config.inbound_auth_token,
             new_action_id=new_id,
             record=self._stores.record,
@@ -537,6 +536,7 @@ class Engine:
             own=parts.methods(),
             key=_rpc_key(self._config.state_dir),
         )
+        return RpcListener(settings, port=self._config.rpc_port)
 
     def _make_hub(self) -> EventHub:
         return EventHub(

@@ -23,7 +23,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
-from edged.surfaces.rpc.listener import RpcListener, Sights
+from edged.surfaces.rpc.listener import RpcListener, RpcSettings, Sights
 from edged.surfaces.rpc.methods import OwnMethod
 from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_client import McpClient
@@ -110,9 +110,8 @@ async def no_metrics() -> tuple[bytes, str]:
 
 
 def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcListener:
-    return RpcListener(
+    parts = RpcSettings(
         dispatcher=dispatcher,  # type: ignore[arg-type]
-        port=port,
         token=token,
         new_action_id=lambda: "a1",
         record=dispatcher,
@@ -122,6 +121,7 @@ def make_listener(dispatcher: Dispatcher, port: int, token: str | None) -> RpcLi
         clock=SystemClock(),
         own=dispatcher.own,
     )
+    return RpcListener(parts, port=port)
 
 
 @asynccontextmanager

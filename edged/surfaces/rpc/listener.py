@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiohttp.http_parser import RawRequestMessage
@@ -28,7 +29,7 @@ from edged.tools.dispatcher import ToolDispatcher
 if TYPE_CHECKING:
     from edged.surfaces.rpc.server import RpcApplication
 
-__all__ = ["ALIVE_PATH", "SLOW_SENDER_S", "RpcListener", "RpcRecord", "Sights"]
+__all__ = ["ALIVE_PATH", "SLOW_SENDER_S", "RpcListener", "RpcRecord", "RpcSettings", "Sights"]
 
 SLOW_SENDER_S: Final = 30.0
 """A slower sender is cut."""
@@ -72,12 +73,12 @@ class Sights:
     here: Callable[[], Mapping[str, Any]]
 
 
-class RpcListener:
-    """The RPC interface's listener.
+@record
+class RpcSettings:
+    """What the RPC interface is made of.
 
-    Args:
+    Attributes:
         dispatcher: takes calls by tool name.
-        port: RPC_PORT; 0 takes any free one.
         token: INBOUND_AUTH_TOKEN, or none.
         key: with which it proves whose engine it is; none: it cannot.
         new_action_id: makes the id under which a call is recorded.
@@ -87,28 +88,27 @@ class RpcListener:
         own: further methods of the daemon's own.
     """
 
-    def __init__(
-        self,
-        *,
-        dispatcher: ToolDispatcher,
-        port: int,
-        token: str | None,
-        new_action_id: Callable[[], str],
-        record: RpcRecord,
-        sights: Sights,
-        clock: Clock,
-        own: Mapping[str, OwnMethod] | None = None,
-        key: bytes | None = None,
-    ) -> None:
-        self._dispatcher = dispatcher
+    dispatcher: ToolDispatcher
+    token: str | None
+    new_action_id: Callable[[], str]
+    record: RpcRecord
+    sights: Sights
+    clock: Clock
+    own: Mapping[str, OwnMethod] = field(default_factory=dict)
+    key: bytes | None = None
+
+
+class RpcListener:
+    """The RPC interface's listener.
+
+    Args:
+        settings: of the application behind it.
+        port: RPC_PORT; 0 takes any free one.
+    """
+
+    def __init__(self, settings: RpcSettings, *, port: int) -> None:
+        self._settings = settings
         self._wanted_port = port
-        self._token = token
-        self._key = key
-        self._new_action_id = new_action_id
-        self._record = record
-        self._sights = sights
-        self._clock = clock
-        self._own = own if own is not None else {}
         self._server: HttpServer | None = None
         self._looking: asyncio.Task[None] | None = None
         self._listening: asyncio.Server | None = None
@@ -125,7 +125,7 @@ class RpcListener:
         """
         server = HttpServer(
             self,
-            clock=self._clock,
+            clock=self._settings.clock,
             slow_sender_s=SLOW_SENDER_S,
             idle_s=IDLE_S,
             max_field_bytes=MAX_FIELD_BYTES,
@@ -177,17 +177,7 @@ class RpcListener:
     async def _make_application(self) -> RpcApplication:
         from edged.surfaces.rpc.server import RpcApplication
 
-        application = RpcApplication(
-            dispatcher=self._dispatcher,
-            port=self.port,
-            token=self._token,
-            new_action_id=self._new_action_id,
-            record=self._record,
-            sights=self._sights,
-            clock=self._clock,
-            own=self._own,
-            key=self._key,
-        )
+        application = RpcApplication(self._settings, port=self.port)
         await application.start()
         return application
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -29,7 +29,6 @@ from aiohttp.http_writer import HttpVersion11
 
 from edged.actions.caller import Caller, Route, client_text
 from edged.actions.cause import CALLER_GONE, cause_of
-from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound, Refused
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, connection_of, note_end
 from edged.http.connection import GO_ON, HttpConnection
@@ -37,10 +36,9 @@ from edged.protocol import jsonrpc
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.events.socket import EventSockets
-from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcRecord, Sights
-from edged.surfaces.rpc.methods import OwnMethod, RpcContext, dispatch
+from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
+from edged.surfaces.rpc.methods import RpcContext, dispatch
 from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
-from edged.tools.dispatcher import ToolDispatcher
 
 __all__ = [
     "HERE_PATH",
@@ -232,37 +230,26 @@ HTTP_STATUS: Final = {ErrorCode.NOT_AUTHENTICATED: 401, ErrorCode.NOT_ALLOWED: 4
 
 
 class RpcApplication:
-    """Serves the requests; see ``RpcListener`` for the arguments.
+    """Serves the requests.
 
     Args:
+        settings: what it is made of.
         port: at which it is served.
     """
 
-    def __init__(
-        self,
-        *,
-        dispatcher: ToolDispatcher,
-        port: int,
-        token: str | None,
-        new_action_id: Callable[[], str],
-        record: RpcRecord,
-        sights: Sights,
-        clock: Clock,
-        own: Mapping[str, OwnMethod],
-        key: bytes | None,
-    ) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, settings: RpcSettings, *, port: int) -> None:
+        self._dispatcher = settings.dispatcher
         self._port = port
-        self._door = Door(token)
-        self._key = key
-        self._new_action_id = new_action_id
-        self._record = record
-        self._sights = sights
-        self._clock = clock
-        self._own = own
+        self._door = Door(settings.token)
+        self._key = settings.key
+        self._new_action_id = settings.new_action_id
+        self._record = settings.record
+        self._sights = settings.sights
+        self._clock = settings.clock
+        self._own = settings.own
         self._runner: web.AppRunner | None = None
         self._handler: ApplicationHandler | None = None
-        self._readers = EventSockets(sights.hub)
+        self._readers = EventSockets(settings.sights.hub)
         self._log = structlog.get_logger("edged.rpc")
 
     async def start(self) -> None:
