@@ -27,8 +27,9 @@ from edged.surfaces.page.owner import keep_page_key
 from edged.surfaces.page.static_files import TYPES
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
-from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
+from tests.bench.engine_process import REPOSITORY
 from tests.bench.listener_server import already_at
+from tests.bench.loaded_modules import listing_engine, modules_of
 from tests.bench.mcp_client import McpClient, modern
 from tests.bench.sim_bench import running_bench
 from tests.bench.supervised import supervised
@@ -221,18 +222,20 @@ async def test_the_trace_of_a_line_is_short_and_that_of_nobody_is_none(
 async def test_an_engine_has_loaded_none_of_it_until_somebody_looks(
     tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
-    def loaded(engine: EngineProcess) -> bool:
-        return "edged.surfaces.page.server" in engine.log.read_text()
-
-    with engine_process(tmp_path, environment={"PYTHONPROFILEIMPORTTIME": "1"}) as engine:
+    with listing_engine(tmp_path) as engine:
         client = McpClient(engine.ports["mcp_port"])
         await client.initialize("2025-11-25")
         await client.call("get_status")
-        assert "edged.engine.bench_page" in engine.log.read_text()
-        assert not loaded(engine)
+        before = modules_of(engine)
         browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
         assert (await browser.get("/bench")).status == 200
-        wait_for(lambda: loaded(engine))
+        after = modules_of(engine)
+    assert "edged.engine.bench_page" in before
+    # The owner's key is written at the start.
+    server = {name for name in after - before if name.startswith("edged.surfaces.page.")}
+    assert "edged.surfaces.page.server" in server
+    kept = {name for name in before if name.startswith("edged.surfaces.page.")}
+    assert kept == {"edged.surfaces.page.owner"}
 
 
 async def one_shot(client: McpClient, tool: str, arguments: dict[str, Any], look: str) -> Any:
