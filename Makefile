@@ -32,7 +32,8 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
 WORKERS := 6
 SHUFFLED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
-PATHS := conftest.py edged pyvisa_edged tests benchmarks docs packaging $(wildcard sdk_wrappers)
+PACKAGES := edged edged_relay pyvisa_edged
+PATHS := conftest.py $(PACKAGES) tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \
 	types-win32 contracts format smoke clients \
@@ -137,9 +138,10 @@ environments: $(VENV)/.ok $(WARMED) clients $(patsubst %,.venv-clients/%/.ok,$(O
 clean: ## remove everything that was made
 	rm -rf $(VENV) .venv-clients $(WARMED) $(WARMED).trees build dist site *.egg-info var .coverage* soak.log .mypy_cache .ruff_cache \
 		.pytest_cache .hypothesis .import_linter_cache
-	find edged tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(PACKAGES) tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environments. A stamp is younger than what it was made from.
+# The environments. A stamp is younger than what it was made from: an environment whose setup.cfg names
+# other packages or entry points is installed into again.
 
 # Its pip installs into all of them.
 $(VENV)/.made:

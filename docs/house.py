@@ -25,7 +25,7 @@ STEPS: Final = re.compile(
 FLOORS: Final[Mapping[str, str]] = {
     "9": "the command line",
     "8": "the engine's parts, the doctor",
-    "7": "the supervisor, many benches",
+    "7": "the supervisor",
     "6": "ports for clients and people",
     "5": "tools and resources",
     "4b": "the operations",

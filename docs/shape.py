@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+PACKAGES: Final = ("edged", "edged_relay")
 FREE: Final = ("sim/models",)
 """A page for each simulated instrument: as many as there are."""
 BOUNDS: Final = {
@@ -53,7 +54,7 @@ def main() -> int:
     parser.add_argument("--modules", action="store_true", help="list every module by its chapter")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     options = parser.parse_args()
-    modules = modules_of(ROOT / "edged")
+    modules = modules_of(ROOT)
     if options.modules:
         sys.stdout.writelines(f"{line}\n" for line in listed(modules))
         return 0
@@ -66,19 +67,19 @@ def main() -> int:
     return 0
 
 
-def modules_of(package: Path) -> dict[str, Module]:
-    """Every module of a package by its dotted name, with what it imports of the package."""
+def modules_of(root: Path) -> dict[str, Module]:
+    """Every module of the packages by its dotted name, with what it imports of them."""
     modules = {}
-    for path in sorted(package.rglob("*.py")):
-        place = path.relative_to(package.parent).with_suffix("")
+    for path in sorted(path for name in PACKAGES for path in (root / name).rglob("*.py")):
+        place = path.relative_to(root).with_suffix("")
         parts = place.parts[:-1] if place.name == "__init__" else place.parts
         text = path.read_text(encoding="utf-8")
-        folder = path.parent.relative_to(package).as_posix()
+        folder = place.parent.as_posix().removeprefix("edged/")
         name = ".".join(parts)
         is_package = place.name == "__init__"
         modules[name] = Module(
             name=f"{name}.__init__" if is_package else name,
-            folder="" if folder == "." else folder,
+            folder="" if folder == "edged" else folder,
             lines=len(text.splitlines()),
             tree=ast.parse(text),
         )
@@ -200,7 +201,7 @@ def _table(figures: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iter
         then = f"{before[name]:>10}" if before else ""
         verdict = "" if bound is None else "kept" if value <= bound else "not kept"
         yield f"{name:<36}{then}{value:>10}{'' if bound is None else f'  <= {bound:<6}{verdict}'}"
-    shared = _shared_names(list(modules_of(ROOT / "edged").values()))
+    shared = _shared_names(list(modules_of(ROOT).values()))
     for name, places in shared.items():
         yield f"  {name}: {', '.join(place.removeprefix('edged.') for place in places)}"
 
@@ -208,11 +209,14 @@ def _table(figures: Mapping[str, Any], before: Mapping[str, Any] | None) -> Iter
 def _figures_at(commit: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         packed = Path(place) / "tree.tar"
-        words = ["git", "archive", "--output", str(packed), commit, "edged"]
+        words = ["git", "ls-tree", "--name-only", commit]
+        known = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        there = sorted(set(PACKAGES) & set(known.split()))
+        words = ["git", "archive", "--output", str(packed), commit, *there]
         subprocess.run(words, cwd=ROOT, check=True)
         with tarfile.open(packed) as archive:
             archive.extractall(place, filter="data")
-        return figures_of(modules_of(Path(place) / "edged"))
+        return figures_of(modules_of(Path(place)))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -106,7 +105,7 @@ def parser_of(verb: str) -> argparse.ArgumentParser:
     for name in PARSES:
         setattr(argparse.ArgumentParser, name, catch)
     try:
-        importlib.import_module(VERBS[verb].module).run([])
+        VERBS[verb].load()([])
     except Caught as caught:
         return caught.parser
     finally:

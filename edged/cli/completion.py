@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib
 import io
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.verb import CliVerb
 from edged.errors import EdgedError
 from edged.host import ExitStatus
 from edged.record import record
@@ -43,15 +43,15 @@ class Usage:
     choices: dict[str, tuple[str, ...]]
 
 
-def usage_of(module: str, words: Sequence[str] = ()) -> Usage:
-    """The usage of the verb in ``module``, below the subverbs ``words`` if it has such."""
+def usage_of(verb: CliVerb, words: Sequence[str] = ()) -> Usage:
+    """The usage of a verb, below the subverbs ``words`` if it has such."""
     text = io.StringIO()
     with (
         contextlib.redirect_stdout(text),
         contextlib.redirect_stderr(io.StringIO()),
         contextlib.suppress(SystemExit),
     ):
-        importlib.import_module(module).run([*words, "--help"])
+        verb.load()([*words, "--help"])
     usage = " ".join(text.getvalue().partition("\n\n")[0].split())
     choices = {option: tuple(values.split(",")) for option, values in OPTION_CHOICES.findall(usage)}
     found = CHOICES.search(usage)
@@ -134,9 +134,9 @@ def _words(typed: Sequence[str]) -> tuple[str, ...]:
     verb, second, before, current = (*typed, "", "", "", "")[:4]
     if verb not in VERBS:
         return ()
-    usage = usage_of(VERBS[verb].module)
+    usage = usage_of(VERBS[verb])
     if second[1:] in usage.subverbs:
-        usage = usage_of(VERBS[verb].module, [second[1:]])
+        usage = usage_of(VERBS[verb], [second[1:]])
     if current.startswith("x-"):
         return usage.options
     if before.startswith("x--"):

@@ -7,7 +7,6 @@ interpreter. docs/cli.md lists verbs and exit statuses.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -17,19 +16,11 @@ from types import MappingProxyType
 from typing import Final
 
 from edged import __version__
+from edged.cli.shared.verb import CliVerb
 from edged.errors import EdgedError, ErrorCode
 from edged.host import ExitStatus
-from edged.record import record
 
 __all__ = ["VERBS", "main"]
-
-
-@record(kw_only=False)
-class CliVerb:
-    """A verb: the module with its ``run(arguments) -> int``, and its line in the help."""
-
-    module: str
-    sentence: str
 
 
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
@@ -46,7 +37,7 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "open": CliVerb("edged.cli.open", "open the bench page in a browser"),
         "relay": CliVerb("edged.cli.relay", "run a public front of the relay"),
         "dev-issuer": CliVerb(
-            "edged.cli.dev_issuer", "issue tokens for development; never in production"
+            "dev-issuer", "issue tokens for development; never in production", "edged_relay"
         ),
         "sim": CliVerb(
             "edged.cli.sim", "run a simulated bench; edged sim fault NAME KIND adds a fault"
@@ -175,8 +166,7 @@ def _dispatch(words: list[str]) -> int:
     verb = VERBS.get(words[0])
     if verb is None:
         return _unknown_verb(words[0])
-    status: int = importlib.import_module(verb.module).run(words[1:])
-    return status
+    return verb.load()(words[1:])
 
 
 def _complain(error: EdgedError, *, as_json: bool) -> None:

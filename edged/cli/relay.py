@@ -14,6 +14,7 @@ from edged.cli.shared.options import add_config_options, add_engine_options, con
 from edged.cli.shared.output import print_fields, print_json
 from edged.host import ExitStatus
 from edged.log import set_up_logging
+from edged.plugins import load_plugin
 
 __all__ = ["run"]
 
@@ -39,6 +40,6 @@ def run(arguments: Sequence[str]) -> int:
         return ExitStatus.OK
     config = load(options).config
     set_up_logging(config.log_level, config.log_format)
-    from edged.fleet import program
-
-    return program.run(config, host=options.host, port=options.port)
+    program = load_plugin("relay", "edged_relay")
+    status: int = program.run(config, host=options.host, port=options.port)
+    return status

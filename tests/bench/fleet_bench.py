@@ -18,9 +18,6 @@ from edged.auth.keys import KeyBook
 from edged.auth.permissions import Permissions
 from edged.auth.verifier import Verifier
 from edged.clock import Clock, SystemClock
-from edged.fleet.hosts import FleetHosts
-from edged.fleet.service import Fleet, Keep, forget
-from edged.fleet.table import EdgeTable
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Guard
 from edged.relay.announcement import here_subject
@@ -39,12 +36,15 @@ from edged.relay.envelope import (
     encode,
     up_subject,
 )
-from edged.relay.front import RelayFront
 from edged.relay.link import LinkSettings, NatsLink, RelayMessage
-from edged.relay.login import LoginMetadata
 from edged.supervisor.peer_header import PEER_HEADER, relayed_reader, relayed_value
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import carried_head
+from edged_relay.fleet.hosts import FleetHosts
+from edged_relay.fleet.service import Fleet, Keep, forget
+from edged_relay.fleet.table import EdgeTable
+from edged_relay.front import RelayFront
+from edged_relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import fleet_claims
 from tests.bench.mcp_client import McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint

@@ -11,7 +11,7 @@ import pytest
 from edged.cli.completion import Usage, usage_of
 from edged.cli.main import VERBS
 from tests.bench.engine_process import REPOSITORY
-from tests.bench.sources import syntax_tree
+from tests.bench.sources import PACKAGES, syntax_tree
 
 DOCS = REPOSITORY / "docs"
 
@@ -37,7 +37,8 @@ def test_the_readme_leads_to_the_architecture() -> None:
 def test_every_chapter_says_what_it_is_for() -> None:
     silent = [
         str(path.parent)
-        for path in (REPOSITORY / "edged").rglob("__init__.py")
+        for package in PACKAGES
+        for path in (REPOSITORY / package).rglob("__init__.py")
         if len(ast.get_docstring(syntax_tree(path.read_text(encoding="utf-8"))) or "") < 30
     ]
     assert silent == []
@@ -49,7 +50,7 @@ CITED = re.compile(
 
 
 def test_nothing_cites_what_is_not_in_the_repository() -> None:
-    places = ("edged", "tests", "benchmarks", "docs", "packaging", "profiles", "sdk_wrappers")
+    places = (*PACKAGES, "tests", "benchmarks", "docs", "packaging", "profiles", "sdk_wrappers")
     files = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
     for place in places:
         files += (
@@ -89,7 +90,7 @@ OPTION = re.compile(r"--[a-z][a-z-]*")
 
 @functools.cache
 def usage(verb: str, subverb: str = "") -> Usage:
-    return usage_of(VERBS[verb].module, [subverb] if subverb else [])
+    return usage_of(VERBS[verb], [subverb] if subverb else [])
 
 
 def is_understood(command: str) -> bool:

@@ -13,13 +13,13 @@ from typing import Final
 
 import pytest
 
-import edged
 from edged import files
 from edged.config.load import load_config
 from edged.host import Platform, find_places
 from edged.runs.recordings.files import RunFiles
 from edged.service import StateLock
 from edged.store.file import open_database
+from tests.bench.sources import modules_with
 from tests.promises import promise
 
 SECRET = "root:x:0:0"
@@ -196,13 +196,15 @@ OF_OS: Final = frozenset({"replace", "remove", "link", "symlink", "truncate"})
 NOT_KEPT: Final = {
     "files.py": "the module itself",
     "cli/audit.py": "standard output, and a file that the owner names",
-    "cli/dev_issuer.py": "the key of a program for tests, in a directory that the owner names",
     "cli/main.py": "/dev/null in the place of a closed terminal",
     "cli/profile/new.py": "a profile, which is the owner's",
     "cli/runs.py": "copies of recordings where the owner wants them",
     "doctor/machine_checks.py": "/sys",
+    "edged_relay/dev_issuer.py": (
+        "the key of a program for tests, in a directory that the owner names"
+    ),
+    "edged_relay/fleet/pages.py": "files of the package",
     "engine/one_off_engine.py": "a temporary directory of its own",
-    "fleet/pages.py": "files of the package",
     "host.py": "/proc",
     "plot/browser.py": "a temporary directory of its own",
     "profiles/authoring/verification.py": "profiles, which are the owner's",
@@ -247,11 +249,10 @@ def _opens(call: ast.Call) -> bool:
 
 @promise("files.one-owner")
 def test_no_other_module_opens_what_lies_in_the_state_or_data_directory() -> None:
-    root = Path(edged.__file__).parent
     found = {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        place
+        for place, text in modules_with().items()
+        for call in ast.walk(ast.parse(text))
         if isinstance(call, ast.Call) and _opens(call)
     }
     assert found - NOT_KEPT.keys() == set()

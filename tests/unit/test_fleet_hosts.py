@@ -6,8 +6,8 @@ import ipaddress
 
 import pytest
 
-from edged.fleet.hosts import FleetHosts
 from edged.relay.announcement import Said
+from edged_relay.fleet.hosts import FleetHosts
 from tests.promises import promise
 
 

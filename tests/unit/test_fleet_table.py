@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from edged.fleet.table import Edge, EdgeTable
 from edged.relay.announcement import BadAnnouncementError, here_subject
 from edged.sharing.leases import Moment
+from edged_relay.fleet.table import Edge, EdgeTable
 from tests.promises import promise
 from tests.unit.relay.test_announcement import GOOD, UNIT
 

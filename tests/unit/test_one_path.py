@@ -6,19 +6,17 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.bench.sources import syntax_tree
+from tests.bench.sources import modules_with, syntax_tree
 from tests.promises import promise
 
-ROOT = Path(__file__).resolve().parents[2] / "edged"
 MAY_CONVERSE = ("commands", "discovery", "instruments", "operations")
 
 
 def nodes_of_files_with(word: str) -> Iterator[tuple[Path, ast.AST]]:
     """Every node of those of the product's files that have a word in them, with its file."""
-    for path in ROOT.rglob("*.py"):
-        if word in (text := path.read_text(encoding="utf-8")):
-            for node in ast.walk(syntax_tree(text)):
-                yield path.relative_to(ROOT), node
+    for place, text in modules_with(word).items():
+        for node in ast.walk(syntax_tree(text)):
+            yield Path(place), node
 
 
 def callers_of(name: str) -> set[str]:

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from edged.errors import Failed
+from edged.plugins import load_plugin
+from tests.bench.sources import PACKAGES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,6 +31,54 @@ def test_every_profile_and_wrapper_is_installed_where_edged_looks(
     )
 
 
-def test_the_package_says_that_it_is_typed(setup: configparser.ConfigParser) -> None:
-    assert setup["options.package_data"]["edged"] == "py.typed"
-    assert (ROOT / "edged" / "py.typed").is_file()
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_is_in_the_wheel_and_says_that_it_is_typed(
+    setup: configparser.ConfigParser, package: str
+) -> None:
+    included = setup["options.packages.find"]["include"].split(", ")
+    assert {package, f"{package}.*"} <= set(included)
+    assert setup["options.package_data"][package] == "py.typed"
+    assert (ROOT / package / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_each_package_is_in_the_debian_package(package: str) -> None:
+    installed = (ROOT / "packaging/debian/edged.install").read_text("utf-8")
+    assert f"{package} usr/lib/edged\n" in installed
+
+
+def test_each_plug_in_is_found_by_its_entry_point(setup: configparser.ConfigParser) -> None:
+    lines = setup["options.entry_points"]["edged.plugins"].split("\n")
+    for name, _, module in (line.partition(" = ") for line in lines if line):
+        assert load_plugin(name, module.partition(".")[0]).__name__ == module
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("nobody", ""), ("gone", "edged_gone"), ("gone", "edged_gone.inner")]
+)
+def test_a_package_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, module: str
+) -> None:
+    (tmp_path / "other.dist-info").mkdir()
+    (tmp_path / "other.dist-info" / "entry_points.txt").write_text(
+        f"[edged.plugins]\ngone = {module}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        Failed, match="needs the package edged_gone, which is not installed"
+    ) as told:
+        load_plugin(name, "edged_gone")
+    assert "apt install --reinstall edged" in told.value.remedy
+
+
+def test_a_mistake_in_a_plug_in_is_not_taken_for_a_missing_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other.dist-info").mkdir()
+    (tmp_path / "other.dist-info" / "entry_points.txt").write_text(
+        "[edged.plugins]\nbroken = edged_broken\n"
+    )
+    (tmp_path / "edged_broken.py").write_text("import no_such_module_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_at_all"):
+        load_plugin("broken", "edged_broken")

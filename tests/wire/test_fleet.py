@@ -15,9 +15,9 @@ from pytest_aiohttp import AiohttpClient
 from edged.actions.caller import Caller, Route
 from edged.actions.tool import ToolCall
 from edged.errors import ErrorCode, Failed, Refused
-from edged.fleet.tools import FleetTools
 from edged.relay.envelope import Cancel, Open
-from edged.relay.login import LoginMetadata
+from edged_relay.fleet.tools import FleetTools
+from edged_relay.login import LoginMetadata
 from tests.bench.bad_fleet_tokens import lasting_bad_fleet_tokens
 from tests.bench.fleet_bench import ALL_TOOLS, UNIT, FleetBench, Front, running_fleet
 from tests.bench.listener_server import already_at

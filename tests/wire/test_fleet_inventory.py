@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from edged.clock import SystemClock
-from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
-from edged.fleet.table import EdgeTable
 from edged.relay.announcement import here_subject
-from edged.relay.key_store import KeyStore
 from edged.relay.link import NatsLink
 from edged.sharing.leases import Moment
+from edged_relay.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
+from edged_relay.fleet.table import EdgeTable
+from edged_relay.key_store import KeyStore
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.fleet_bench import UNIT, FleetBench, running_fleet
 from tests.bench.nats_server import JETSTREAM_USERS

@@ -22,13 +22,13 @@ from edged.auth.verifier import Verifier
 from edged.clock import SystemClock
 from edged.http.pulse import Pulse
 from edged.protocol.http_rules import Guard
-from edged.relay import exchanges as exchanges_module
 from edged.relay.carrier import Carrier, EngineAddress
 from edged.relay.envelope import Data, Head, encode, up_subject
-from edged.relay.front import RelayFront
 from edged.relay.link import LinkSettings, NatsLink
 from edged.supervisor.watchdog import Health, Watchdog
 from edged.surfaces.mcp.caller import RelayGuard
+from edged_relay import exchanges as exchanges_module
+from edged_relay.front import RelayFront
 from tests.bench.bad_tokens import bad_tokens
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.mcp_endpoint import Endpoint, running_endpoint

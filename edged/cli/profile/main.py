@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from edged.record import record
+from edged.cli.shared.verb import CliVerb
 
 __all__ = ["run"]
 
 
-@record(kw_only=False)
-class ProfileVerb:
-    """A verb of ``edged profile``: its module and its line in the help."""
-
-    module: str
-    sentence: str
-
-
-VERBS: Final[Mapping[str, ProfileVerb]] = MappingProxyType(
+VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
-        "lint": ProfileVerb("edged.cli.profile.lint", "all faults, as file:line:column"),
-        "new": ProfileVerb("edged.cli.profile.new", "draft a profile from an instrument's answers"),
-        "import": ProfileVerb(
+        "lint": CliVerb("edged.cli.profile.lint", "all faults, as file:line:column"),
+        "new": CliVerb("edged.cli.profile.new", "draft a profile from an instrument's answers"),
+        "import": CliVerb(
             "edged.cli.profile.importing", "drafts of profiles from drivers for PyMeasure"
         ),
-        "test": ProfileVerb("edged.cli.profile.test", "send every query of a profile, and report"),
-        "docs": ProfileVerb("edged.cli.profile.docs", "a Markdown page for each profile"),
-        "schema": ProfileVerb(
-            "edged.cli.profile.schema", "the JSON Schema of the format, for editors"
-        ),
+        "test": CliVerb("edged.cli.profile.test", "send every query of a profile, and report"),
+        "docs": CliVerb("edged.cli.profile.docs", "a Markdown page for each profile"),
+        "schema": CliVerb("edged.cli.profile.schema", "the JSON Schema of the format, for editors"),
     }
 )
 
@@ -47,5 +36,4 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("verb", choices=VERBS, help="`edged profile VERB --help` says more")
     options = parser.parse_args(arguments[:1])
-    status: int = importlib.import_module(VERBS[options.verb].module).run(arguments[1:])
-    return status
+    return VERBS[options.verb].load()(arguments[1:])

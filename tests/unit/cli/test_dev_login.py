@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from edged.cli.dev_login import CODE_S, DevLogin
+from edged_relay.dev_login import CODE_S, DevLogin
 from tests.bench.driven_clock import DrivenClock
 
 ISSUER = "http://127.0.0.1:8769"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from edged.relay.login import WELL_KNOWN, LoginMetadata, challenge_of
+from edged_relay.login import WELL_KNOWN, LoginMetadata, challenge_of
 from tests.promises import promise
 
 FRONT = LoginMetadata.of("https://relay.example/", "https://issuer.example")

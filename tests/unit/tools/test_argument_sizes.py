@@ -10,7 +10,6 @@ import pytest
 
 from edged.actions.action import Check
 from edged.errors import ErrorCode, Invalid
-from edged.fleet.tools import TOOLS
 from edged.operations.table import bench_tools, static_tools
 from edged.profiles.arguments import (
     MAX_CHARACTERS,
@@ -23,6 +22,7 @@ from edged.profiles.arguments import (
 )
 from edged.profiles.model import Parameter, ParameterType
 from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged_relay.fleet.tools import TOOLS
 from tests.promises import promise
 
 MANY = 700_000

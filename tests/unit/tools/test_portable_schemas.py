@@ -14,12 +14,12 @@ import pytest
 
 from edged.commands.target import Catalog
 from edged.errors import Invalid
-from edged.fleet.tools import TOOLS as FLEET_TOOLS
 from edged.operations.table import bench_tools, static_tools
 from edged.profiles.model import Parameter, ParameterType
 from edged.profiles.parameter_schema import parameters_schema
 from edged.sdk.specs import SpecSource, read_specs
 from edged.tools.registry import ToolRegistry
+from edged_relay.fleet.tools import TOOLS as FLEET_TOOLS
 from tests.bench.fake_instruments import FakeInstrument, FakePool
 from tests.bench.shipped import shipped_library
 from tests.promises import promise

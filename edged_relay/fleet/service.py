@@ -14,23 +14,23 @@ from edged.actions.caller import Caller
 from edged.auth.claims import FleetDoor
 from edged.clock import Clock
 from edged.errors import EdgedError
-from edged.fleet.desk import FleetDesk
-from edged.fleet.door import MCP_PATH, FleetEntrance, FleetGuard, bearer_head
-from edged.fleet.pages import FleetPages
-from edged.fleet.reach import EdgeReach
-from edged.fleet.table import Edge, EdgeTable
-from edged.fleet.tools import INSTRUCTIONS, FleetTools
 from edged.http.connection import RequestHandler
 from edged.protocol.http_rules import Guard
 from edged.protocol.results import Server
 from edged.relay.announcement import EVERY_S, HERE, BadAnnouncementError
 from edged.relay.carrier import RelayWire
-from edged.relay.exchanges import Exchanges
 from edged.relay.link import RelayMessage
-from edged.relay.login import LoginMetadata, challenge_of
 from edged.surfaces.mcp.caller import RelayGuard, TokenVerifier
 from edged.surfaces.mcp.seams import socket_peer
 from edged.surfaces.mcp.surface import McpRoom, McpSettings
+from edged_relay.exchanges import Exchanges
+from edged_relay.fleet.desk import FleetDesk
+from edged_relay.fleet.door import MCP_PATH, FleetEntrance, FleetGuard, bearer_head
+from edged_relay.fleet.pages import FleetPages
+from edged_relay.fleet.reach import EdgeReach
+from edged_relay.fleet.table import Edge, EdgeTable
+from edged_relay.fleet.tools import INSTRUCTIONS, FleetTools
+from edged_relay.login import LoginMetadata, challenge_of
 
 __all__ = ["Fleet", "Keep", "forget"]
 

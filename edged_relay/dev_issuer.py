@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from edged.auth.claims import FLEET, HTTP_SD, MAX_HTTP_SD_LIFETIME_S
-from edged.cli.dev_login import DevLogin, LoginAnswer
 from edged.clock import SystemClock
 from edged.files import resolved, write_atomically
+from edged_relay.dev_login import DevLogin, LoginAnswer
 
 __all__ = ["run"]
 

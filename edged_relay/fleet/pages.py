@@ -21,10 +21,6 @@ from edged.actions.caller import Caller
 from edged.auth.claims import HTTP_SD
 from edged.auth.permissions import Permissions
 from edged.errors import EdgedError, ErrorCode, Failed, Refused
-from edged.fleet.desk import allowed_edges
-from edged.fleet.door import PAGES_PATH, FleetGuard, bearer_head
-from edged.fleet.table import EdgeTable
-from edged.fleet.tools import LIST
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.protocol.http_rules import (
     MAX_HEADER_BYTES,
@@ -38,6 +34,10 @@ from edged.protocol.http_rules import (
 from edged.protocol.jsonrpc import RpcCode
 from edged.sharing.leases import Moment
 from edged.surfaces.mcp.request import unguarded
+from edged_relay.fleet.desk import allowed_edges
+from edged_relay.fleet.door import PAGES_PATH, FleetGuard, bearer_head
+from edged_relay.fleet.table import EdgeTable
+from edged_relay.fleet.tools import LIST
 
 __all__ = ["FleetPages"]
 

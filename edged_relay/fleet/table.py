@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.auth.claims import EVERY_EDGE, is_edge_id
-from edged.fleet.hosts import NO_HOSTS, FleetHosts
 from edged.record import record
 from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of, read_said
 from edged.sharing.leases import Moment
+from edged_relay.fleet.hosts import NO_HOSTS, FleetHosts
 
 __all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable"]
 

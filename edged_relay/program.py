@@ -14,17 +14,17 @@ from edged.clock import Clock, SystemClock
 from edged.config.keys import InventoryPlace
 from edged.config.load import Config
 from edged.errors import ErrorCode, Failed, Invalid
-from edged.fleet.hosts import FleetHosts
-from edged.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
-from edged.fleet.service import Fleet, forget
-from edged.fleet.table import EdgeTable
 from edged.host import ExitStatus
 from edged.protocol.http_rules import Guard
-from edged.relay.front import RelayFront
-from edged.relay.key_store import KeyStore
 from edged.relay.link import NatsLink, link_settings
-from edged.relay.login import LoginMetadata
 from edged.service import stop_requested
+from edged_relay.fleet.hosts import FleetHosts
+from edged_relay.fleet.inventory import BUCKET, KEPT_S, MOST_KEPT_BYTES, Inventory
+from edged_relay.fleet.service import Fleet, forget
+from edged_relay.fleet.table import EdgeTable
+from edged_relay.front import RelayFront
+from edged_relay.key_store import KeyStore
+from edged_relay.login import LoginMetadata
 
 __all__ = ["run"]
 

@@ -17,7 +17,7 @@ from edged.errors import EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import BadJsonError, RpcCode, decode, encode
 from edged.record import record
-from edged.relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
+from edged_relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
 
 __all__ = ["EdgeAnswer", "EdgeReach"]
 

@@ -14,9 +14,9 @@ from multidict import CIMultiDictProxy
 
 from edged.actions.caller import Caller
 from edged.http.connection import HttpConnection, RequestHandler
-from edged.relay.front import bearer_of
 from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import CallerHead
+from edged_relay.front import bearer_of
 
 __all__ = ["MCP_PATH", "PAGES_PATH", "FleetEntrance", "FleetGuard", "bearer_head"]
 

@@ -14,9 +14,9 @@ from typing import Final, Protocol
 import structlog
 
 from edged.clock import Clock
-from edged.fleet.table import Edge, EdgeTable
 from edged.relay.announcement import MAX_ANNOUNCED_BYTES, BadAnnouncementError
 from edged.sharing.leases import Moment
+from edged_relay.fleet.table import Edge, EdgeTable
 
 __all__ = ["BUCKET", "KEPT_S", "MOST_KEPT_BYTES", "Inventory", "Kept"]
 

@@ -20,10 +20,10 @@ from edged.auth.claims import EVERY_EDGE
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Fault, NotFound, Refused
-from edged.fleet.reach import EdgeAnswer, EdgeReach
-from edged.fleet.table import Edge, EdgeState, EdgeTable
-from edged.fleet.tools import CALL, FIND, HISTORY, LIST, STOP, FleetTools
 from edged.sharing.leases import Moment
+from edged_relay.fleet.reach import EdgeAnswer, EdgeReach
+from edged_relay.fleet.table import Edge, EdgeState, EdgeTable
+from edged_relay.fleet.tools import CALL, FIND, HISTORY, LIST, STOP, FleetTools
 
 __all__ = ["FleetDesk", "allowed_edges"]
 

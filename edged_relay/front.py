@@ -32,9 +32,9 @@ from edged.protocol.http_rules import (
 )
 from edged.protocol.jsonrpc import BadMessage, Request, RequestId, RpcCode, parse
 from edged.relay.envelope import MAX_BODY_BYTES, REQUEST_HEADERS, Head
-from edged.relay.exchanges import Asked, BrokenError, EdgeExchange, Exchanges, NoRoomError
 from edged.relay.link import NatsLink
-from edged.relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
+from edged_relay.exchanges import Asked, BrokenError, EdgeExchange, Exchanges, NoRoomError
+from edged_relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
 
 __all__ = ["RelayFront", "bearer_of"]
 

@@ -1,0 +1,39 @@
+"""A verb in a table of verbs, and how its code is found."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+
+from edged.record import record
+
+__all__ = ["CliVerb"]
+
+
+@record(kw_only=False)
+class CliVerb:
+    """A verb: where its ``run(arguments) -> int`` is, and its line in the help.
+
+    Attributes:
+        place: a module of edged; of a verb in another package, the name of its entry point.
+        package: that other package.
+    """
+
+    place: str
+    sentence: str
+    package: str = ""
+
+    def load(self) -> Callable[[Sequence[str]], int]:
+        """Import its code.
+
+        Raises:
+            Failed: UNSUPPORTED_PLATFORM, its package is not installed.
+        """
+        if not self.package:
+            module = importlib.import_module(self.place)
+        else:
+            from edged.plugins import load_plugin
+
+            module = load_plugin(self.place, self.package)
+        run: Callable[[Sequence[str]], int] = module.run
+        return run
