@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PACKAGES: Final = ("edged", "edged_relay")
+PACKAGES: Final = ("edged", "edged_author", "edged_relay")
 FREE: Final = ("sim/models",)
 """A page for each simulated instrument: as many as there are."""
 BOUNDS: Final = {

@@ -45,7 +45,9 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "status": CliVerb("edged.cli.status", "show the state of the running engine"),
         "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
         "scan": CliVerb("edged.cli.scan", "search the buses now, and list what is new"),
-        "probe": CliVerb("edged.cli.probe", "find out the connection settings of an instrument"),
+        "probe": CliVerb(
+            "probe", "find out the connection settings of an instrument", "edged_author"
+        ),
         "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
         "scpi": CliVerb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
         "stream": CliVerb(

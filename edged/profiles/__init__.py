@@ -5,5 +5,5 @@ Read ``model`` first: a profile as values. ``format`` reads it from YAML, ``load
 caller gave, ``template`` makes SCPI of it, ``answers`` reads what came back, ``raw`` says which
 command a line is. ``owner_rules`` and ``bench_file`` narrow a profile for one unit; ``abort`` says
 what makes it safe, and what proves that. Outsiders take values of ``model`` and these functions;
-``authoring`` is for people who write profiles, ``importing`` drafts them from drivers of others.
+``authoring`` is for people who write profiles.
 """

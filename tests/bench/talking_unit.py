@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from edged.profiles.authoring.probing import Heard, Say, Talk
 from edged.profiles.model import Connection
+from edged_author.probing import Heard, Say, Talk
 
 T = TypeVar("T")
 

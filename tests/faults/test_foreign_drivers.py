@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.cli.profile.importing import run
-from edged.profiles.importing.importing import import_tree
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import ParameterType
 from edged.profiles.template import render_lines
+from edged_author.cli.importing import run
+from edged_author.importing.importing import import_tree
 from tests.promises import promise
 
 WITHIN_S = 20.0
@@ -99,7 +99,7 @@ def test_all_of_them_together_take_bounded_memory(tmp_path: Path) -> None:
     for number, source in enumerate(HOSTILE.values()):
         (tree / f"f{number}.py").write_text(source, errors="surrogatepass")
     program = (
-        "import re, sys; from edged.cli.profile.importing import run; run(sys.argv[1:]); "
+        "import re, sys; from edged_author.cli.importing import run; run(sys.argv[1:]); "
         # Its own peak: getrusage would tell that of the test run that it was forked from as well.
         "print(1024 * int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]))"
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from edged.cli.profile.borrowing import errand_settings
 from edged.config.load import load_config, this_machine
+from edged_author.cli.borrowing import errand_settings
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.waiting import first, wait_for

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from edged.cli.main import main
-from edged.discovery import wire_talk
 from edged.transports import reach
+from edged_author import wire_talk
 from tests.bench.addressed_units import pair
 from tests.bench.engine import Engine, running_engine
 from tests.bench.pty_unit import PtyUnit, on_a_pty

@@ -197,14 +197,14 @@ NOT_KEPT: Final = {
     "files.py": "the module itself",
     "cli/audit.py": "standard output, and a file that the owner names",
     "cli/main.py": "/dev/null in the place of a closed terminal",
-    "cli/profile/new.py": "a profile, which is the owner's",
     "cli/runs.py": "copies of recordings where the owner wants them",
     "doctor/machine_checks.py": "/sys",
+    "edged_author/cli/new.py": "a profile, which is the owner's",
+    "edged_author/one_off_engine.py": "a temporary directory of its own",
     "edged_relay/dev_issuer.py": (
         "the key of a program for tests, in a directory that the owner names"
     ),
     "edged_relay/fleet/pages.py": "files of the package",
-    "engine/one_off_engine.py": "a temporary directory of its own",
     "host.py": "/proc",
     "plot/browser.py": "a temporary directory of its own",
     "profiles/authoring/verification.py": "profiles, which are the owner's",

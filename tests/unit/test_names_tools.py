@@ -21,7 +21,6 @@ OWNERS_ALONE = (
     "commands/lockout.py",
     "store/audit/verify.py",
     "profiles/authoring",
-    "profiles/importing",
     "engine/idle_restart.py",
     "engine/sim_child.py",
     "engine/bench_page.py",

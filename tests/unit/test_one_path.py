@@ -52,4 +52,4 @@ def test_besides_the_engine_only_the_talks_of_probe_and_drafts_open_a_line() -> 
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in {"open_link", "_open_link"}
     }
-    assert opened == {"discovery/loop.py", "discovery/wire_talk.py"}
+    assert opened == {"discovery/loop.py", "edged_author/wire_talk.py"}

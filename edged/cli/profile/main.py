@@ -15,11 +15,15 @@ __all__ = ["run"]
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
         "lint": CliVerb("edged.cli.profile.lint", "all faults, as file:line:column"),
-        "new": CliVerb("edged.cli.profile.new", "draft a profile from an instrument's answers"),
-        "import": CliVerb(
-            "edged.cli.profile.importing", "drafts of profiles from drivers for PyMeasure"
+        "new": CliVerb(
+            "profile-new", "draft a profile from an instrument's answers", "edged_author"
         ),
-        "test": CliVerb("edged.cli.profile.test", "send every query of a profile, and report"),
+        "import": CliVerb(
+            "profile-import", "drafts of profiles from drivers for PyMeasure", "edged_author"
+        ),
+        "test": CliVerb(
+            "profile-test", "send every query of a profile, and report", "edged_author"
+        ),
         "docs": CliVerb("edged.cli.profile.docs", "a Markdown page for each profile"),
         "schema": CliVerb("edged.cli.profile.schema", "the JSON Schema of the format, for editors"),
     }

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.profiles.authoring.drafting import draft_profile, key_of
-from edged.profiles.authoring.meeting import UNKNOWN_COMMAND, meet
 from edged.profiles.loading import parse_profile
 from edged.profiles.model import Connection
+from edged_author.drafting import draft_profile, key_of
+from edged_author.meeting import UNKNOWN_COMMAND, meet
 from tests.bench.talking_unit import Answer, TalkingUnit
 from tests.promises import promise
 

@@ -7,15 +7,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.authoring.probing import (
+from edged.profiles.match import parse_idn
+from edged.profiles.model import Connection
+from edged_author.probing import (
     BAUD_RATES,
     FRAMES,
     find_message_settings,
     find_settings,
     flow_of,
 )
-from edged.profiles.match import parse_idn
-from edged.profiles.model import Connection
 from tests.bench.talking_unit import TalkingUnit
 from tests.promises import promise
 

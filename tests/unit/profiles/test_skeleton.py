@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.patterns import found_in
-from edged.profiles.authoring.drafting import (
+from edged.profiles.authoring.lint import lint_profile
+from edged.profiles.loading import ProfileLibrary, parse_profile
+from edged.profiles.match import find_profile
+from edged.profiles.model import Connection
+from edged_author.drafting import (
     MetInstrument,
     draft_profile,
     key_of,
     literal,
     read_headers,
 )
-from edged.profiles.authoring.lint import lint_profile
-from edged.profiles.loading import ProfileLibrary, parse_profile
-from edged.profiles.match import find_profile
-from edged.profiles.model import Connection
 
 ADDRESS = "TCPIP::192.168.1.20::5025::SOCKET"
 LISTED = """\

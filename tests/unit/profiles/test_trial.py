@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edged.profiles.authoring.drafting import plan_trial
 from edged.profiles.authoring.verification import Trial, digest_of, load_reports, report_name
 from edged.profiles.loading import load_profile, parse_profile
 from edged.profiles.model import head_of
+from edged_author.drafting import plan_trial
 
 HEAD = """\
 format: 1

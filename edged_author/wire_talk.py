@@ -12,7 +12,6 @@ from typing import Final, Self, TypeVar
 
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
-from edged.profiles.authoring.probing import Heard, Say, Talk, held
 from edged.profiles.model import Connection
 from edged.scpi.blocks import whole_length
 from edged.transports.address import parse_address
@@ -20,6 +19,7 @@ from edged.transports.link import Link, LinkError, LinkGarbled, LinkTimeout
 from edged.transports.message import MESSAGE_AVAILABLE
 from edged.transports.reach import knock
 from edged.transports.visa import VisaLibrary
+from edged_author.probing import Heard, Say, Talk, held
 
 __all__ = ["WireTalk"]
 

@@ -13,13 +13,13 @@ from typing import Any
 from edged.cli.shared.options import locate
 from edged.clock import Clock
 from edged.config.load import Config, LoadedConfig
-from edged.engine.one_off_engine import errand_engine, registered
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.record import record
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 from edged.transports.address import Address, parse_address
 from edged.transports.reach import knock
+from edged_author.one_off_engine import errand_engine, registered
 
 __all__ = [
     "Borrowed",

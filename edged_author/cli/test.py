@@ -21,27 +21,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged import __version__
-from edged.cli.profile.borrowing import (
+from edged.cli.profile.library import find_one
+from edged.cli.shared.options import add_config_options, load, this_user
+from edged.cli.shared.output import print_json, print_table, write_text
+from edged.clock import Clock, SystemClock
+from edged.config.load import LoadedConfig
+from edged.errors import ErrorCode, Failed, Invalid
+from edged.host import ExitStatus
+from edged.profiles.authoring.verification import FOLDER, Trial, digest_of, report_name
+from edged.profiles.model import Profile, head_of
+from edged.scpi.answer_text import ErrorKind
+from edged.scpi.errors import parse_error
+from edged.surfaces.rpc.client import RpcClient
+from edged_author.cli.borrowing import (
     Borrowed,
     at_running_engine,
     borrowed,
     entry_for,
     errand_settings,
 )
-from edged.cli.profile.library import find_one
-from edged.cli.shared.options import add_config_options, load, this_user
-from edged.cli.shared.output import print_json, print_table, write_text
-from edged.clock import Clock, SystemClock
-from edged.config.load import LoadedConfig
-from edged.engine.one_off_engine import errand_engine, registered
-from edged.errors import ErrorCode, Failed, Invalid
-from edged.host import ExitStatus
-from edged.profiles.authoring.drafting import TrialQuestion, plan_trial
-from edged.profiles.authoring.verification import FOLDER, Trial, digest_of, report_name
-from edged.profiles.model import Profile, head_of
-from edged.scpi.answer_text import ErrorKind
-from edged.scpi.errors import parse_error
-from edged.surfaces.rpc.client import RpcClient
+from edged_author.drafting import TrialQuestion, plan_trial
+from edged_author.one_off_engine import errand_engine, registered
 
 __all__ = ["run"]
 

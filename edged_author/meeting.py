@@ -13,8 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from edged.errors import Failed
-from edged.profiles.authoring.drafting import MetInstrument, literal, read_headers
-from edged.profiles.authoring.probing import (
+from edged.profiles.match import is_refusal, says_name
+from edged.profiles.model import Connection
+from edged.scpi.answer_text import ErrorKind, clean_text
+from edged.scpi.blocks import find_block_head
+from edged.scpi.errors import parse_error
+from edged_author.drafting import MetInstrument, literal, read_headers
+from edged_author.probing import (
     NAME_QUESTION,
     Heard,
     Say,
@@ -22,11 +27,6 @@ from edged.profiles.authoring.probing import (
     find_terminations,
     find_unasked,
 )
-from edged.profiles.match import is_refusal, says_name
-from edged.profiles.model import Connection
-from edged.scpi.answer_text import ErrorKind, clean_text
-from edged.scpi.blocks import find_block_head
-from edged.scpi.errors import parse_error
 
 __all__ = ["HEADERS", "UNKNOWN_COMMAND", "meet"]
 

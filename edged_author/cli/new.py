@@ -18,18 +18,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from edged.cli.profile.borrowing import Borrowed, at_running_engine, entry_for, need_address
 from edged.cli.shared.options import add_config_options, load, own_profile_dir
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
 from edged.config.load import Config, LoadedConfig
-from edged.discovery.wire_talk import WireTalk
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER, names_address, with_address
-from edged.profiles.authoring.drafting import MetInstrument, draft_profile, key_of
-from edged.profiles.authoring.meeting import HEADERS, meet
-from edged.profiles.authoring.probing import (
+from edged.profiles.format.connection import CONNECTION
+from edged.profiles.format.profile import check_key
+from edged.profiles.model import Connection
+from edged.scpi.answer_text import clean_text
+from edged.transports.address import parse_address
+from edged.yaml.source import Bounds, parse_document
+from edged.yaml.tree import Mark
+from edged_author.cli.borrowing import Borrowed, at_running_engine, entry_for, need_address
+from edged_author.drafting import MetInstrument, draft_profile, key_of
+from edged_author.meeting import HEADERS, meet
+from edged_author.probing import (
     HANGS_UP,
     WIRE_KEYS,
     Heard,
@@ -38,13 +44,7 @@ from edged.profiles.authoring.probing import (
     flow_of,
     held,
 )
-from edged.profiles.format.connection import CONNECTION
-from edged.profiles.format.profile import check_key
-from edged.profiles.model import Connection
-from edged.scpi.answer_text import clean_text
-from edged.transports.address import parse_address
-from edged.yaml.source import Bounds, parse_document
-from edged.yaml.tree import Mark
+from edged_author.wire_talk import WireTalk
 
 __all__ = ["run"]
 

@@ -12,18 +12,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from edged.cli.profile.borrowing import at_running_engine, need_address
-from edged.cli.profile.new import bus_of, check_question, connection_of
 from edged.cli.shared.options import add_config_options, load
 from edged.cli.shared.output import print_json
 from edged.clock import SystemClock
 from edged.config.load import Config, LoadedConfig
-from edged.discovery.wire_talk import WireTalk
 from edged.errors import ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.profiles.addressed import PLACEHOLDER
-from edged.profiles.authoring.drafting import as_yaml
-from edged.profiles.authoring.probing import (
+from edged.scpi.answer_text import clean_text
+from edged.transports.address import Transport, parse_address
+from edged_author.cli.borrowing import at_running_engine, need_address
+from edged_author.cli.new import bus_of, check_question, connection_of
+from edged_author.drafting import as_yaml
+from edged_author.probing import (
     HANGS_UP,
     NAME_QUESTION,
     WIRE_KEYS,
@@ -32,8 +33,7 @@ from edged.profiles.authoring.probing import (
     find_settings,
     flow_of,
 )
-from edged.scpi.answer_text import clean_text
-from edged.transports.address import Transport, parse_address
+from edged_author.wire_talk import WireTalk
 
 __all__ = ["run"]
 

@@ -23,15 +23,15 @@ from edged.config.load import Config
 from edged.errors import Invalid, NotFound
 from edged.host import ExitStatus
 from edged.profiles.format.fields import nearest
-from edged.profiles.importing.declarations import LeftOut
-from edged.profiles.importing.drafting import Draft
-from edged.profiles.importing.importing import Imported, import_tree
-from edged.profiles.importing.source import MAX_CHARACTERS, UnreadableError
 from edged.profiles.library import read_file
 from edged.profiles.library_cache import read_library
 from edged.record import record
 from edged.yaml.file import read_text
 from edged.yaml.tree import YamlProblem
+from edged_author.importing.declarations import LeftOut
+from edged_author.importing.drafting import Draft
+from edged_author.importing.importing import Imported, import_tree
+from edged_author.importing.source import MAX_CHARACTERS, UnreadableError
 
 __all__ = ["run"]
 

@@ -16,15 +16,15 @@ from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.format.commands import is_question
-from edged.profiles.importing.declarations import Declaration, DriverReader, Members
-from edged.profiles.importing.literals import NotLiteralError, shown
-from edged.profiles.importing.passing import passes_on
-from edged.profiles.importing.source import ClassSource
-from edged.profiles.importing.units import unit_in
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
 from edged.profiles.template import parse_template, shortest_text
 from edged.record import record
 from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged_author.importing.declarations import Declaration, DriverReader, Members
+from edged_author.importing.literals import NotLiteralError, shown
+from edged_author.importing.passing import passes_on
+from edged_author.importing.source import ClassSource
+from edged_author.importing.units import unit_in
 
 __all__ = ["Channels", "Converted", "Values", "convert", "printf_parts", "values_of"]
 

@@ -21,12 +21,12 @@ from typing import Final
 from edged.errors import Invalid
 from edged.profiles.addressed import PLACEHOLDER
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.authoring.probing import NAME_QUESTION, flow_of
 from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
 from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
 from edged.profiles.template import effective_bound, optional_names
 from edged.record import record
 from edged.scpi.answer_text import escaped
+from edged_author.probing import NAME_QUESTION, flow_of
 
 __all__ = [
     "MetInstrument",

@@ -10,28 +10,28 @@ from typing import Any, Final
 
 from edged.errors import EdgedError
 from edged.profiles.authoring.lint import is_energising
-from edged.profiles.importing.about import About, about, pattern_for
-from edged.profiles.importing.conversion import Channels, convert
-from edged.profiles.importing.declarations import (
+from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
+from edged.profiles.template import possible_values, render
+from edged.record import record
+from edged.scpi.words import is_recalling, works_switch
+from edged_author.importing.about import About, about, pattern_for
+from edged_author.importing.conversion import Channels, convert
+from edged_author.importing.declarations import (
     ChannelGroup,
     Declaration,
     DriverReader,
     LeftOut,
     Members,
 )
-from edged.profiles.importing.naming import (
+from edged_author.importing.naming import (
     clean_name,
     command_name,
     key_for,
     parameter_name,
     words_of,
 )
-from edged.profiles.importing.passing import hands_id_on
-from edged.profiles.importing.source import ClassSource
-from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
-from edged.profiles.template import possible_values, render
-from edged.record import record
-from edged.scpi.words import is_recalling, works_switch
+from edged_author.importing.passing import hands_id_on
+from edged_author.importing.source import ClassSource
 
 __all__ = ["Draft", "DraftEntry", "draft_of"]
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from edged.errors import Invalid
-from edged.profiles.importing.declarations import DriverReader, LeftOut, Members
-from edged.profiles.importing.drafting import Draft, draft_of
-from edged.profiles.importing.source import (
+from edged.profiles.loading import parse_profile
+from edged.record import record
+from edged_author.importing.declarations import DriverReader, LeftOut, Members
+from edged_author.importing.drafting import Draft, draft_of
+from edged_author.importing.source import (
     ClassSource,
     SourceTree,
     UnreadableError,
     calls_that_declare,
 )
-from edged.profiles.loading import parse_profile
-from edged.record import record
 
 __all__ = ["Imported", "import_tree"]
 

@@ -14,10 +14,10 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from edged.patterns import why_slow
-from edged.profiles.importing.declarations import Argument, DriverReader, Members
-from edged.profiles.importing.literals import NotLiteralError
-from edged.profiles.importing.naming import clean_name
 from edged.record import record
+from edged_author.importing.declarations import Argument, DriverReader, Members
+from edged_author.importing.literals import NotLiteralError
+from edged_author.importing.naming import clean_name
 
 __all__ = ["About", "about", "pattern_for"]
 

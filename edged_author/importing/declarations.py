@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
-from edged.profiles.importing.literals import NotLiteralError, literal, shown
-from edged.profiles.importing.source import ClassSource, Module, SourceTree
 from edged.record import record
+from edged_author.importing.literals import NotLiteralError, literal, shown
+from edged_author.importing.source import ClassSource, Module, SourceTree
 
 __all__ = [
     "Argument",

@@ -1,0 +1,1 @@
+"""Verbs for authors: ``edged probe`` and ``edged profile new | import | test``."""
