@@ -32,7 +32,7 @@ NODE_PACKAGES := tests/clients/node/package.json tests/clients/node/package-lock
 # Tests are shuffled, the same way each time: none may count on another, and no run is a lottery.
 WORKERS := 6
 SHUFFLED = -n $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=20261121
-PACKAGES := edged edged_author edged_relay pyvisa_edged
+PACKAGES := edged edged_author edged_relay edged_sim pyvisa_edged
 PATHS := conftest.py $(PACKAGES) tests benchmarks docs packaging $(wildcard sdk_wrappers)
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \

@@ -31,7 +31,7 @@ import psutil
 
 from benchmarks.figures import Figure, tell
 from benchmarks.supervised import CONFIG, LOG, supervised
-from edged.sim.faults import FaultKind
+from edged_sim.faults import FaultKind
 from tests.bench.mcp_client import McpClient
 from tests.bench.sim_bench import SimBench, SimError, running_bench
 

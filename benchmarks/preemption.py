@@ -12,7 +12,7 @@ import sys
 import time
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import SIMULATED, Line, Lines, wired
 

@@ -30,7 +30,7 @@ from edged.profiles.library_cache import warm
 
 ROUNDS = 5
 PROFILES = Path(__file__).parent.parent / "profiles"
-PACKAGE = Path(__file__).parent.parent / "edged"
+PACKAGES = [Path(__file__).parent.parent / name for name in ("edged", "edged_sim")]
 GIVE_UP_S = 20.0
 MORE = 300
 """Profiles of a large library beside the shipped ones."""
@@ -39,7 +39,8 @@ MORE = 300
 def main() -> int:
     as_json = parse_json_flag(__doc__)
     warm(PROFILES)
-    compileall.compile_dir(PACKAGE, quiet=1)
+    for package in PACKAGES:
+        compileall.compile_dir(package, quiet=1)
     initialize, listed, idle_mb, status, start_cpu, status_cpu = _medians(PROFILES)
     with tempfile.TemporaryDirectory() as place:
         cold = Path(place) / "profiles"

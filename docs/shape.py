@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PACKAGES: Final = ("edged", "edged_author", "edged_relay")
-FREE: Final = ("sim/models",)
+PACKAGES: Final = ("edged", "edged_author", "edged_relay", "edged_sim")
+FREE: Final = ("edged_sim/models",)
 """A page for each simulated instrument: as many as there are."""
 BOUNDS: Final = {
     "modules": 290,

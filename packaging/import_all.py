@@ -22,10 +22,11 @@ REACHED_LATE = """
 import edged  # noqa: E402
 import edged_author  # noqa: E402
 import edged_relay  # noqa: E402
+import edged_sim  # noqa: E402
 
 names = [
     module.name
-    for package in (edged, edged_author, edged_relay)
+    for package in (edged, edged_author, edged_relay, edged_sim)
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if module.name not in NOT_HERE and not module.name.endswith("__main__")
 ]

@@ -149,7 +149,7 @@ class Simulator:
 def simulator(*arguments: str) -> Iterator[Simulator]:
     """``edged sim`` with these arguments."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "edged.sim.program", *arguments],
+        [sys.executable, "-m", "edged_sim.program", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=REPOSITORY,

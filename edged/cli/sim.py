@@ -16,6 +16,7 @@ from edged.cli.shared.options import add_config_options, load, locate, positive,
 from edged.cli.shared.output import print_fields, print_json
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
+from edged.plugins import load_plugin
 
 __all__ = ["run"]
 
@@ -33,9 +34,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
     if arguments and arguments[0] in ORDERS:
         return _order(arguments)
-    # Imported late: what works a running bench needs none of it.
-    from edged.sim import program as sim
-
+    # Late: what works a running bench needs none of it.
+    sim = load_plugin("sim", "edged_sim")
     parser = argparse.ArgumentParser(prog="edged sim", description=__doc__)
     sim.add_arguments(parser)
     parsed = parser.parse_args(arguments)
@@ -43,7 +43,8 @@ def run(arguments: Sequence[str]) -> int:
         options = sim.options_from(parsed)
     except Invalid as error:
         parser.error(str(error))
-    return sim.run(options)
+    status: int = sim.run(options)
+    return status
 
 
 def _order(arguments: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ class SimChild:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self._process = subprocess.Popen(  # noqa: S603 - our own module and interpreter
-            [sys.executable, "-m", "edged.sim.program", *arguments],
+            [sys.executable, "-m", "edged.plugins", "sim", "edged_sim", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

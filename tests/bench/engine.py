@@ -35,7 +35,7 @@ from edged.engine.sim_child import SimChild
 from edged.log import set_up_logging
 from edged.runs.left_work import LeftWork
 from edged.service import StateLock, lock_data
-from edged.sim.program import read_options, serving
+from edged_sim.program import read_options, serving
 from tests.bench.hosted import hosted
 from tests.bench.waiting import HANGS_S, first, wait_for
 

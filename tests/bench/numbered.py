@@ -25,13 +25,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from edged.sim.faults import FaultKind
-from edged.sim.output import HeldOutput
-from edged.sim.wires.hislip import HislipWire
-from edged.sim.wires.prologix import PrologixWire, SimulatedAdapter
-from edged.sim.wires.serial import SerialWire
-from edged.sim.wires.stream import Mouth, SimWire, SocketWire, WireKind
-from edged.sim.wires.vxi11 import Vxi11Wire
+from edged_sim.faults import FaultKind
+from edged_sim.output import HeldOutput
+from edged_sim.wires.hislip import HislipWire
+from edged_sim.wires.prologix import PrologixWire, SimulatedAdapter
+from edged_sim.wires.serial import SerialWire
+from edged_sim.wires.stream import Mouth, SimWire, SocketWire, WireKind
+from edged_sim.wires.vxi11 import Vxi11Wire
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 
 USB: Final = "usb"
@@ -314,7 +314,7 @@ def _wire_of(station: Station, kind: WireKind, adapter: SimulatedAdapter | None)
 
 
 class Visit:
-    """One reader; what a wire needs of one (``edged.sim.wires.stream.Visit``), with habits."""
+    """One reader; what a wire needs of one (``edged_sim.wires.stream.Visit``), with habits."""
 
     def __init__(self, station: Station, mouth: Mouth) -> None:
         self._station = station

@@ -24,8 +24,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.sim.wires.prologix import SimulatedAdapter
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.prologix import SimulatedAdapter
+from edged_sim.wires.stream import WireKind
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.mcp_client import Connection, McpClient
 from tests.bench.numbered import (

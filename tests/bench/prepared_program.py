@@ -22,7 +22,7 @@ from edged.cli import engine as cli_engine
 from edged.cli.main import main
 from edged.engine.sim_child import SimChild
 from edged.lean_imports import shallow
-from edged.sim import program
+from edged_sim import program
 
 shallow("aiohttp")
 if True:  # for the engines to come

@@ -25,7 +25,7 @@ from edged.profiles.model import (
     Sequence,
 )
 from edged.profiles.template import effective_bound, optional_names, possible_values, resolution
-from edged.sim.models import model_names
+from edged_sim.models import model_names
 from tests.bench.engine import Engine
 from tests.bench.shipped import shipped_library
 

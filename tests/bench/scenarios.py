@@ -13,7 +13,7 @@ from typing import Final
 
 from edged.errors import Failed
 from edged.profiles.model import Connection
-from edged.sim.faults import FaultKind
+from edged_sim.faults import FaultKind
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Line, Wired

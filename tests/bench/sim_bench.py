@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edged.sim.program import read_options, serving
+from edged_sim.program import read_options, serving
 from tests.bench.hosted import hosted
 from tests.bench.waiting import HANGS_S
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-COMMAND = (sys.executable, "-m", "edged.sim.program")
+COMMAND = (sys.executable, "-m", "edged_sim.program")
 
 
 class SimError(AssertionError):
@@ -63,7 +63,7 @@ class SimBench:
     def fault(
         self, name: str, kind: str, *, seconds: float | None = None, count: int | None = None
     ) -> None:
-        """Let a fault befall an instrument: see ``edged.sim.faults.FaultKind``."""
+        """Let a fault befall an instrument: see ``edged_sim.faults.FaultKind``."""
         self.call("fault", instrument=name, kind=kind, seconds=seconds, count=count)
 
     def clear(self, name: str = "") -> None:

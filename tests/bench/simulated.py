@@ -5,10 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from edged.sim.models import load_model
-from edged.sim.physics import World
-from edged.sim.plain import simulated
-from edged.sim.scpi import SimulatedInstrument
+from edged_sim.models import load_model
+from edged_sim.physics import World
+from edged_sim.plain import simulated
+from edged_sim.scpi import SimulatedInstrument
 
 
 class PretendedBench:

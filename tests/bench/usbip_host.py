@@ -143,7 +143,7 @@ class UsbipDevice:
 
 
 class UsbipBus:
-    """See ``edged.sim.wires.usbtmc.UsbBus``; what is plugged in waits to be enumerated."""
+    """See ``edged_sim.wires.usbtmc.UsbBus``; what is plugged in waits to be enumerated."""
 
     def __init__(self, bus: UsbBus, *, why_not: str = "") -> None:
         self._bus = bus

@@ -24,11 +24,11 @@ from edged.instruments.line import BoundInstrument, LineReport
 from edged.instruments.mailbox import Priority
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Connection
-from edged.sim.bench import Bench, Order, Station
-from edged.sim.faults import FaultKind, WireFault
-from edged.sim.wires.stream import ByteLog, WireKind
 from edged.transports.address import parse_address
 from edged.transports.visa import VisaLibrary
+from edged_sim.bench import Bench, Order, Station
+from edged_sim.faults import FaultKind, WireFault
+from edged_sim.wires.stream import ByteLog, WireKind
 from tests.bench.fault_proxy import FaultProxy
 from tests.bench.waiting import HANGS_S
 

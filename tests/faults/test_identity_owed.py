@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from edged.sim.wires.prologix import SimulatedAdapter
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.prologix import SimulatedAdapter
+from edged_sim.wires.stream import WireKind
 from tests.bench.numbered import UNIT, Habits, Numbered, Station, value_of
 from tests.bench.numbered_trial import Client, client_of, numbered_engine, trials_on
 from tests.promises import promise

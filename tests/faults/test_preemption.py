@@ -6,8 +6,8 @@ import time
 import pytest
 
 from edged.errors import ErrorCode, Failed
-from edged.sim.bench import Order
-from edged.sim.wires.stream import WireKind
+from edged_sim.bench import Order
+from edged_sim.wires.stream import WireKind
 from tests.bench.scenarios import QUICK
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import NETWORK, Lines, wired

@@ -8,8 +8,8 @@ import pytest
 
 from edged.errors import Failed
 from edged.profiles.model import Connection
-from edged.sim.faults import FaultKind
-from edged.sim.wires.stream import WireKind
+from edged_sim.faults import FaultKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
 from tests.bench.scenarios import GARBLED
 from tests.bench.wired import NETWORK, Line, Lines, Wired, wired

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.scenarios import EVERY, OF_THE_INSTRUMENT, QUICK, hold
 from tests.bench.wired import NETWORK, Lines, wired
 from tests.promises import promise

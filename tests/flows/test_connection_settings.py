@@ -15,10 +15,10 @@ from edged.instruments.conversation import command_conversation
 from edged.instruments.instrument import connection_for
 from edged.profiles.model import Command, Completion, CompletionKind, Connection, ErrorCheck
 from edged.scpi.answer_text import ErrorKind
-from edged.sim.wires.stream import WireKind
 from edged.transports.link import LinkPreempted, LinkTimeout
 from edged.transports.serial import SerialLink
 from edged.transports.visa import VisaLibrary
+from edged_sim.wires.stream import WireKind
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Line, Lines, wired

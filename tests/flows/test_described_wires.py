@@ -21,7 +21,7 @@ from edged.instruments.mailbox import Priority
 from edged.profiles.answers import parse_answer
 from edged.profiles.frames import Frame
 from edged.profiles.model import Command, Connection, ListAnswer, Packets, WaveformAnswer
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.wired import SIMULATED, Line, Lines, Wired, wired
 from tests.promises import promise
 

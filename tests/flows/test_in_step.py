@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.numbered import TRANSPORTS, Numbered, Say
 from tests.bench.numbered_trial import (
     Client,

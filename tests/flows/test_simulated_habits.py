@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from edged.clock import SystemClock
-from edged.sim.faults import FaultKind
-from edged.sim.wires.stream import WireKind
 from edged.transports.link import Link, LinkTimeout
 from edged.transports.visa import VisaLibrary
+from edged_sim.faults import FaultKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.bare_link import ask, talked
 from tests.bench.usb_backend import UsbInstrument, usb_bus
 from tests.bench.wired import wired

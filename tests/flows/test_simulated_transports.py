@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import pyvisa
 
-from edged.sim.wires.hislip import HislipWire
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.hislip import HislipWire
+from edged_sim.wires.stream import WireKind
 from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import HANGS_S
 from tests.bench.wired import Lines, wired

@@ -22,11 +22,11 @@ import pytest
 
 from edged.cli.main import main
 from edged.clock import SystemClock
-from edged.sim.bench import Bench, Order
-from edged.sim.wires.stream import ByteLog, WireKind
-from edged.sim.wires.usbtmc import KernelBus
 from edged.transports.link import Link, LinkTimeout
 from edged.transports.visa import VisaLibrary
+from edged_sim.bench import Bench, Order
+from edged_sim.wires.stream import ByteLog, WireKind
+from edged_sim.wires.usbtmc import KernelBus
 from tests.bench.sim_bench import REPOSITORY, running_bench
 from tests.bench.usb_backend import usb_bus
 from tests.bench.usbip_host import UsbipBus, UsbipDevice
@@ -170,7 +170,7 @@ def test_a_kernel_that_cannot_is_told_in_words(tmp_path: Path) -> None:
     words = ["--instruments", "u1=generic_scpi", "--transport", "u1=usbtmc"]
     if KernelBus().why_not():
         done = subprocess.run(
-            [sys.executable, "-m", "edged.sim.program", *words],
+            [sys.executable, "-m", "edged_sim.program", *words],
             capture_output=True, text=True, timeout=60, cwd=REPOSITORY, check=False,
         )  # fmt: skip
         assert done.returncode == 2

@@ -16,7 +16,7 @@ from edged.instruments import dialogue
 from edged.profiles.frames import Frame
 from edged.profiles.model import Connection, ListAnswer, ScalarAnswer, WaveformAnswer
 from edged.scpi.answer_text import AnswerType
-from edged.sim.wires.stream import WireKind
+from edged_sim.wires.stream import WireKind
 from tests.bench.fault_proxy import How, Spoil
 from tests.bench.loopback_instrument import IDN
 from tests.bench.paced_unit import End, PacedUnit, Piece, slowly

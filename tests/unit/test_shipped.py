@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from edged.errors import Failed
-from edged.plugins import load_plugin
+from edged.host import ExitStatus
+from edged.plugins import load_plugin, main
 from tests.bench.sources import PACKAGES
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +70,11 @@ def test_a_package_that_is_missing_is_named(
     ) as told:
         load_plugin(name, "edged_gone")
     assert "apt install --reinstall edged" in told.value.remedy
+
+
+def test_a_program_that_is_missing_says_what_to_install(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nobody", "edged_gone", "--seed", "1"]) == ExitStatus.UNAVAILABLE
+    assert capsys.readouterr().err.startswith("edged nobody: This needs the package edged_gone")
 
 
 def test_a_mistake_in_a_plug_in_is_not_taken_for_a_missing_package(

@@ -24,8 +24,8 @@ sys.meta_path.insert(0, Blocked())
 sys.modules["msvcrt"] = types.ModuleType("msvcrt")
 sys.platform = "win32"
 
-import edged, edged_author, edged_relay
-for package in (edged, edged_author, edged_relay):
+import edged, edged_author, edged_relay, edged_sim
+for package in (edged, edged_author, edged_relay, edged_sim):
   for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
     if not found.name.endswith("__main__"):
         importlib.import_module(found.name)

@@ -5,7 +5,7 @@ import pytest
 from edged.profiles.match import find_profile
 from edged.profiles.model import CommandStep, ImageAnswer, WaveformAnswer
 from edged.profiles.raw import asks
-from edged.sim.models import model_names
+from edged_sim.models import model_names
 from tests.bench.shipped import shipped_library
 
 LIBRARY = shipped_library()

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from edged.sim.scpi import ScpiError, SimCall, nearest_at_least
+from edged_sim.scpi import ScpiError, SimCall, nearest_at_least
 
 
 def call(*arguments: str, suffixes: tuple[int | None, ...] = ()) -> SimCall:

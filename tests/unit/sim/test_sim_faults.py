@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.sim.faults import (
+from edged_sim.faults import (
     Close,
     FaultBook,
     FaultKind,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.sim.scpi import HeaderError, HeaderPattern, Vocabulary, split_list, split_units
+from edged_sim.scpi import HeaderError, HeaderPattern, Vocabulary, split_list, split_units
 
 VOLTAGE = "[:SOURce<n>]:VOLTage[:LEVel][:IMMediate][:AMPLitude]"
 

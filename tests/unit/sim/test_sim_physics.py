@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, SupplyOutput, World
+from edged_sim.physics import RISE_S, Node, Resistor, Sink, SinkKind, SupplyOutput, World
 
 COLD = Resistor(ohms=10.0, lead_ohms=0.0, tempco_per_k=0.0)
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from edged.sim.models.families.radio import FILTER, in_steps
+from edged_sim.models.families.radio import FILTER, in_steps
 from tests.bench.profile_matrix import SIMULATED
 from tests.bench.simulated import Asked, PretendedBench
 

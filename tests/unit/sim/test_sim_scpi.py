@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import NotFound
-from edged.sim.models import load_model, model_names
-from edged.sim.plain import PlainSpec
-from edged.sim.scpi import MOST_ERRORS, block
-from edged.sim.wires.stream import LONGEST_MESSAGE_BYTES, LineFramer
+from edged_sim.models import load_model, model_names
+from edged_sim.plain import PlainSpec
+from edged_sim.scpi import MOST_ERRORS, block
+from edged_sim.wires.stream import LONGEST_MESSAGE_BYTES, LineFramer
 from tests.bench.simulated import PretendedBench
 
 HEARS_AGAIN_S = 0.2

@@ -2,8 +2,8 @@ from random import Random
 
 import pytest
 
-from edged.sim.models.families.scope import capture, measure_trace
-from edged.sim.signals import LONGEST_TILE, Shape, Wave, sample
+from edged_sim.models.families.scope import capture, measure_trace
+from edged_sim.signals import LONGEST_TILE, Shape, Wave, sample
 
 
 def quiet(

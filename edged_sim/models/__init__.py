@@ -1,0 +1,37 @@
+"""The simulated instruments, one file each; a file's ``MODEL`` is all that the bench asks of it.
+
+What those of one kind share is in ``families``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+import re
+
+from edged.errors import NotFound
+from edged_sim.scpi import ModelSpec, ModelState
+
+__all__ = ["load_model", "model_names"]
+
+
+@functools.cache
+def model_names() -> tuple[str, ...]:
+    """Every model there is, sorted."""
+    return tuple(sorted(found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg))
+
+
+def load_model(name: str) -> ModelSpec[ModelState]:
+    """The model called ``name``; only the files that a bench uses are loaded.
+
+    Raises:
+        NotFound: there is no such model.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or name not in model_names():
+        raise NotFound(
+            f"There is no simulated instrument called {name!r}.",
+            remedy=f"There are {', '.join(model_names())}.",
+        )
+    spec: ModelSpec[ModelState] = importlib.import_module(f"{__name__}.{name}").MODEL
+    return spec

@@ -1,0 +1,79 @@
+"""A device that no profile knows: one set-point, one output, one reading. It drives no wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged_sim.scpi import Dialect, ModelSpec, SimCall, SimUnit, Vocabulary, block, flag
+
+HIGHEST_LEVEL: Final = 10.0
+
+
+class Generic:
+    """The state of one unit: a level that its reading follows while the output is on."""
+
+    def __init__(self, unit: SimUnit) -> None:
+        self.serial = unit.serial
+        self.level = 0.0
+        self.is_on = False
+
+    def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
+        """See ``ModelState``."""
+        self.level, self.is_on = 0.0, False
+
+    def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
+        """See ``ModelState``."""
+        return {"level": self.level, "is_on": self.is_on}
+
+
+def set_level(unit: Generic, call: SimCall) -> None:
+    """``LEV 2.5``."""
+    unit.level = call.number(0, lowest=0.0, highest=HIGHEST_LEVEL, default=0.0)
+
+
+def switch(unit: Generic, call: SimCall) -> None:
+    """``OUTP ON``."""
+    unit.is_on = call.boolean(0)
+
+
+def read(unit: Generic, call: SimCall) -> str:
+    """``MEAS?``."""
+    noise = call.random.gauss(0.0, 0.001)
+    return f"{(unit.level if unit.is_on else 0.0) + noise:+.6E}"
+
+
+def list_headers(_unit: Generic, _call: SimCall) -> bytes:
+    """Its own list of commands, as SCPI-99 has it in volume 2, 21.11."""
+    return block(HEADERS.encode("ascii"))
+
+
+HEADERS: Final = """\
+*IDN?/qonly/
+*RST/nquery/
+:SOURce:LEVel
+:OUTPut:STATe
+:MEASure?/qonly/
+:SYSTem:ERRor[:NEXT]?/qonly/
+:SYSTem:HELP:HEADers?/qonly/
+"""
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "[:SOURce]:LEVel": set_level,
+        "[:SOURce]:LEVel?": lambda u, _c: f"{u.level:.6E}",
+        ":OUTPut[:STATe]": switch,
+        ":OUTPut[:STATe]?": lambda u, _c: flag(u.is_on),
+        ":MEASure?": read,
+        ":SYSTem:HELP:HEADers?": list_headers,
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="Example Instruments,GX100,{serial},1.0",
+    serial="GX{number:06d}",
+    first_number=1,
+    dialect=Dialect(),
+    vocabulary=VOCABULARY,
+    build=Generic,
+)

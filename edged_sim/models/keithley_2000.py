@@ -1,0 +1,197 @@
+"""Keithley 2000: a multimeter across the main load; its current terminals are open.
+
+Quirks kept: the name has blanks before its last part; a range is asked for by the reading that is
+expected, up to a little beyond the highest one; integration is any number of power line cycles from
+0.01 to 10, and AC has it too; functions are answered in quotes, and booleans are 1 and 0. Source:
+the manuals that profiles/keithley_2000.yaml names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged_sim.models.families.meter import (
+    Meter,
+    MeterFunction,
+    function_words,
+    set_auto,
+    set_autozero,
+)
+from edged_sim.scpi import (
+    Answer,
+    Dialect,
+    Later,
+    ModelSpec,
+    SimCall,
+    Vocabulary,
+    below,
+    flag,
+    nearest_at_least,
+)
+
+LOWEST_NPLC: Final = 0.01
+HIGHEST_NPLC: Final = 10.0
+MOST_AVERAGES: Final = 100
+VOLTS: Final = (0.1, 1.0, 10.0, 100.0)
+OHMS: Final = tuple(10.0**power for power in range(2, 9))
+FUNCTIONS: Final[Mapping[str, MeterFunction]] = {
+    "VOLT:DC": MeterFunction(header=":VOLTage[:DC]", ranges=(*VOLTS, 1000.0), has_nplc=True),
+    "VOLT:AC": MeterFunction(header=":VOLTage:AC", ranges=(*VOLTS, 750.0), has_nplc=True),
+    "CURR:DC": MeterFunction(header=":CURRent[:DC]", ranges=(0.01, 0.1, 1.0, 3.0), has_nplc=True),
+    "CURR:AC": MeterFunction(header=":CURRent:AC", ranges=(1.0, 3.0), has_nplc=True),
+    "RES": MeterFunction(header=":RESistance", ranges=OHMS, has_nplc=True),
+    "FRES": MeterFunction(header=":FRESistance", ranges=OHMS, has_nplc=True),
+}
+MOST: Final[Mapping[str, float]] = {
+    "VOLT:DC": 1010.0,
+    "VOLT:AC": 757.5,
+    "CURR:DC": 3.1,
+    "CURR:AC": 3.1,
+    "RES": 120e6,
+    "FRES": 120e6,
+}
+"""The highest reading that may be expected."""
+
+
+class Keithley2000(Meter):
+    """The state of one unit."""
+
+    functions = FUNCTIONS
+    gain_error = 30e-6
+    nplc = 1.0
+    band_hz = 30.0
+    least_nplc = LOWEST_NPLC
+    unclocked_s = 0.1
+
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
+        self.moves = "REP"
+
+    def describe(self, now: float) -> Mapping[str, Any]:
+        """See ``ModelState``."""
+        settings = self.settings[self.function]
+        return {
+            "function": self.function,
+            "nplc": settings.nplc,
+            "range": None if settings.is_auto else settings.range,
+            "volts": self.node.advance(now).volts,
+        }
+
+    def read(self, call: SimCall, now: float) -> float:
+        """One reading at ``now``."""
+        node = self.node.advance(now)
+        match self.function:
+            case "VOLT:DC":
+                return self.ranged(node.volts, call)
+            case "VOLT:AC":
+                return self.ranged(node.seen_by_scope().rms_ac(), call)
+            case "RES" | "FRES":
+                return self.ranged(self.ohms(now), call)
+            case _:
+                return self.ranged(0.0, call)
+
+
+def _number(value: float) -> str:
+    return f"{value:+.8E}"
+
+
+def configure(unit: Keithley2000, _call: SimCall, function: str) -> None:
+    """``CONF:VOLT:DC``: chooses the function."""
+    unit.function = function
+
+
+def set_function(unit: Keithley2000, call: SimCall) -> None:
+    """``SENS:FUNC 'VOLT:DC'``."""
+    names = {"VOLTage:DC": "VOLT:DC", "VOLTage:AC": "VOLT:AC", "CURRent:DC": "CURR:DC"}
+    names |= {"CURRent:AC": "CURR:AC", "RESistance": "RES", "FRESistance": "FRES"}
+    unit.function = call.choice(0, names)
+
+
+def set_range(unit: Keithley2000, call: SimCall, function: str) -> None:
+    """``SENS:VOLT:RANG 955``: the range that holds what is expected; it chooses no more."""
+    asked = call.number(0, lowest=0.0, highest=MOST[function])
+    unit.settings[function].range = nearest_at_least(asked, unit.functions[function].ranges)
+    unit.settings[function].is_auto = False
+
+
+def set_nplc(unit: Keithley2000, call: SimCall, function: str) -> None:
+    """``SENS:VOLT:NPLC``."""
+    nplc = call.number(0, lowest=LOWEST_NPLC, highest=HIGHEST_NPLC, default=1.0)
+    unit.settings[function].nplc = nplc
+
+
+def set_average(unit: Keithley2000, call: SimCall, function: str) -> None:
+    """``SENS:VOLT:AVER:STAT``."""
+    unit.settings[function].has_average = call.boolean(0)
+
+
+def set_average_count(unit: Keithley2000, call: SimCall, function: str) -> None:
+    """``SENS:VOLT:AVER:COUN``."""
+    unit.settings[function].averages = call.whole(0, lowest=1, highest=MOST_AVERAGES)
+
+
+def set_average_kind(unit: Keithley2000, call: SimCall, _function: str) -> None:
+    """``SENS:VOLT:AVER:TCON``."""
+    unit.moves = call.choice(0, {"MOVing": "MOV", "REPeat": "REP"})
+
+
+def take_reading(unit: Keithley2000, call: SimCall) -> Answer:
+    """``READ?``: one reading, after the time that it takes."""
+    return Later(unit.reading_s(), lambda now: _number(unit.read(call, now)))
+
+
+EACH: Final = {
+    ":AVERage:STATe": set_average,
+    ":AVERage:STATe?": lambda u, _c, function: flag(u.settings[function].has_average),
+    ":AVERage:COUNt": set_average_count,
+    ":AVERage:COUNt?": lambda u, _c, function: str(u.settings[function].averages),
+    ":AVERage:TCONtrol": set_average_kind,
+    ":AVERage:TCONtrol?": lambda u, _c, _function: u.moves,
+}
+RANGED: Final = {
+    ":RANGe[:UPPer]": set_range,
+    ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.settings[function].range),
+    ":RANGe:AUTO": set_auto,
+    ":RANGe:AUTO?": lambda u, _c, function: flag(u.settings[function].is_auto),
+}
+CLOCKED: Final = {
+    ":NPLCycles": set_nplc,
+    ":NPLCycles?": lambda u, _c, function: f"{u.settings[function].nplc:.2f}",
+    ":AZERo": set_autozero,
+}
+
+
+def _configurations() -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for name, function in FUNCTIONS.items():
+        table |= below(f":CONFigure{function.header}", name, {"": configure})
+    return table
+
+
+VOCABULARY: Final = Vocabulary(
+    {
+        **function_words(
+            "[:SENSe]", FUNCTIONS, each=EACH, ranged=RANGED, clocked=CLOCKED, banded={}
+        ),
+        **_configurations(),
+        ":CONFigure?": lambda u, _c: f'"{u.function}"',
+        "[:SENSe]:FUNCtion": set_function,
+        "[:SENSe]:FUNCtion?": lambda u, _c: f'"{u.function}"',
+        ":READ?": take_reading,
+        ":ABORt": lambda _u, _c: None,
+        ":SYSTem:REMote": lambda _u, _c: None,
+        ":SYSTem:LOCal": lambda _u, _c: None,
+        ":SYSTem:RWLock": lambda _u, _c: None,
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="KEITHLEY INSTRUMENTS INC.,MODEL 2000,{serial},A19  /A02",
+    serial="{number:07d}",
+    first_number=1_103_202,
+    dialect=Dialect(latency_s=0.005),
+    vocabulary=VOCABULARY,
+    build=Keithley2000,
+)

@@ -1,0 +1,313 @@
+"""Keithley 2450 in its SCPI dialect: sources voltage or current, measures the other.
+
+Quirks kept: ``*LANG?`` names the dialect; compliance is a limit of the source (ILIM, VLIM) and not
+a protection of the measurement; functions are quoted; a reading is asked of a buffer with the
+elements that are wanted; a reading with the output off is 9.9E37; beyond 21 V at most 105 mA, and
+beyond 105 mA at most 21 V; another source function switches the output off. Source: the manuals
+that profiles/keithley_2450.yaml names.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edged_sim.models.families.keithley_smu import (
+    LONGEST_DELAY_S,
+    OFF_STATES,
+    OVER_RANGE,
+    KeithleySmu,
+    keithley_words,
+)
+from edged_sim.models.families.source import LINE_CYCLE_S, switch
+from edged_sim.scpi import (
+    Answer,
+    Dialect,
+    Later,
+    ModelSpec,
+    ScpiError,
+    SimCall,
+    Vocabulary,
+    below,
+    flag,
+    nearest_at_least,
+)
+
+NOT_A_NUMBER: Final = 9.9e37
+RANGES: Final = {
+    "VOLT": (0.02, 0.2, 2.0, 20.0, 200.0),
+    "CURR": (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0),
+    "RES": (2.0, 20.0, 200.0, 2e3, 2e4, 2e5, 2e6, 2e7, 2e8),
+}
+BUFFER: Final = "defbuffer1"
+MOST_READINGS: Final = 10_000
+"""Of a buffer; more would only cost the bench its time."""
+SENSED: Final = {"VOLTage": "VOLT", "CURRent": "CURR", "RESistance": "RES"}
+SENSED_NAMES: Final = {
+    **SENSED,
+    "VOLTage:DC": "VOLT",
+    "CURRent:DC": "CURR",
+}
+SENSED_ANSWERS: Final = {"VOLT": "VOLT:DC", "CURR": "CURR:DC", "RES": "RES"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Sense:
+    """Settings of one measuring function."""
+
+    highest: float
+    range: float
+    is_auto: bool = True
+    nplc: float = 1.0
+    is_remote: bool = False
+    averages: int = 10
+    has_average: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One entry of the buffer."""
+
+    source: float
+    value: float
+    seconds: float
+    is_limited: bool
+
+
+class Smu2450(KeithleySmu):
+    """The state of one unit."""
+
+    gain_error = 100e-6
+    noise = 20e-6
+    ranges = RANGES
+
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
+        self.source_range = {"VOLT": RANGES["VOLT"][0], "CURR": RANGES["CURR"][0]}
+        self.delay_s = {"VOLT": 0.0, "CURR": 0.0}
+        self.off_state = {"VOLT": "NORM", "CURR": "NORM"}
+        self.reads_back = {"VOLT": True, "CURR": True}
+        self.sensed = "CURR"
+        self.sense = {
+            "VOLT": Sense(highest=self.highest_v, range=RANGES["VOLT"][-1]),
+            "CURR": Sense(highest=self.highest_a, range=RANGES["CURR"][-1]),
+            "RES": Sense(highest=RANGES["RES"][-1], range=RANGES["RES"][-1]),
+        }
+        self.count = 1
+        self.buffer: deque[Reading] = deque(maxlen=MOST_READINGS)
+
+    def read(self, call: SimCall, now: float) -> Reading:
+        """One measurement into the buffer."""
+        out = self.output
+        if not out.is_on:
+            value = NOT_A_NUMBER
+        else:
+            volts, amps = out.measure(now, call.random)
+            ohms = volts / amps if amps else NOT_A_NUMBER
+            value = {"VOLT": volts, "CURR": amps, "RES": ohms}[self.sensed]
+        reading = Reading(
+            source=out.level, value=value, seconds=now, is_limited=out.is_in_compliance(now)
+        )
+        self.buffer.append(reading)
+        return reading
+
+
+def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
+    """``:SOUR:VOLT:ILIM``."""
+    amps = call.number(0, lowest=1e-9, highest=unit.highest_a, default=105e-6, unit="A")
+    unit.check_envelope(unit.output.volts, amps)
+    unit.output.amps_limit = amps
+    unit.output.apply(call.now)
+
+
+def set_volts_limit(unit: Smu2450, call: SimCall) -> None:
+    """``:SOUR:CURR:VLIM``."""
+    volts = call.number(0, lowest=0.02, highest=unit.highest_v, default=21.0, unit="V")
+    unit.check_envelope(volts, unit.output.amps)
+    unit.output.volts_limit = volts
+    unit.output.apply(call.now)
+
+
+def set_delay(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SOUR:VOLT:DEL``."""
+    unit.delay_s[function] = call.number(0, lowest=0.0, highest=LONGEST_DELAY_S, unit="S")
+
+
+def set_off_state(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:OUTP:VOLT:SMOD``."""
+    unit.off_state[function] = call.choice(0, OFF_STATES)
+
+
+def set_read_back(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SOUR:VOLT:READ:BACK``."""
+    unit.reads_back[function] = call.boolean(0)
+
+
+def set_sensed(unit: Smu2450, call: SimCall) -> None:
+    """``:SENS:FUNC "CURR"``: quoted, and one at a time."""
+    if not call.has(0) or call.arguments[0][0] not in "\"'":
+        raise ScpiError(-104)
+    unit.sensed = call.choice(0, SENSED_NAMES)
+
+
+def set_sense_range(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:RANG``."""
+    sense = unit.sense[function]
+    steps = RANGES[function]
+    asked = abs(call.number(0, lowest=-sense.highest, highest=sense.highest, default=steps[-1]))
+    sense.range, sense.is_auto = nearest_at_least(asked / OVER_RANGE, steps), False
+
+
+def set_sense_auto(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:RANG:AUTO``."""
+    unit.sense[function].is_auto = call.boolean(0)
+
+
+def set_nplc(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:NPLC``."""
+    unit.sense[function].nplc = call.number(0, lowest=0.01, highest=10.0, default=1.0)
+
+
+def set_remote_sense(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:RSEN``: four wires."""
+    unit.sense[function].is_remote = call.boolean(0)
+
+
+def set_averages(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:AVER:COUN``."""
+    unit.sense[function].averages = call.whole(0, lowest=1, highest=100)
+
+
+def set_averaging(unit: Smu2450, call: SimCall, function: str) -> None:
+    """``:SENS:CURR:AVER``."""
+    unit.sense[function].has_average = call.boolean(0)
+
+
+def take_reading(unit: Smu2450, call: SimCall) -> Answer:
+    """``:READ? "defbuffer1",SOUR,READ``: the last of the readings that it takes."""
+    elements = _elements(call, 1)
+    sense = unit.sense[unit.sensed]
+    each_s = sense.nplc * LINE_CYCLE_S * (sense.averages if sense.has_average else 1)
+
+    def finish(now: float) -> str:
+        readings = [unit.read(call, now) for _ in range(unit.count)]
+        return _told(readings[-1:], elements)
+
+    return Later(each_s * unit.count + unit.delay_s[unit.function], finish)
+
+
+def _elements(call: SimCall, first: int) -> Sequence[str]:
+    if call.has(0) and first == 1 and call.text(0).lower() != BUFFER:
+        raise ScpiError(-224)
+    names = {"SOURce": "SOUR", "READing": "READ", "RELative": "REL", "STATus": "STAT"}
+    given = [call.choice(place, names) for place in range(first, len(call.arguments))]
+    return given or ["READ"]
+
+
+def _told(readings: Sequence[Reading], elements: Sequence[str]) -> str:
+    return ",".join(
+        {
+            "SOUR": _number(reading.source),
+            "READ": _number(reading.value),
+            "REL": f"{reading.seconds:.6f}",
+            "STAT": "8" if reading.is_limited else "0",
+        }[element]
+        for reading in readings
+        for element in elements
+    )
+
+
+def trace_data(unit: Smu2450, call: SimCall) -> str:
+    """``:TRAC:DATA? 1,10,"defbuffer1",SOUR,READ``."""
+    first = call.whole(0, lowest=1, highest=MOST_READINGS)
+    last = call.whole(1, lowest=1, highest=MOST_READINGS)
+    if call.has(2) and call.text(2).lower() != BUFFER:
+        raise ScpiError(-224)
+    if first > last or last > len(unit.buffer):
+        raise ScpiError(-222)
+    return _told(list(unit.buffer)[first - 1 : last], _elements(call, 3))
+
+
+def set_count(unit: Smu2450, call: SimCall) -> None:
+    """``:SENS:COUN``."""
+    unit.count = call.whole(0, lowest=1, highest=MOST_READINGS)
+
+
+def set_language(_unit: Smu2450, call: SimCall) -> None:
+    """``*LANG TSP``: counts after the next power-up, which does not come here."""
+    call.choice(0, {"SCPI": "", "TSP": "", "SCPI2400": ""})
+
+
+def _number(value: float) -> str:
+    return f"{value:.6E}"
+
+
+SOURCE_WORDS: Final = {
+    ":DELay": set_delay,
+    ":DELay?": lambda u, _c, function: _number(u.delay_s[function]),
+    ":READ:BACK": set_read_back,
+    ":READ:BACK?": lambda u, _c, function: flag(u.reads_back[function]),
+}
+SENSE_WORDS: Final = {
+    ":RANGe[:UPPer]": set_sense_range,
+    ":RANGe[:UPPer]?": lambda u, _c, function: _number(u.sense[function].range),
+    ":RANGe:AUTO": set_sense_auto,
+    ":RANGe:AUTO?": lambda u, _c, function: flag(u.sense[function].is_auto),
+    ":NPLCycles": set_nplc,
+    ":NPLCycles?": lambda u, _c, function: _number(u.sense[function].nplc),
+    ":RSENse": set_remote_sense,
+    ":RSENse?": lambda u, _c, function: flag(u.sense[function].is_remote),
+    ":AVERage:COUNt": set_averages,
+    ":AVERage:COUNt?": lambda u, _c, function: str(u.sense[function].averages),
+    ":AVERage[:STATe]": set_averaging,
+    ":AVERage[:STATe]?": lambda u, _c, function: flag(u.sense[function].has_average),
+}
+OFF_WORDS: Final = {
+    ":SMODe": set_off_state,
+    ":SMODe?": lambda u, _c, function: u.off_state[function],
+}
+
+VOCABULARY: Final = Vocabulary(
+    {
+        "*LANG": set_language,
+        "*LANG?": lambda _u, _c: "SCPI",
+        **keithley_words(_number),
+        ":SOURce<n>:VOLTage:ILIMit[:LEVel]": set_amps_limit,
+        ":SOURce<n>:VOLTage:ILIMit[:LEVel]?": lambda u, _c: _number(u.output.amps_limit),
+        ":SOURce<n>:VOLTage:ILIMit[:LEVel]:TRIPped?": lambda u, c: u.tripped(c, is_current=False),
+        ":SOURce<n>:CURRent:VLIMit[:LEVel]": set_volts_limit,
+        ":SOURce<n>:CURRent:VLIMit[:LEVel]?": lambda u, _c: _number(u.output.volts_limit),
+        ":SOURce<n>:CURRent:VLIMit[:LEVel]:TRIPped?": lambda u, c: u.tripped(c, is_current=True),
+        **below(":SOURce<n>:VOLTage", "VOLT", SOURCE_WORDS),
+        **below(":SOURce<n>:CURRent", "CURR", SOURCE_WORDS),
+        "[:SENSe]:FUNCtion[:ON]": set_sensed,
+        "[:SENSe]:FUNCtion[:ON]?": lambda u, _c: f'"{SENSED_ANSWERS[u.sensed]}"',
+        "[:SENSe]:COUNt": set_count,
+        "[:SENSe]:COUNt?": lambda u, _c: str(u.count),
+        **below("[:SENSe]:VOLTage[:DC]", "VOLT", SENSE_WORDS),
+        **below("[:SENSe]:CURRent[:DC]", "CURR", SENSE_WORDS),
+        **below("[:SENSe]:RESistance[:DC]", "RES", SENSE_WORDS),
+        ":OUTPut[:STATe]": switch,
+        ":OUTPut[:STATe]?": lambda u, _c: flag(u.output.is_on),
+        **below(":OUTPut:VOLTage", "VOLT", OFF_WORDS),
+        **below(":OUTPut:CURRent", "CURR", OFF_WORDS),
+        ":READ?": take_reading,
+        ":TRACe:DATA?": trace_data,
+        ":TRACe:ACTual?": lambda u, _c: str(len(u.buffer)),
+        ":TRACe:CLEar": lambda u, _c: u.buffer.clear(),
+        ":SYSTem:BEEPer": lambda _u, _c: None,
+        ":SYSTem:LFRequency?": lambda _u, _c: "50",
+    }
+)
+
+MODEL: Final = ModelSpec(
+    idn="KEITHLEY INSTRUMENTS,MODEL 2450,{serial},1.6.4c",
+    serial="{number:08d}",
+    first_number=1419966,
+    dialect=Dialect(error_format='{code},"{text}"', latency_s=0.002),
+    vocabulary=VOCABULARY,
+    build=Smu2450,
+)

@@ -1,0 +1,280 @@
+"""Keysight (Agilent) 33220A: one function generator output, 20 MHz.
+
+Quirks kept: a level that cannot be is set as near as can be, and told as an error all the same; an
+amplitude that leaves the offset no room takes it down; a frequency that a new waveform cannot have
+comes down; as delivered it believes in 50 ohm, and an open output is ``+9.9E+37``; ``*TRG`` is
+ignored, with an error, unless the bus is what triggers. Source: the manuals that
+profiles/keysight_33220a.yaml names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from edged_sim.models.families.generator import Generator, GeneratorOutput
+from edged_sim.scpi import Dialect, Function, ModelSpec, ScpiError, SimCall, Vocabulary, flag
+
+__all__ = ["MODEL", "WORDS", "Agilent33220a"]
+
+LOWEST_HZ: Final = 1e-6
+NO_LOAD: Final = 9.9e37
+LOAD_OHMS: Final = 50.0
+HIGHEST_LOAD: Final = 10_000.0
+MOST_CYCLES: Final = 50_000
+RMS_PER_PP: Final[Mapping[str, float]] = {
+    "SIN": 0.5 / math.sqrt(2),
+    "RAMP": 0.5 / math.sqrt(3),
+}
+TRIGGERS: Final = {"IMMediate": "IMM", "EXTernal": "EXT", "BUS": "BUS"}
+
+
+@dataclass(slots=True)
+class Modes:
+    """What one channel is set to besides its waveform."""
+
+    unit: str = "VPP"
+    polarity: str = "NORM"
+    is_bursting: bool = False
+    mode: str = "TRIG"
+    cycles: int = 1
+    trigger: str = "IMM"
+
+
+class Agilent33220a(Generator):
+    """The state of one unit; what differs in its relatives are the class's attributes.
+
+    Attributes:
+        highest_hz: by the waveform's short word; the words are all that it has.
+        functions: waveforms as its guide writes them, and their short words.
+        lowest_open_pp: volts of the smallest amplitude at an open output.
+        duty: the least and the greatest duty cycle of a square.
+    """
+
+    count = 1
+    volts_pp = 0.1
+    highest_hz: ClassVar[Mapping[str, float]] = {
+        "SIN": 20e6,
+        "SQU": 20e6,
+        "RAMP": 200e3,
+        "PULS": 5e6,
+        "NOIS": 20e6,
+        "DC": 20e6,
+        "USER": 6e6,
+    }
+    functions: ClassVar[Mapping[str, str]] = {
+        "SINusoid": "SIN",
+        "SQUare": "SQU",
+        "RAMP": "RAMP",
+        "PULSe": "PULS",
+        "NOISe": "NOIS",
+        "DC": "DC",
+        "USER": "USER",
+    }
+    lowest_open_pp: ClassVar[float] = 0.02
+    duty: ClassVar[tuple[float, float]] = (20.0, 80.0)
+
+    def reset(self, now: float) -> None:
+        """See ``ModelState``."""
+        super().reset(now)
+        for output in self.outputs.values():
+            output.load_ohms = LOAD_OHMS
+        self.modes = {number: Modes() for number in self.nodes}
+
+    def mode(self, call: SimCall) -> Modes:
+        """What else the channel is set to."""
+        return self.modes[self.number(call)]
+
+
+def _number(value: float) -> str:
+    return f"{value:+.13E}"
+
+
+def set_function(unit: Agilent33220a, call: SimCall) -> None:
+    """``FUNC SIN``: a frequency that the waveform cannot have comes down, which is an error."""
+    output = unit.output(call)
+    output.function = call.choice(0, unit.functions)
+    highest = unit.highest_hz[output.function]
+    is_too_fast = output.hertz > highest
+    output.hertz = min(output.hertz, highest)
+    output.apply()
+    if is_too_fast:
+        raise ScpiError(-221)
+
+
+def set_frequency(unit: Agilent33220a, call: SimCall) -> None:
+    """``FREQ``: beyond its end it is the end, which is an error."""
+    output = unit.output(call)
+    highest = unit.highest_hz[output.function]
+    asked = call.number(0, lowest=-math.inf, highest=math.inf, default=1000.0, unit="HZ")
+    output.hertz = min(max(asked, LOWEST_HZ), highest)
+    output.apply()
+    if output.hertz != asked and math.isfinite(asked):
+        raise ScpiError(-222)
+
+
+def _units(output: GeneratorOutput, unit: str) -> float:
+    return 1.0 if unit == "VPP" else RMS_PER_PP.get(output.function, 0.5)
+
+
+def _room(output: GeneratorOutput) -> float:
+    swing = 0.0 if output.function == "DC" else output.volts_pp / 2
+    return output.most_pp / 2 - swing
+
+
+def set_voltage(unit: Agilent33220a, call: SimCall) -> None:
+    """``VOLT``, in the unit that is set: it comes before the offset, which makes room for it."""
+    output = unit.output(call)
+    asked = call.number(0, lowest=0.0, highest=1000.0, unit="V")
+    asked /= _units(output, unit.mode(call).unit)
+    lowest = unit.lowest_open_pp * output.share
+    output.volts_pp = min(max(asked, lowest), output.most_pp)
+    is_bent = abs(output.volts_pp - asked) > asked * 1e-9
+    room = max(0.0, _room(output))
+    is_in_the_way = abs(output.offset) > room * (1 + 1e-9) + 1e-12
+    output.offset = math.copysign(min(abs(output.offset), room), output.offset)
+    output.apply()
+    if is_bent:
+        raise ScpiError(-222)
+    if is_in_the_way:
+        raise ScpiError(-221)
+
+
+def voltage(unit: Agilent33220a, call: SimCall) -> str:
+    """``VOLT?``."""
+    output = unit.output(call)
+    return _number(output.volts_pp * _units(output, unit.mode(call).unit))
+
+
+def set_offset(unit: Agilent33220a, call: SimCall) -> None:
+    """``VOLT:OFFS``: as far as the amplitude leaves room; further is that far, and an error."""
+    output = unit.output(call)
+    asked = call.number(0, lowest=-1000.0, highest=1000.0, default=0.0, unit="V")
+    room = max(0.0, _room(output))
+    output.offset = min(max(asked, -room), room)
+    output.apply()
+    if abs(output.offset - asked) > 1e-9:
+        raise ScpiError(-222)
+
+
+def set_unit(unit: Agilent33220a, call: SimCall) -> None:
+    """``VOLT:UNIT``: decibels only with a load."""
+    chosen = call.choice(0, {"VPP": "VPP", "VRMS": "VRMS", "DBM": "DBM"})
+    if chosen == "DBM" and math.isinf(unit.output(call).load_ohms):
+        raise ScpiError(-221)
+    unit.mode(call).unit = chosen
+
+
+def set_duty(unit: Agilent33220a, call: SimCall) -> None:
+    """``FUNC:SQU:DCYC``."""
+    lowest, highest = unit.duty
+    output = unit.output(call)
+    output.duty_percent = call.number(0, lowest=lowest, highest=highest, default=50.0)
+    output.apply()
+
+
+def set_symmetry(unit: Agilent33220a, call: SimCall) -> None:
+    """``FUNC:RAMP:SYMM``."""
+    unit.output(call).symmetry_percent = call.number(0, lowest=0.0, highest=100.0, default=100.0)
+
+
+def set_state(unit: Agilent33220a, call: SimCall) -> None:
+    """``OUTP ON``."""
+    output = unit.output(call)
+    output.is_on = call.boolean(0)
+    output.apply()
+
+
+def set_load(unit: Agilent33220a, call: SimCall) -> None:
+    """``OUTP:LOAD 50|INF``: what is shown changes, the source does not."""
+    output = unit.output(call)
+    if call.text(0).upper() in ("INF", "INFINITY"):
+        output.set_load(math.inf)
+        unit.mode(call).unit = "VPP" if unit.mode(call).unit == "DBM" else unit.mode(call).unit
+    else:
+        output.set_load(call.number(0, lowest=1.0, highest=HIGHEST_LOAD, unit="OHM"))
+    output.apply()
+
+
+def load(unit: Agilent33220a, call: SimCall) -> str:
+    """``OUTP:LOAD?``."""
+    ohms = unit.output(call).load_ohms
+    return _number(NO_LOAD if math.isinf(ohms) else ohms)
+
+
+def set_polarity(unit: Agilent33220a, call: SimCall) -> None:
+    """``OUTP:POL``."""
+    unit.mode(call).polarity = call.choice(0, {"NORMal": "NORM", "INVerted": "INV"})
+
+
+def set_bursting(unit: Agilent33220a, call: SimCall) -> None:
+    """``BURS:STAT``."""
+    unit.mode(call).is_bursting = call.boolean(0)
+
+
+def set_burst_mode(unit: Agilent33220a, call: SimCall) -> None:
+    """``BURS:MODE``."""
+    unit.mode(call).mode = call.choice(0, {"TRIGgered": "TRIG", "GATed": "GAT"})
+
+
+def set_cycles(unit: Agilent33220a, call: SimCall) -> None:
+    """``BURS:NCYC``."""
+    unit.mode(call).cycles = call.whole(0, lowest=1, highest=MOST_CYCLES)
+
+
+def set_trigger(unit: Agilent33220a, call: SimCall) -> None:
+    """``TRIG:SOUR``."""
+    unit.mode(call).trigger = call.choice(0, TRIGGERS)
+
+
+def trigger(unit: Agilent33220a, _call: SimCall) -> None:
+    """``*TRG``: only where a burst waits for the bus."""
+    if not any(mode.is_bursting and mode.trigger == "BUS" for mode in unit.modes.values()):
+        raise ScpiError(-211, "Trigger ignored")
+
+
+SOURCE: Final = "[:SOURce<n>]"
+
+WORDS: Final[Mapping[str, Function[Any]]] = {
+    f"{SOURCE}:FUNCtion[:SHAPe]": set_function,
+    f"{SOURCE}:FUNCtion[:SHAPe]?": lambda u, c: u.output(c).function,
+    f"{SOURCE}:FREQuency": set_frequency,
+    f"{SOURCE}:FREQuency?": lambda u, c: _number(u.output(c).hertz),
+    f"{SOURCE}:VOLTage[:LEVel][:IMMediate][:AMPLitude]": set_voltage,
+    f"{SOURCE}:VOLTage[:LEVel][:IMMediate][:AMPLitude]?": voltage,
+    f"{SOURCE}:VOLTage[:LEVel][:IMMediate]:OFFSet": set_offset,
+    f"{SOURCE}:VOLTage[:LEVel][:IMMediate]:OFFSet?": lambda u, c: _number(u.output(c).offset),
+    f"{SOURCE}:VOLTage:UNIT": set_unit,
+    f"{SOURCE}:VOLTage:UNIT?": lambda u, c: u.mode(c).unit,
+    f"{SOURCE}:FUNCtion:SQUare:DCYCle": set_duty,
+    f"{SOURCE}:FUNCtion:SQUare:DCYCle?": lambda u, c: _number(u.output(c).duty_percent),
+    f"{SOURCE}:FUNCtion:RAMP:SYMMetry": set_symmetry,
+    f"{SOURCE}:FUNCtion:RAMP:SYMMetry?": lambda u, c: _number(u.output(c).symmetry_percent),
+    ":OUTPut<n>[:STATe]": set_state,
+    ":OUTPut<n>[:STATe]?": lambda u, c: flag(u.output(c).is_on),
+    ":OUTPut<n>:LOAD": set_load,
+    ":OUTPut<n>:LOAD?": load,
+    ":OUTPut<n>:POLarity": set_polarity,
+    ":OUTPut<n>:POLarity?": lambda u, c: u.mode(c).polarity,
+    f"{SOURCE}:BURSt:STATe": set_bursting,
+    f"{SOURCE}:BURSt:STATe?": lambda u, c: flag(u.mode(c).is_bursting),
+    f"{SOURCE}:BURSt:MODE": set_burst_mode,
+    f"{SOURCE}:BURSt:MODE?": lambda u, c: u.mode(c).mode,
+    f"{SOURCE}:BURSt:NCYCles": set_cycles,
+    f"{SOURCE}:BURSt:NCYCles?": lambda u, c: _number(u.mode(c).cycles),
+    ":TRIGger<n>:SOURce": set_trigger,
+    ":TRIGger<n>:SOURce?": lambda u, c: u.mode(c).trigger,
+    "*TRG": trigger,
+    ":SYSTem:BEEPer": lambda _u, _c: None,
+}
+
+MODEL: Final = ModelSpec(
+    idn="Agilent Technologies,33220A,{serial},2.02-2.02-22-2",
+    serial="MY{number:08d}",
+    first_number=44_036_372,
+    dialect=Dialect(latency_s=0.002),
+    vocabulary=Vocabulary(WORDS),
+    build=Agilent33220a,
+)
