@@ -69,15 +69,13 @@ def run(arguments: Sequence[str]) -> int:
         "report", help="a report of one recording: all that is known, in one file"
     )
     report.add_argument("run_id", help=WHICH)
-    form = report.add_mutually_exclusive_group()
-    form.add_argument("--html", dest="form", action="store_const", const="html", default="html")
-    form.add_argument("--pdf", dest="form", action="store_const", const="pdf")
+    report.add_argument("--html", action="store_true", help="as HTML, which is the only format")
     report.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         default="",
-        help="the file to write (RUN.html or RUN.pdf; - prints it)",
+        help="the file to write (RUN.html; - prints it)",
     )
     report.add_argument("--force", action="store_true", help="overwrite an existing file")
     for verb in (listing, showing, export, report):
@@ -243,14 +241,13 @@ def _draw(client: RpcClient, options: argparse.Namespace) -> int:
 
 
 def _report(client: RpcClient, options: argparse.Namespace) -> int:
-    run_id, form = options.run_id, options.form
+    run_id = options.run_id
     is_printed = options.output == "-"
-    path = Path(options.output or f"{Path(run_id).name}.{form}")
+    path = Path(options.output or f"{Path(run_id).name}.html")
     if not is_printed and not options.force:
         # Before anything is made that nobody could have.
         _check_free(path)
-    wanted = {"run_id": run_id, "format": form}
-    made = client.call("runs.report", wanted, timeout_s=REPORT_TIMEOUT_S)
+    made = client.call("runs.report", {"run_id": run_id}, timeout_s=REPORT_TIMEOUT_S)
     data = base64.b64decode(made["content"])
     if is_printed:
         sys.stdout.buffer.write(data)
@@ -264,7 +261,7 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
     except OSError as refused:
         raise _unwritable(path, refused) from refused
     if options.json:
-        print_json({"run_id": run_id, "path": str(path), "made_by": made["made_by"]})
+        print_json({"run_id": run_id, "path": str(path)})
     else:
         print(f"{run_id} → {path}", file=sys.stderr)
     return ExitStatus.OK

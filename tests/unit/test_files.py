@@ -204,7 +204,6 @@ NOT_KEPT: Final = {
     "engine/one_off_engine.py": "a temporary directory of its own",
     "fleet/pages.py": "files of the package",
     "host.py": "/proc",
-    "plot/browser.py": "a temporary directory of its own",
     "profiles/authoring/verification.py": "profiles, which are the owner's",
     "profiles/library_cache.py": "profiles, which are the owner's",
     "relay/link.py": "RELAY_CREDENTIALS, a file of the owner's",
