@@ -284,7 +284,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "the piece",
                 "run_id",
                 run_id=_text("its id"),
-                format=_text("csv (the default), jsonl, npz or parquet"),
+                format=_text("csv (the default), jsonl or npz"),
                 offset=_whole("where to go on", 0, 1 << 62),
             ),
             _entry(
