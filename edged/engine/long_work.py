@@ -58,7 +58,6 @@ from edged.runs.wording import (
     locked_out,
 )
 from edged.store.audit.run_rows import RowsOfRun
-from edged.tools.apps import read_app
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -262,7 +261,7 @@ class LongWork:
             ).table(),
             **ResourceOperations(
                 profiles=self._profiles,
-                read_page=read_app,
+                read_page=_read_panel,
                 streams=self.streams,
                 runs=self.runs,
                 waveforms=self.waveforms,
@@ -416,3 +415,10 @@ class LongWork:
                 unit_of_instrument(instrument).key,
                 instrument_id=instrument.id if instrument.twins else "",
             )
+
+
+def _read_panel(name: str) -> str:
+    # Here, because few hosts show panels; this runs on a thread.
+    from edged.surfaces.page.panels import read_panel
+
+    return read_panel(name)

@@ -213,8 +213,8 @@ NOT_KEPT: Final = {
     "sim/wires/stream.py": "a record that whoever starts the simulation names",
     "sim/wires/usbtmc.py": "/sys",
     "store/file.py": "databases, which SQLite opens by name after files.refuse_link",
+    "surfaces/page/panels.py": "files of the package",
     "surfaces/page/static_files.py": "files of the package",
-    "tools/apps/__init__.py": "files of the package",
     "yaml/file.py": "profiles and configuration, which are the owner's",
 }
 """Modules that open files which are not in STATE_DIR or DATA_DIR, and which files those are."""
