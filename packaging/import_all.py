@@ -14,7 +14,7 @@ NOT_HERE = {"edged.discovery.hotplug_windows", "edged.plot.draw"}
 # Reached by name or late, so that an import of edged alone does not show that it is there.
 REACHED_LATE = """
     aiohttp cryptography.hazmat.primitives.asymmetric.rsa greenlet jose.jwt
-    jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyudev pyvisa
+    jose.backends.cryptography_backend jsonschema nats prometheus_client psutil pyvisa
     pyvisa_py.highlevel pyvisa_py.protocols.hislip rich.table ruamel.yaml segno
     serial.tools.list_ports structlog usb.backend.libusb1 zeroconf
 """

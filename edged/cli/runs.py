@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, BinaryIO, Final
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import print_fields, print_json, print_table
 from edged.cli.shared.readable import Name, local_time, namer
+from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -30,7 +32,8 @@ COLUMNS: Final = {
 STATISTICS: Final = {name: name for name in ("column", "unit", "mean", "std", "min", "max")}
 TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
 """As in ``runs.recordings.figures``, which a light verb does not load."""
-FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
+PARQUET: Final = "parquet"
+FORMATS: Final = ("csv", "jsonl", "npz", PARQUET)
 LAST: Final = "last"
 WHICH: Final = "its id, or: last, for the newest"
 READ_TIMEOUT_S: Final = 120.0
@@ -69,15 +72,13 @@ def run(arguments: Sequence[str]) -> int:
         "report", help="a report of one recording: all that is known, in one file"
     )
     report.add_argument("run_id", help=WHICH)
-    form = report.add_mutually_exclusive_group()
-    form.add_argument("--html", dest="form", action="store_const", const="html", default="html")
-    form.add_argument("--pdf", dest="form", action="store_const", const="pdf")
+    report.add_argument("--html", action="store_true", help="as HTML, which is the only format")
     report.add_argument(
         "-o",
         "--output",
         metavar="FILE",
         default="",
-        help="the file to write (RUN.html or RUN.pdf; - prints it)",
+        help="the file to write (RUN.html; - prints it)",
     )
     report.add_argument("--force", action="store_true", help="overwrite an existing file")
     for verb in (listing, showing, export, report):
@@ -210,14 +211,15 @@ def _meta(meta: Mapping[str, Any], name: Name) -> dict[str, Any]:
 
 def _export(client: RpcClient, options: argparse.Namespace) -> int:
     path = options.output if options.output and str(options.output) != "-" else None
+    pieces = _pieces(client, options.run_id, options.format)
     if path is None:
-        for _, piece in _pieces(client, options.run_id, options.format):
+        for _, piece in pieces:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
         return ExitStatus.OK
     files: dict[str, BinaryIO] = {}
     try:
-        for name, piece in _pieces(client, options.run_id, options.format):
+        for name, piece in pieces:
             if name not in files:
                 files[name] = _place(path, options.run_id, name).open("wb")
             files[name].write(piece)
@@ -243,14 +245,13 @@ def _draw(client: RpcClient, options: argparse.Namespace) -> int:
 
 
 def _report(client: RpcClient, options: argparse.Namespace) -> int:
-    run_id, form = options.run_id, options.form
+    run_id = options.run_id
     is_printed = options.output == "-"
-    path = Path(options.output or f"{Path(run_id).name}.{form}")
+    path = Path(options.output or f"{Path(run_id).name}.html")
     if not is_printed and not options.force:
         # Before anything is made that nobody could have.
         _check_free(path)
-    wanted = {"run_id": run_id, "format": form}
-    made = client.call("runs.report", wanted, timeout_s=REPORT_TIMEOUT_S)
+    made = client.call("runs.report", {"run_id": run_id}, timeout_s=REPORT_TIMEOUT_S)
     data = base64.b64decode(made["content"])
     if is_printed:
         sys.stdout.buffer.write(data)
@@ -264,7 +265,7 @@ def _report(client: RpcClient, options: argparse.Namespace) -> int:
     except OSError as refused:
         raise _unwritable(path, refused) from refused
     if options.json:
-        print_json({"run_id": run_id, "path": str(path), "made_by": made["made_by"]})
+        print_json({"run_id": run_id, "path": str(path)})
     else:
         print(f"{run_id} → {path}", file=sys.stderr)
     return ExitStatus.OK
@@ -284,6 +285,11 @@ def _place(path: Path, run_id: str, name: str) -> Path:
 
 
 def _pieces(client: RpcClient, run_id: str, form: str) -> Iterator[tuple[str, bytes]]:
+    """(name of the file, a piece of it), in their order."""
+    if form == PARQUET:
+        table = b"".join(piece for _, piece in _pieces(client, run_id, "csv"))
+        yield f"{run_id}.{PARQUET}", _parquet(table)
+        return
     offset: int | None = 0
     while offset is not None:
         wanted = {"run_id": run_id, "format": form, "offset": offset}
@@ -294,6 +300,45 @@ def _pieces(client: RpcClient, run_id: str, form: str) -> Iterator[tuple[str, by
         offset = piece["next_offset"]
         if data or offset is None:
             yield piece["name"], data
+
+
+def _parquet(table: bytes) -> bytes:
+    """A CSV file as a Parquet file, with the types that pyarrow finds in the cells.
+
+    Raises:
+        Failed: RECORDING_FAILED, pyarrow is not installed, or takes no such table.
+    """
+    try:
+        # Here: an extra, and large.
+        import pyarrow
+        from pyarrow import csv, parquet
+    except ImportError:
+        raise Failed(
+            "Parquet files are written by pyarrow, which is not installed beside edged.",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Install the extra edged[parquet], or export csv, jsonl or npz.",
+        ) from None
+    out = io.BytesIO()
+    try:
+        found = csv.read_csv(
+            io.BytesIO(table),
+            # One block: the types are those that fit every row.
+            read_options=csv.ReadOptions(block_size=len(table) + 1),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]),
+        )
+        for number, field in enumerate(found.schema):
+            if pyarrow.types.is_string(field.type):
+                texts = [text and unguarded(text) for text in found.column(number).to_pylist()]
+                found = found.set_column(number, field, [texts])
+        parquet.write_table(found, out)
+    except (pyarrow.ArrowException, OverflowError) as error:
+        raise Failed(
+            f"This table was not written as Parquet: {error}",
+            code=ErrorCode.RECORDING_FAILED,
+            remedy="Export csv, jsonl or npz.",
+        ) from error
+    return out.getvalue()
 
 
 def _unwritable(path: Path, refused: OSError) -> Failed:

@@ -562,7 +562,7 @@ class Engine:
             approvals=self._approvals,
             leases=self._leases,
             runs=self._work.runs,
-            report=self._work.reports.html,
+            report=self._work.reports.make,
             trace=self._pool.trace,
             now_ms=self._clock.wall_ms,
             peer=peer,

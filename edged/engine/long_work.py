@@ -41,7 +41,6 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.forms import RowsOfRun
 from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import SequenceJournal
@@ -58,7 +57,7 @@ from edged.runs.wording import (
     interlock_tripped,
     locked_out,
 )
-from edged.tools.apps import read_app
+from edged.store.audit.run_rows import RowsOfRun
 from edged.transports.visa import VisaLibrary
 
 __all__ = ["LongWork"]
@@ -262,7 +261,7 @@ class LongWork:
             ).table(),
             **ResourceOperations(
                 profiles=self._profiles,
-                read_page=read_app,
+                read_page=_read_panel,
                 streams=self.streams,
                 runs=self.runs,
                 waveforms=self.waveforms,
@@ -380,15 +379,12 @@ class LongWork:
 
     def _new_report_maker(self, rows_of_run: RowsOfRun) -> Maker:
         # Most lives of the daemon never see a report, and need not wait for what makes them.
-        from edged.plot.browser import PrintingBrowser
         from edged.runs.report.making import ReportMaker
 
         return ReportMaker(
             runs=self.runs,
             pool=self._pool,
             rows_of_run=rows_of_run,
-            artist=self.artist,
-            browser=PrintingBrowser(),
             clock=self._clock,
         )
 
@@ -419,3 +415,10 @@ class LongWork:
                 unit_of_instrument(instrument).key,
                 instrument_id=instrument.id if instrument.twins else "",
             )
+
+
+def _read_panel(name: str) -> str:
+    # Here, because few hosts show panels; this runs on a thread.
+    from edged.surfaces.page.panels import read_panel
+
+    return read_panel(name)

@@ -18,7 +18,6 @@ from typing import Final
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.files import make_directory
 from edged.plot.figure import Figure
-from edged.plot.paper import PAPER, Paper
 
 __all__ = ["Artist"]
 
@@ -27,9 +26,7 @@ DEADLINE_S: Final = 100.0
 of its fonts. On a busy small computer that is a minute; what takes longer hangs."""
 MAX_WAITING: Final = 8
 MAX_PNG_BYTES: Final = 8 * 1024 * 1024
-MAX_PDF_BYTES: Final = 32 * 1024 * 1024
 PNG: Final = b"\x89PNG\r\n"
-PDF: Final = b"%PDF-"
 LAST_WORDS: Final = 300
 
 
@@ -74,17 +71,6 @@ class Artist:
             Conflict: BUSY, too many wait for theirs.
             Failed: DRAWING_FAILED, there is nothing to draw with, or it did not.
         """
-        return await self._in_turn(figure.encode(), magic=PNG, most=MAX_PNG_BYTES)
-
-    async def print(self, paper: Paper) -> bytes:
-        """The paper as PDF.
-
-        Raises:
-            Conflict, Failed: as ``draw``.
-        """
-        return await self._in_turn(paper.encode(), PAPER, magic=PDF, most=MAX_PDF_BYTES)
-
-    async def _in_turn(self, wanted: bytes, *words: str, magic: bytes, most: int) -> bytes:
         if not self._is_installed():
             raise Failed(
                 "Pictures are drawn by matplotlib, which is not installed on the bench's computer.",
@@ -99,11 +85,11 @@ class Artist:
         self._waiting += 1
         try:
             async with self._turn:
-                drawn = await self._draw(wanted, words)
+                drawn = await self._draw(figure.encode())
         finally:
             self._waiting -= 1
         picture, said = drawn
-        if not picture.startswith(magic) or len(picture) > most:
+        if not picture.startswith(PNG) or len(picture) > MAX_PNG_BYTES:
             last = said.decode("utf-8", "replace").strip()[-LAST_WORDS:].splitlines()[-1:]
             raise Failed(
                 f"The picture was not drawn: {last[0] if last else 'no reason was given'}",
@@ -112,7 +98,7 @@ class Artist:
             )
         return picture
 
-    async def _draw(self, wanted: bytes, words: Sequence[str]) -> tuple[bytes, bytes]:
+    async def _draw(self, wanted: bytes) -> tuple[bytes, bytes]:
         """What the program wrote, and what it said."""
         environ = {**os.environ, "MPLBACKEND": "agg"}
         # Behind a link, or where it cannot be made, nothing is kept for the library.
@@ -121,7 +107,6 @@ class Artist:
             environ["MPLCONFIGDIR"] = str(self._cache_dir)
         process = await asyncio.create_subprocess_exec(
             *self._command,
-            *words,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

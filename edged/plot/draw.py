@@ -1,7 +1,5 @@
 """The program that draws: a figure on standard input, a PNG on standard output.
 
-With ``--paper`` a paper on standard input, a PDF on standard output.
-
 A process of its own, because drawing takes long, takes memory, and is done by a library that is
 large: nothing of it is loaded into the daemon. The only module that knows that library.
 """
@@ -12,13 +10,11 @@ import io
 import math
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Sheet
 from matplotlib.figure import SubFigure
 from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -33,9 +29,8 @@ from edged.plot.figure import (
     has_prefixes,
     read_figure,
 )
-from edged.plot.paper import PAPER, Heading, Lines, Paper, PaperFigure, read_paper
 
-__all__ = ["draw", "print_paper"]
+__all__ = ["draw"]
 
 WIDTH_IN: Final = 9.0
 FINENESS: Final = (100, 80, 60, 40)
@@ -43,16 +38,6 @@ FINENESS: Final = (100, 80, 60, 40)
 MOST_BYTES: Final = 200_000
 PANEL_IN: Final = 2.6
 HEAD_IN: Final = 1.6
-PAGE_IN: Final = (8.27, 11.69)
-"""A4."""
-MARGIN_IN: Final = 0.6
-TEXT_POINTS: Final = 7.0
-LINE_IN: Final = 0.135
-HEADING_IN: Final = 0.3
-TOGETHER: Final = 6
-HEADED_IN: Final = 0.9
-PICTURE_IN: Final = 2.3
-PICTURE_HEAD_IN: Final = 0.9
 NICER: Final = 5
 DECADE: Final = 10
 FLAT: Final = 1e-4
@@ -176,122 +161,13 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def print_paper(paper: Paper) -> bytes:
-    """The paper as PDF: A4, its blocks one below the other."""
-    _take_text_as_text()
-    # Whole fonts, so that a reader can search and copy the text.
-    matplotlib.rcParams["pdf.fonttype"] = 42
-    file = io.BytesIO()
-    with PdfPages(file, metadata={"Title": paper.title, "Creator": "edged"}) as pages:
-        printer = _Printer(paper.title, pages)
-        for block in paper.blocks:
-            match block:
-                case Heading():
-                    printer.head(block.text)
-                case Lines():
-                    printer.write(block.lines)
-                case PaperFigure():
-                    printer.place(block.figure)
-        printer.turn()
-    return file.getvalue()
-
-
-class _Printer:
-    """Fills one page after the other, from the top.
-
-    Args:
-        title: stands at the foot of each, with the number of the page.
-    """
-
-    def __init__(self, title: str, pages: PdfPages) -> None:
-        self._title = title
-        self._pages = pages
-        self._number = 0
-        self._page: Sheet | None = None
-        self._at_in = 0.0
-
-    def head(self, text: str) -> None:
-        """A heading, and room below it for some of what it heads."""
-        page = self._room(HEADED_IN)
-        self._at_in += HEADING_IN
-        self._text(page, text, size=11, weight="bold")
-
-    def write(self, lines: Sequence[str]) -> None:
-        """Lines of one width."""
-        # The head of a table is no foot of a page.
-        self._room(LINE_IN * min(len(lines), TOGETHER))
-        for line in lines:
-            page = self._room(LINE_IN)
-            self._at_in += LINE_IN
-            self._text(page, line, size=TEXT_POINTS, family="monospace")
-        self._at_in += LINE_IN
-
-    def place(self, figure: Figure) -> None:
-        """A figure, as large as it is and a page lets it be."""
-        most = PAGE_IN[1] - 2 * MARGIN_IN
-        height = min(most, PICTURE_HEAD_IN + PICTURE_IN * max(1, len(figure.panels)))
-        page = self._room(height)
-        # A subfigure lies in a grid: the others are the white above, below and beside it.
-        above, below = self._at_in, PAGE_IN[1] - self._at_in - height
-        grid = page.add_gridspec(
-            3,
-            3,
-            height_ratios=(above, height, below),
-            width_ratios=(MARGIN_IN, PAGE_IN[0] - 2 * MARGIN_IN, MARGIN_IN),
-            left=0,
-            right=1,
-            bottom=0,
-            top=1,
-            hspace=0,
-            wspace=0,
-        )
-        _fill(page.add_subfigure(grid[1, 1]), figure)
-        self._at_in += height + LINE_IN
-
-    def turn(self) -> None:
-        """The page is full."""
-        if self._page is None:
-            return
-        self._number += 1
-        foot = 0.5 * MARGIN_IN / PAGE_IN[1]
-        self._page.text(MARGIN_IN / PAGE_IN[0], foot, self._title, fontsize=TEXT_POINTS)
-        self._page.text(
-            1 - MARGIN_IN / PAGE_IN[0], foot, str(self._number), fontsize=TEXT_POINTS, ha="right"
-        )
-        self._pages.savefig(self._page)  # type: ignore[no-untyped-call]
-        self._page = None
-
-    def _room(self, height_in: float) -> Sheet:
-        """A page with so much room left."""
-        if self._at_in + height_in > PAGE_IN[1] - MARGIN_IN:
-            self.turn()
-        if self._page is None:
-            self._page = Sheet(figsize=PAGE_IN, layout="constrained")
-            self._at_in = MARGIN_IN
-        return self._page
-
-    def _text(self, page: Sheet, text: str, *, size: float, **style: Any) -> None:
-        page.text(
-            MARGIN_IN / PAGE_IN[0],
-            1 - self._at_in / PAGE_IN[1],
-            text,
-            fontsize=size,
-            va="bottom",
-            **style,
-        )
-
-
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Read, draw, write."""
     if hasattr(os, "nice"):
         os.nice(NICER)
-    wanted = sys.stdin.buffer.read()
-    is_paper = PAPER in arguments
-    sys.stdout.buffer.write(
-        print_paper(read_paper(wanted)) if is_paper else draw(read_figure(wanted))
-    )
+    sys.stdout.buffer.write(draw(read_figure(sys.stdin.buffer.read())))
     return 0
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(main())

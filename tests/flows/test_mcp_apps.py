@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,6 @@ import pytest
 
 from edged.protocol.apps import BENCH_APP, EXTENSION, MIME_TYPE, RUN_APP
 from tests.bench.engine import Engine, running_engine
-from tests.bench.engine_process import REPOSITORY
 from tests.bench.mcp_client import McpClient, modern
 from tests.promises import promise
 
@@ -81,6 +78,10 @@ async def test_a_panel_is_one_small_file_that_reaches_no_network(
     assert len(text.encode()) <= MOST_BYTES
     assert not re.search(r"(?:src|href)=[\"'](?!data:|#)", text)
     assert not re.search(r"\b(?:fetch|WebSocket|XMLHttpRequest|EventSource|import)\(", text)
+    assert not re.search(r"^\s*(?:import|export)\b", text, re.MULTILINE)
+    assert [text.lower().count(end) for end in ("</style", "</script")] == [1, 2]
+    for theme in ("light", "dark"):
+        assert re.search(rf'html\[data-theme="{theme}"\] {{ color-scheme: {theme};\n\s*--', text)
     listed = await asked(engine, version, "resources/list")
     assert uri not in {entry["uri"] for entry in listed["resources"]}
 
@@ -93,16 +94,3 @@ async def test_a_panel_that_is_not_there_is_said_to_be_none(engine: Engine) -> N
         call = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": uri}}
         answer = (await client.post(call)).messages()[-1]
         assert answer["error"]["code"] == -32002, answer
-
-
-@promise("app.one-file")
-def test_the_files_are_what_the_script_makes_of_the_page_s_parts() -> None:
-    done = subprocess.run(
-        [sys.executable, "packaging/apps.py", "--check"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Reports of runs on a simulated bench: one file that has everything, as a page and on paper."""
+"""Reports of runs on a simulated bench: one file that has everything, as a page."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ import contextlib
 import hashlib
 import html
 import json
-import os
 import re
-import shutil
 import signal
-import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edged.plot.browser import NAMES
 from tests.bench import command_line
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
@@ -43,35 +38,18 @@ SWEEP = {
     "sweep_rate": 2,
     "measure": [{"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}],
 }
-PRINTS = """\
-import sys
-words = dict(word.removeprefix('--').partition('=')[::2] for word in sys.argv[1:])
-page = open(sys.argv[-1].removeprefix('file://'), 'rb').read()
-open(words['print-to-pdf'], 'wb').write(b'%PDF-1.7 by a browser ' + page)
-"""
-FAILS = "import sys; sys.exit(1)"
 
 
-def browsers(directory: Path, body: str) -> str:
-    """A PATH with one browser on it that does that, or with none."""
-    directory.mkdir()
-    if body:
-        path = directory / NAMES[0]
-        path.write_text(f"#!{sys.executable} -S\n{body}\n")
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(directory)
-
-
-def bench_with(directory: Path, path: str) -> Any:
+def bench_in(directory: Path) -> Any:
     (directory / "bench.yaml").write_text(BENCH)
-    return engine_process(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})
+    return engine_process(directory, "--instruments", "psu1,dmm1")
 
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """A bench on whose computer a browser prints."""
+    """A bench with a supply and a meter."""
     directory = tmp_path_factory.mktemp("reports")
-    with bench_with(directory, browsers(directory / "bin", PRINTS)) as running:
+    with bench_in(directory) as running:
         yield running
 
 
@@ -158,7 +136,7 @@ def test_the_command_line_writes_a_file_and_never_over_one_unasked(
     assert "exists already; it was not changed" in refused.stderr
     assert page.read_bytes() == first
     told = edged(engine, "report", sweep, "--force", "--json", cwd=tmp_path)
-    assert json.loads(told.stdout) == {"run_id": sweep, "path": page.name, "made_by": "edged"}
+    assert json.loads(told.stdout) == {"run_id": sweep, "path": page.name}
     assert page.read_bytes() != first, "another time of day stands in it"
     printed = edged(engine, "report", sweep, "-o", "-", cwd=tmp_path)
     assert printed.stdout.startswith("<!DOCTYPE html>")
@@ -179,47 +157,9 @@ def test_an_unknown_run_is_an_error_that_names_the_one_that_was_meant(
     assert list(tmp_path.iterdir()) == []
 
 
-@promise("report.pdf")
-def test_a_pdf_is_the_page_as_a_browser_prints_it(
-    engine: Engine, sweep: str, tmp_path: Path
-) -> None:
-    edged(engine, "report", sweep, "--pdf", cwd=tmp_path)
-    printed = (tmp_path / f"{sweep}.pdf").read_bytes()
-    assert printed.startswith(b"%PDF-1.7 by a browser <!DOCTYPE html>")
-    assert b"DP8B26AM00234" in printed
-    made = engine.rpc("runs.report", run_id=sweep, format="pdf")
-    assert (made["made_by"], made["mime"]) == ("browser", "application/pdf")
-
-
-@promise("report.pdf")
-@pytest.mark.parametrize("body", ["", FAILS], ids=["none", "one that fails"])
-def test_without_a_browser_that_prints_matplotlib_does(tmp_path: Path, body: str) -> None:
-    with bench_with(tmp_path, browsers(tmp_path / "bin", body)) as engine:
-        sweep = swept(engine)
-        made = engine.rpc("runs.report", run_id=sweep, format="pdf")
-    assert made["made_by"] == "matplotlib"
-    assert made["name"] == f"{sweep}.pdf"
-    printed = base64.b64decode(made["content"])
-    assert printed.startswith(b"%PDF-")
-    assert printed.count(b"/Type /Page ") >= 2
-    assert f"(Report of {sweep})".encode() in printed
-
-
-@promise("report.pdf")
-def test_an_installed_browser_prints_it_else_matplotlib(tmp_path: Path) -> None:
-    is_there = any(map(shutil.which, NAMES))
-    with bench_with(tmp_path, os.environ["PATH"]) as engine:
-        sweep = swept(engine)
-        made = engine.rpc("runs.report", run_id=sweep, format="pdf")
-    printed = base64.b64decode(made["content"])
-    assert printed.startswith(b"%PDF-")
-    assert len(printed) > 10_000
-    assert made["made_by"] == ("browser" if is_there else "matplotlib")
-
-
 @promise("report.says-what-is-missing")
 def test_after_a_kill_what_is_not_known_is_said(tmp_path: Path) -> None:
-    with bench_with(tmp_path, browsers(tmp_path / "bin", "")) as engine:
+    with bench_in(tmp_path) as engine:
         wait_for(lambda: engine.tool("list_instruments", filter="dmm1")["result"])
         begun = engine.tool(
             "start_stream",
@@ -235,14 +175,9 @@ def test_after_a_kill_what_is_not_known_is_said(tmp_path: Path) -> None:
         assert "It was still under way" in text_of(base64.b64decode(under_way["content"]))
         engine.process.send_signal(signal.SIGKILL)
         engine.process.wait(10)
-    with bench_with_again(tmp_path) as engine:
+    with bench_in(tmp_path) as engine:
         wait_for(lambda: engine.rpc("runs.show", run_id=run_id)["meta"]["status"] == "failed")
         told = text_of(base64.b64decode(engine.rpc("runs.report", run_id=run_id)["content"]))
     assert "The daemon died while this was recorded" in told
     assert "What is not known" in told
     assert "When it ended." in told
-
-
-def bench_with_again(directory: Path) -> Any:
-    path = str(directory / "bin")
-    return engine_process(directory, "--instruments", "psu1,dmm1", environment={"PATH": path})

@@ -209,15 +209,14 @@ NOT_KEPT: Final = {
     "edged_sim/wires/stream.py": "a record that whoever starts the simulation names",
     "edged_sim/wires/usbtmc.py": "/sys",
     "host.py": "/proc",
-    "plot/browser.py": "a temporary directory of its own",
     "profiles/authoring/verification.py": "profiles, which are the owner's",
     "profiles/library_cache.py": "profiles, which are the owner's",
     "relay/link.py": "RELAY_CREDENTIALS, a file of the owner's",
     "runs/recordings/figures.py": "an archive that files.py has opened",
     "sdk/worker.py": "a wrapper, and /dev/null",
     "store/file.py": "databases, which SQLite opens by name after files.refuse_link",
+    "surfaces/page/panels.py": "files of the package",
     "surfaces/page/static_files.py": "files of the package",
-    "tools/apps/__init__.py": "files of the package",
     "yaml/file.py": "profiles and configuration, which are the owner's",
 }
 """Modules that open files which are not in STATE_DIR or DATA_DIR, and which files those are."""

@@ -35,7 +35,6 @@ from edged.runs.recordings.formats import (
     member_bytes,
     missing_end,
     npy_bytes,
-    parquet_bytes,
     text_npy_bytes,
 )
 from edged.runs.recordings.table import PageWish, cell_value, read_page, stats_of
@@ -53,7 +52,7 @@ __all__ = [
     "show_run",
 ]
 
-FORMATS: Final = ("csv", "jsonl", "npz", "parquet")
+FORMATS: Final = ("csv", "jsonl", "npz")
 MAX_ROWS: Final = 10_000
 MOST_NAMES: Final = 1_000
 """Recordings among which one is looked for that somebody may have meant."""
@@ -231,7 +230,7 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
 
     Args:
         form: csv and jsonl give the rows as text; npz the waveforms, or the table if there are
-            none, and parquet the table, both in base64.
+            none, in base64.
         offset: ``next_offset`` of the piece before; 0 for the first.
 
     Raises:
@@ -247,10 +246,6 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             archives = sorted(directory.glob("data*.npz"), key=archive_number)
             with _reading(directory):
                 name, raw, following = _archive(directory, run_id, archives, offset)
-            content, encoding = as_base64(raw), "base64"
-        case "parquet":
-            raw, following = parquet_bytes(_columns(directory)), None
-            name = f"{run_id}.parquet"
             content, encoding = as_base64(raw), "base64"
         case _:
             raise Invalid(

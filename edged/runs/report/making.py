@@ -8,14 +8,10 @@ from __future__ import annotations
 import contextlib
 from datetime import date
 
-import structlog
-
 from edged import __version__
 from edged.clock import Clock
-from edged.errors import EdgedError, ErrorCode, Failed, NotFound
+from edged.errors import EdgedError, NotFound
 from edged.instruments.pool import InstrumentPool
-from edged.plot.artist import Artist
-from edged.plot.browser import PrintingBrowser
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.document import document_of
 from edged.runs.report.facts import (
@@ -27,11 +23,9 @@ from edged.runs.report.facts import (
     span_of,
     unit_ids,
 )
-from edged.runs.report.forms import Form, MadeReport, RowsOfRun
 from edged.runs.report.gather import FileHash, RecordedRun, look_at, take_piece
 from edged.runs.report.parts import Report
-from edged.runs.report.plain import paper_of
-from edged.store.audit.run_rows import RunRow
+from edged.store.audit.run_rows import RowsOfRun, RunRow
 
 __all__ = ["ReportMaker"]
 
@@ -42,7 +36,6 @@ class ReportMaker:
     Args:
         pool: tells when the units are due for calibration, as their owner says now.
         rows_of_run: asks the record.
-        artist, browser: print on paper; the browser does where there is one.
     """
 
     def __init__(
@@ -51,46 +44,17 @@ class ReportMaker:
         runs: RunRegistry,
         pool: InstrumentPool,
         rows_of_run: RowsOfRun,
-        artist: Artist,
-        browser: PrintingBrowser,
         clock: Clock,
     ) -> None:
         self._runs = runs
         self._pool = pool
         self._rows_of_run = rows_of_run
-        self._artist = artist
-        self._browser = browser
         self._clock = clock
-        self._log = structlog.get_logger("edged.reports")
 
-    async def make(self, run_id: str, form: Form) -> MadeReport:
+    async def make(self, run_id: str) -> bytes:
         """See ``Reports.make``."""
         report = await self._report(run_id)
-        page = await self._runs.read(lambda _root: document_of(report))
-        if form is Form.HTML:
-            return MadeReport(data=page, mime="text/html", by="edged")
-        data, by = await self._print(report, page)
-        return MadeReport(data=data, mime="application/pdf", by=by)
-
-    async def _print(self, report: Report, page: bytes) -> tuple[bytes, str]:
-        """By the browser, which is the page itself; else by what draws pictures."""
-        refused = ""
-        if self._browser.is_installed:
-            try:
-                return await self._browser.print(page), "browser"
-            except Failed as failed:
-                refused = failed.message
-                self._log.warning("browser_did_not_print", reason=refused)
-        if not self._artist.is_installed:
-            raise Failed(
-                refused or "There is nothing on the bench's computer that makes a PDF.",
-                code=ErrorCode.DRAWING_FAILED,
-                remedy="Its owner installs a browser (Debian: chromium) or matplotlib (Debian: "
-                "python3-matplotlib; Python: the extra edged[plot]). Until then take the HTML, "
-                "which any browser prints.",
-            )
-        paper = await self._runs.read(lambda _root: paper_of(report))
-        return await self._artist.print(paper), "matplotlib"
+        return await self._runs.read(lambda _root: document_of(report))
 
     async def _report(self, run_id: str) -> Report:
         await self._runs.closed(run_id)

@@ -8,7 +8,6 @@ from typing import Final, Protocol
 
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.forms import Form, MadeReport
 
 __all__ = ["MAX_REPORT_BYTES", "Maker", "Reports"]
 
@@ -22,7 +21,7 @@ LONGEST_S: Final = 300.0
 class Maker(Protocol):
     """Makes one; see ``making.ReportMaker``."""
 
-    async def make(self, run_id: str, form: Form) -> MadeReport:
+    async def make(self, run_id: str) -> bytes:
         """See ``Reports.make``."""
         ...
 
@@ -42,13 +41,13 @@ class Reports:
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def make(self, run_id: str, form: Form) -> MadeReport:
-        """The report of a run, under way or over.
+    async def make(self, run_id: str) -> bytes:
+        """The report of a run, under way or over: one HTML file, served under ``document.POLICY``.
 
         Raises:
             NotFound: UNKNOWN_RUN.
             Conflict: BUSY, too many wait for theirs.
-            Failed: RECORDING_FAILED, DRAWING_FAILED, or it took too long.
+            Failed: RECORDING_FAILED, or it took too long.
         """
         if self._waiting >= MOST_WAITING:
             raise Conflict(
@@ -57,7 +56,7 @@ class Reports:
         self._waiting += 1
         try:
             async with asyncio.timeout(LONGEST_S), self._turn:
-                made = await self._make(run_id, form)
+                made = await self._make(run_id)
         except TimeoutError:
             raise Failed(
                 f"The report was not made within {LONGEST_S:g} s.",
@@ -66,21 +65,17 @@ class Reports:
             ) from None
         finally:
             self._waiting -= 1
-        if len(made.data) > MAX_REPORT_BYTES:
+        if len(made) > MAX_REPORT_BYTES:
             raise Failed(
-                f"The report has {len(made.data) // 1024 // 1024} MiB, over "
+                f"The report has {len(made) // 1024 // 1024} MiB, over "
                 f"{MAX_REPORT_BYTES // 1024 // 1024}.",
                 code=ErrorCode.RECORDING_FAILED,
                 remedy="`edged runs export` gives the data.",
             )
         return made
 
-    async def html(self, run_id: str) -> bytes:
-        """The report as one HTML file, to be served under ``document.POLICY``; see ``make``."""
-        return (await self.make(run_id, Form.HTML)).data
-
-    async def _make(self, run_id: str, form: Form) -> MadeReport:
+    async def _make(self, run_id: str) -> bytes:
         maker = self._maker
         if maker is None:
             maker = self._maker = await self._runs.read(lambda _root: self._new_maker())
-        return await maker.make(run_id, form)
+        return await maker.make(run_id)

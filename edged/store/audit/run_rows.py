@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from edged.clock import Clock
 from edged.record import record
@@ -19,7 +19,7 @@ from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import GENESIS
 from edged.store.database import Database
 
-__all__ = ["MOST_SHOWN", "RunRow", "RunRows", "find_run_rows"]
+__all__ = ["MOST_SHOWN", "RowsOfRun", "RunRow", "RunRows", "find_run_rows"]
 
 MOST_SHOWN: Final = 20
 """Rows that are told from each end of a run's; the rest is counted and hashed."""
@@ -65,6 +65,14 @@ class RunRows:
     is_whole: bool = True
     head_seq: int = 0
     head_hash: str = GENESIS.hex()
+
+
+class RowsOfRun(Protocol):
+    """Asks the record; see ``Audit.of_run``."""
+
+    def __call__(self, run_id: str, *, since_ms: int, until_ms: int | None) -> Awaitable[RunRows]:
+        """Raises ``Failed`` where the record cannot be read."""
+        ...
 
 
 @record(frozen=False, kw_only=False)

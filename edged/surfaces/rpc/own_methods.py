@@ -24,7 +24,6 @@ from edged.profiles.confirm import Way
 from edged.runs.recordings.figures import plot_wish, run_figure
 from edged.runs.recordings.reader import export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.forms import Form
 from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
@@ -207,16 +206,15 @@ def run_methods(runs: RunRegistry, artist: Artist, reports: Reports) -> dict[str
         return {"run_id": run_id, **picture_told(Picture(mime="image/png", data=data))}
 
     async def report(params: Params) -> Any:
-        run_id, form = params["run_id"], Form(params.get("format", Form.HTML))
+        run_id = params["run_id"]
         await runs.written(run_id)
         with _remedied():
-            made = await reports.make(run_id, form)
+            page = await reports.make(run_id)
         return {
             "run_id": run_id,
-            "format": form.value,
-            "name": f"{run_id}.{form}",
-            "made_by": made.by,
-            **picture_told(Picture(mime=made.mime, data=made.data)),
+            "format": "html",
+            "name": f"{run_id}.html",
+            **picture_told(Picture(mime="text/html", data=page)),
         }
 
     async def status(_params: Params) -> Any:

@@ -284,7 +284,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "the piece",
                 "run_id",
                 run_id=_text("its id"),
-                format=_text("csv (the default), jsonl, npz or parquet"),
+                format=_text("csv (the default), jsonl or npz"),
                 offset=_whole("where to go on", 0, 1 << 62),
             ),
             _entry(
@@ -300,12 +300,11 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "runs.report",
                 "A recording as one file for those who were not there: plots, units, settings, "
                 "limits, who and when, the hashes of its data and of its rows in the audit log. At "
-                "most 16 MiB. A PDF is printed by a browser that is installed at the bench, else "
-                "by matplotlib (`made_by`: edged, browser or matplotlib).",
-                "{run_id, format, name, made_by, mime, encoding, content}",
+                "most 16 MiB.",
+                "{run_id, format, name, mime, encoding, content}",
                 "run_id",
                 run_id=_text("its id"),
-                format=_text("html (the default) or pdf", enum=["html", "pdf"]),
+                format=_text("html, the only one", enum=["html"]),
             ),
             _entry("runs.status", "How recording is: budget, what is open.", "the status"),
             _entry(

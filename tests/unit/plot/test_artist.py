@@ -9,7 +9,6 @@ import pytest
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.plot.artist import MAX_WAITING, Artist
 from edged.plot.figure import Curve, Figure, Panel, read_figure
-from edged.plot.paper import PAPER, Heading, Lines, Paper, read_paper
 
 FIGURE = Figure(
     title="a title",
@@ -77,12 +76,3 @@ async def test_only_so_many_wait_and_who_goes_away_leaves_nothing_behind(tmp_pat
         task.cancel()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(result, asyncio.CancelledError) for result in results)
-
-
-async def test_a_paper_is_printed_by_the_same_program(tmp_path: Path) -> None:
-    paper = Paper(title="a title", blocks=(Heading("Run"), Lines(("one",))))
-    told = "sys.stdout.buffer.write(b'%PDF-' + sys.argv[-1].encode() + sys.stdin.buffer.read())"
-    assert await artist(tmp_path, told).print(paper) == b"%PDF-" + PAPER.encode() + paper.encode()
-    assert read_paper(paper.encode()) == paper
-    with pytest.raises(Failed, match="no reason was given"):
-        await artist(tmp_path, f"sys.stdout.buffer.write({PNG})").print(paper)

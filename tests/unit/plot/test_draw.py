@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edged.plot.draw import draw, print_paper
+from edged.plot.draw import draw
 from edged.plot.figure import Figure, read_figure
-from edged.plot.paper import Heading, Lines, Paper, PaperFigure, read_paper
 from edged.runs.points import Waveform
 from edged.runs.recordings.figures import table_figure, waveform_figure
 
@@ -85,20 +84,3 @@ def test_ticks_of_what_hardly_varies_are_told_apart(monkeypatch: pytest.MonkeyPa
     [labels] = drawn
     assert len(labels) > 2
     assert len(set(labels)) == len(labels)
-
-
-def test_paper_is_a_pdf_with_a_page_for_what_fits_on_one() -> None:
-    figure = table_figure("$x_{", [("t", "s"), ("u", "V")], [[0.0, 1.0], [1.0, 2.0]])
-    lines = Lines(tuple(f"line {number} with $x_{{ and \N{MICRO SIGN}" for number in range(150)))
-    paper = Paper(title="A title", blocks=(Heading("Run"), PaperFigure(figure), lines))
-    printed = print_paper(read_paper(paper.encode()))
-    assert printed.startswith(b"%PDF-")
-    assert printed.count(b"/Type /Page ") == 3
-    assert b"/Title (A title)" in printed
-
-
-def test_a_figure_as_large_as_a_page_has_one_of_its_own() -> None:
-    columns = [("t", "s"), *((f"u{n}", f"U{n}") for n in range(5))]
-    figure = table_figure("five", columns, [[float(n) for n in range(6)], [2.0] * 6])
-    blocks = (Lines(("above",) * 40), PaperFigure(figure), Lines(("below",)))
-    assert print_paper(Paper(title="five", blocks=blocks)).count(b"/Type /Page ") == 3

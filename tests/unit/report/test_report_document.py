@@ -1,4 +1,4 @@
-"""A report as one HTML file and as paper: whole, escaped, and in need of nothing."""
+"""A report as one HTML file whole, escaped, and in need of nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.plot.paper import LINE_CHARS, Heading, Lines, PaperFigure, read_paper
 from edged.runs.report.document import POLICY, document_of
 from edged.runs.report.facts import report_of
 from edged.runs.report.parts import FactList, FactTable, Note, Report, Section
-from edged.runs.report.plain import paper_of
 from tests.bench.reported import STANDING, material_of, meta_of, unit_of, whole_report
 from tests.promises import promise
 
@@ -112,7 +110,7 @@ def test_the_page_refers_to_nothing_and_runs_nothing() -> None:
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=30), min_size=2, max_size=2))
-def test_any_text_makes_a_well_formed_page_and_paper(text: str, cells: list[str]) -> None:
+def test_any_text_makes_a_well_formed_page(text: str, cells: list[str]) -> None:
     parts = (
         FactList(rows=((text, cells[0]),)),
         Note(text=text),
@@ -122,40 +120,9 @@ def test_any_text_makes_a_well_formed_page_and_paper(text: str, cells: list[str]
         title=text, subtitle=text, sections=(Section(heading=text, parts=parts),), foot=text
     )
     read(report)
-    paper_of(report).encode()
 
 
 def test_rows_that_are_left_out_leave_a_mark() -> None:
     table = FactTable(columns=("n",), rows=(("1",), ("9",)), gap=1)
     report = replace(whole_report(), sections=(Section(heading="", parts=(table,)),))
     assert "…" in read(report).text
-    lines = [block.lines for block in paper_of(report).blocks if isinstance(block, Lines)]
-    assert any("…" in found for found in lines)
-
-
-@pytest.mark.parametrize("text", ["plain", *HOSTILE])
-def test_paper_has_every_fact_in_lines_that_fit(text: str) -> None:
-    paper = paper_of(hostile_report(text))
-    assert read_paper(paper.encode()) == paper
-    lines = [line for block in paper.blocks if isinstance(block, Lines) for line in block.lines]
-    assert max(map(len, lines)) <= LINE_CHARS
-    assert all(line.isprintable() for line in lines)
-
-
-def test_paper_says_what_the_page_says() -> None:
-    blocks = paper_of(whole_report()).blocks
-    text = "\n".join(line for block in blocks if isinstance(block, Lines) for line in block.lines)
-    for word in ("SER-psu1", "2026-01-31 overdue", "cd" * 32, "ab" * 32, "target reached", "anna"):
-        assert word in text
-    heads = [block.text for block in blocks if isinstance(block, Heading)]
-    assert heads[1:] == [section.heading for section in whole_report().sections]
-    assert len([block for block in blocks if isinstance(block, PaperFigure)]) == 1
-
-
-@given(st.lists(st.lists(st.text(max_size=90), min_size=9, max_size=9), max_size=4))
-def test_any_table_fits_the_paper(rows: list[list[str]]) -> None:
-    table = FactTable(columns=tuple("abcdefghi"), rows=tuple(map(tuple, rows)))
-    report = replace(whole_report(), sections=(Section(heading="", parts=(table,)),))
-    for block in paper_of(report).blocks:
-        if isinstance(block, Lines):
-            assert all(len(line) <= LINE_CHARS for line in block.lines)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from edged.errors import Conflict, ErrorCode, Failed, NotFound
-from edged.plot.paper import Paper
+from edged.errors import Conflict, Failed, NotFound
 from edged.runs.recordings.files import Array, RunFiles, write_meta
 from edged.runs.report import gather, reports
-from edged.runs.report.forms import Form
 from edged.runs.report.gather import look_at, take_piece
 from edged.runs.report.making import ReportMaker
 from edged.runs.report.reports import MOST_WAITING, Reports
 from edged.store.audit.run_rows import RunRows
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.reported import meta_of
-from tests.promises import promise
 
 RUN = "sweep-1"
 
@@ -60,27 +56,8 @@ class FakePool:
         raise NotFound(f"There is no {name}.")
 
 
-class FakePrinter:
-    """A browser, or what draws."""
-
-    def __init__(self, *, is_installed: bool = True, fails: bool = False) -> None:
-        self.is_installed = is_installed
-        self.printed: list[bytes | Paper] = []
-        self._fails = fails
-
-    async def print(self, what: bytes | Paper) -> bytes:
-        self.printed.append(what)
-        if self._fails:
-            raise Failed("The page was not printed: no.", code=ErrorCode.DRAWING_FAILED)
-        return b"%PDF-"
-
-
 class Bench:
-    def __init__(
-        self, root: Path, browser: FakePrinter | None = None, artist: FakePrinter | None = None
-    ) -> None:
-        self.browser = browser or FakePrinter()
-        self.artist = artist or FakePrinter()
+    def __init__(self, root: Path) -> None:
         self.asked: list[tuple[str, int, int | None]] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -89,8 +66,6 @@ class Bench:
             runs=runs,
             pool=FakePool(),  # type: ignore[arg-type]
             rows_of_run=self.rows_of_run,
-            artist=self.artist,  # type: ignore[arg-type]
-            browser=self.browser,  # type: ignore[arg-type]
             clock=DrivenClock(),
         )
         self.reports = Reports(runs=runs, new_maker=lambda: maker)
@@ -109,73 +84,30 @@ def root(tmp_path: Path) -> Path:
 
 async def test_a_page_is_made_of_what_is_on_the_disk(root: Path) -> None:
     bench = Bench(root)
-    page = (await bench.reports.html(RUN)).decode()
+    page = (await bench.reports.make(RUN)).decode()
     data = (root / "2026-09-21" / RUN / "data.csv").read_bytes()
     assert hashlib.sha256(data).hexdigest() in page
     assert "The first 10 and the last 10 of 30 rows." in page
     meta = meta_of()
     assert bench.asked == [(RUN, meta["started_ms"], meta["ended_ms"])]
     with pytest.raises(NotFound, match="There is no recording"):
-        await bench.reports.html("sweep-none")
-
-
-@promise("report.pdf")
-async def test_the_browser_prints_the_page_itself(root: Path) -> None:
-    bench = Bench(root)
-    made = await bench.reports.make(RUN, Form.PDF)
-    assert (made.by, made.mime, made.data) == ("browser", "application/pdf", b"%PDF-")
-    assert bench.browser.printed == [await bench.reports.html(RUN)]
-    assert bench.artist.printed == []
-
-
-@promise("report.pdf")
-@pytest.mark.parametrize(
-    "browser", [FakePrinter(is_installed=False), FakePrinter(fails=True)], ids=["none", "fails"]
-)
-async def test_without_a_browser_paper_is_printed_that_says_the_same(
-    root: Path, browser: FakePrinter
-) -> None:
-    bench = Bench(root, browser)
-    made = await bench.reports.make(RUN, Form.PDF)
-    assert made.by == "matplotlib"
-    (paper,) = bench.artist.printed
-    assert isinstance(paper, Paper)
-    assert paper.title == f"Report of {RUN}"
-
-
-@promise("report.pdf")
-@pytest.mark.parametrize(
-    ("browser", "told"),
-    [
-        (FakePrinter(is_installed=False), "nothing on the bench's computer that makes a PDF"),
-        (FakePrinter(fails=True), "The page was not printed: no."),
-    ],
-)
-async def test_with_neither_it_is_said_what_to_install(
-    root: Path, browser: FakePrinter, told: str
-) -> None:
-    bench = Bench(root, browser, FakePrinter(is_installed=False))
-    with pytest.raises(Failed, match=re.escape(told)) as failed:
-        await bench.reports.make(RUN, Form.PDF)
-    assert failed.value.code is ErrorCode.DRAWING_FAILED
-    for word in ("chromium", "python3-matplotlib", "edged[plot]", "HTML"):
-        assert word in failed.value.remedy
+        await bench.reports.make("sweep-none")
 
 
 async def test_one_is_made_at_a_time_and_few_wait(root: Path) -> None:
     bench = Bench(root)
     bench.gate.clear()
-    waiting = [asyncio.create_task(bench.reports.html(RUN)) for _ in range(MOST_WAITING)]
+    waiting = [asyncio.create_task(bench.reports.make(RUN)) for _ in range(MOST_WAITING)]
     while not bench.asked:
         await asyncio.sleep(0)
     with pytest.raises(Conflict, match="wait to be made already"):
-        await bench.reports.html(RUN)
+        await bench.reports.make(RUN)
     assert len(bench.asked) == 1
     waiting.pop(1).cancel()
     bench.gate.set()
     pages = await asyncio.gather(*waiting)
     assert len(set(pages)) == 1
-    assert await bench.reports.html(RUN) == pages[0]
+    assert await bench.reports.make(RUN) == pages[0]
 
 
 async def test_one_that_takes_too_long_or_is_too_large_is_refused(
@@ -185,12 +117,12 @@ async def test_one_that_takes_too_long_or_is_too_large_is_refused(
     bench.gate.clear()
     monkeypatch.setattr(reports, "LONGEST_S", 0.05)
     with pytest.raises(Failed, match="was not made within"):
-        await bench.reports.html(RUN)
+        await bench.reports.make(RUN)
     bench.gate.set()
     monkeypatch.setattr(reports, "LONGEST_S", 60)
     monkeypatch.setattr(reports, "MAX_REPORT_BYTES", 1_000)
     with pytest.raises(Failed, match="over 0"):
-        await bench.reports.html(RUN)
+        await bench.reports.make(RUN)
 
 
 def test_a_long_file_is_hashed_by_pieces(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +168,7 @@ def test_a_recorded_waveform_is_drawn_from_where_its_instrument_said_it_begins(
 
 async def test_a_recording_whose_table_is_gone_is_still_told(root: Path) -> None:
     (root / "2026-09-21" / RUN / "data.csv").unlink()
-    page = (await Bench(root).reports.html(RUN)).decode()
+    page = (await Bench(root).reports.make(RUN)).decode()
     assert "Not drawn" in page
     assert "SER-psu1" in page
 
