@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edged.plot.draw import draw, print_paper
 from edged.plot.figure import Figure, read_figure
 from edged.plot.paper import Heading, Lines, Paper, PaperFigure, read_paper
 from edged.runs.points import Waveform
@@ -20,6 +19,18 @@ from edged.runs.recordings.figures import table_figure, waveform_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
+
+
+def draw(figure: Figure) -> bytes:
+    from edged.plot.draw import draw as drawn
+
+    return drawn(figure)
+
+
+def print_paper(paper: Paper) -> bytes:
+    from edged.plot.draw import print_paper as printed
+
+    return printed(paper)
 
 
 def trace(values: list[float], y_unit: str = "V") -> Waveform:
