@@ -48,7 +48,7 @@ run: $(VENV)/.run $(WARMED) ## set up, then run the engine on a simulated bench,
 
 # Most of these wait for instruments.
 test: WORKERS := 8
-test: $(VENV)/.ok $(WARMED) clients ## set up, then run the test suite (five minutes on two cores)
+test: $(VENV)/.ok $(WARMED) clients $(VENV)/.compiled ## set up, then run the test suite (five minutes on two cores)
 	@echo "Set up. Running the tests now; the first results come within half a minute."
 	$(PY) -m pytest -q $(SHUFFLED) $(ARGS)
 
@@ -161,6 +161,11 @@ $(VENV)/.ok: $(VENV)/.run requirements-dev.lock
 # Read once, so that not even the first engine has to: it starts in half the time.
 $(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/profiles/format/*.py edged/scpi/*.py edged/yaml/*.py edged/patterns.py)
 	@$(PY) -m edged.profiles.library_cache profiles
+
+# Who collects the tests compiles them: once here, and not once in each worker.
+$(VENV)/.compiled: | $(VENV)/.ok $(WARMED)
+	@echo "compiling the tests"
+	@$(PY) -m pytest -qq --collect-only > $@ || true
 
 .venv-clients/%/.ok: tests/clients/requirements-%.txt | $(VENV)/.made
 	@$(call make-venv,$(@D),--without-pip)

@@ -189,23 +189,22 @@ class Node:
         wanted = abs(source.volts)
         lead_ohms = 0.0 if self.load is None else self.load.lead_ohms
         low, high, is_limiting = 0.0, wanted, False
-        if self._is_reachable(wanted, wanted, lead_ohms, source.amps_limit):
+        amps = self._drawn(wanted)
+        if amps <= source.amps_limit and wanted + amps * lead_ohms <= wanted:
             return source.volts, False
+        ohms, sinks, amps_limit = self.load_ohms, tuple(self.sinks.values()), source.amps_limit
         for _ in range(PRECISE_ENOUGH):
             middle = (low + high) / 2
-            if self._is_reachable(middle, wanted, lead_ohms, source.amps_limit):
+            amps = middle / ohms
+            for sink in sinks:
+                amps += sink.amps(middle)
+            if amps <= amps_limit and middle + amps * lead_ohms <= wanted:
                 low = middle
             else:
                 high = middle
         drop = self._drawn(high) * lead_ohms
         is_limiting = high + drop < wanted * (1 - 1e-6) - 1e-9
         return math.copysign(low, source.volts), is_limiting
-
-    def _is_reachable(
-        self, volts: float, wanted: float, lead_ohms: float, amps_limit: float
-    ) -> bool:
-        amps = self._drawn(volts)
-        return amps <= amps_limit and volts + amps * lead_ohms <= wanted
 
     def _drawn(self, volts: float) -> float:
         total = volts / self.load_ohms

@@ -9,7 +9,7 @@ import enum
 import math
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -40,20 +40,19 @@ class Wave:
     offset: float = 0.0
     duty: float = 0.5
 
-    def level(self, phase: float) -> float:
-        """Volts at ``phase`` periods after a rising edge."""
-        return self.offset + self._unit(phase % 1.0) * self.volts_pp / 2
-
-    def _unit(self, phase: float) -> float:
+    def levels(self, phases: Iterable[float]) -> list[float]:
+        """Volts at each of ``phases``, which count periods after a rising edge."""
+        offset, half, sin, turn = self.offset, self.volts_pp / 2, math.sin, 2 * math.pi
         match self.shape:
             case Shape.SINE:
-                return math.sin(2 * math.pi * phase)
+                return [offset + sin(turn * (phase % 1.0)) * half for phase in phases]
             case Shape.SQUARE:
-                return 1.0 if phase < self.duty else -1.0
+                high, low, duty = offset + half, offset - half, self.duty
+                return [high if phase % 1.0 < duty else low for phase in phases]
             case Shape.RAMP:
-                return 4 * abs((phase + 0.75) % 1.0 - 0.5) - 1
+                return [offset + (4 * abs((p + 0.75) % 1.0 - 0.5) - 1) * half for p in phases]
             case Shape.DC:
-                return 0.0
+                return [offset for _ in phases]
 
     def rms_ac(self) -> float:
         """Root mean square of what changes, in volts."""
@@ -87,8 +86,9 @@ def sample(
         periods = max(1, math.floor(LONGEST_TILE * held / period))
         count = max(1, min(math.ceil(points / held), round(periods * period / held)))
     first, each = start_s * wave.hertz, step * held
-    level, gauss = wave.level, random.gauss
-    return [level(first + i * each) + gauss(0.0, noise_v) for i in range(count)], held
+    gauss = random.gauss
+    levels = wave.levels(first + i * each for i in range(count))
+    return [level + gauss(0.0, noise_v) for level in levels], held
 
 
 WIDTH: Final = 800

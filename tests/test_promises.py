@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,9 @@ def _marked(path: Path) -> Iterator[str]:
                 yield str(decorator.args[0].value)
 
 
-def _all_marked() -> set[str]:
-    return {name for path in TESTS.rglob("test_*.py") for name in _marked(path)}
+@functools.cache
+def _all_marked() -> frozenset[str]:
+    return frozenset(name for path in TESTS.rglob("test_*.py") for name in _marked(path))
 
 
 def test_every_promise_has_a_test() -> None:

@@ -202,7 +202,10 @@ class MatchResult(Generic[P]):
 
 def clean_idn(idn: str) -> str:
     """An answer without control characters and surrounding blanks, at most ``MAX_IDN`` long."""
-    return "".join(c if c.isprintable() else " " for c in idn[: 4 * MAX_IDN]).strip()[:MAX_IDN]
+    text = idn[: 4 * MAX_IDN]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    return text.strip()[:MAX_IDN]
 
 
 def find_profile(idn: str, usb_id: tuple[int, int] | None, profiles: Iterable[P]) -> MatchResult[P]:

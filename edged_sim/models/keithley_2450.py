@@ -100,19 +100,23 @@ class Smu2450(KeithleySmu):
         self.buffer: deque[Reading] = deque(maxlen=MOST_READINGS)
 
     def read(self, call: SimCall, now: float) -> Reading:
-        """One measurement into the buffer."""
+        """As many measurements into the buffer as are set; the last of them."""
         out = self.output
-        if not out.is_on:
-            value = NOT_A_NUMBER
+        is_limited = out.is_in_compliance(now)
+        if out.is_on:
+            values = [
+                {"VOLT": volts, "CURR": amps, "RES": volts / amps if amps else NOT_A_NUMBER}[
+                    self.sensed
+                ]
+                for volts, amps in out.measure_often(self.count, now, call.random)
+            ]
         else:
-            volts, amps = out.measure(now, call.random)
-            ohms = volts / amps if amps else NOT_A_NUMBER
-            value = {"VOLT": volts, "CURR": amps, "RES": ohms}[self.sensed]
-        reading = Reading(
-            source=out.level, value=value, seconds=now, is_limited=out.is_in_compliance(now)
+            values = [NOT_A_NUMBER] * self.count
+        self.buffer.extend(
+            Reading(source=out.level, value=value, seconds=now, is_limited=is_limited)
+            for value in values
         )
-        self.buffer.append(reading)
-        return reading
+        return self.buffer[-1]
 
 
 def set_amps_limit(unit: Smu2450, call: SimCall) -> None:
@@ -193,8 +197,7 @@ def take_reading(unit: Smu2450, call: SimCall) -> Answer:
     each_s = sense.nplc * LINE_CYCLE_S * (sense.averages if sense.has_average else 1)
 
     def finish(now: float) -> str:
-        readings = [unit.read(call, now) for _ in range(unit.count)]
-        return _told(readings[-1:], elements)
+        return _told([unit.read(call, now)], elements)
 
     return Later(each_s * unit.count + unit.delay_s[unit.function], finish)
 

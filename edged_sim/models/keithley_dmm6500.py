@@ -114,14 +114,18 @@ class Dmm6500(Meter):
 
     def read(self, call: SimCall, now: float) -> float:
         """One reading at ``now``."""
-        value = self._true_value(now)
+        return self.shown(self.true_value(now), call)
+
+    def shown(self, value: float, call: SimCall) -> float:
+        """A true value as one reading shows it."""
         if FUNCTIONS[self.function].ranges:
             return self.ranged(value, call)
         if not math.isfinite(value):
             return OVERLOAD
         return value * (1 + call.random.gauss(0.0, 1e-6))
 
-    def _true_value(self, now: float) -> float:
+    def true_value(self, now: float) -> float:
+        """What an ideal meter shows."""
         node = self.node.advance(now)
         wave = node.seen_by_scope()
         match self.function:
@@ -194,7 +198,8 @@ def take_readings(unit: Dmm6500, call: SimCall) -> Answer:
     _check_buffer(call, 0)
 
     def finish(now: float) -> str:
-        unit.memory = [unit.read(call, now) for _ in range(min(unit.samples, BUFFER))]
+        value = unit.true_value(now)
+        unit.memory = [unit.shown(value, call) for _ in range(min(unit.samples, BUFFER))]
         return _number(unit.memory[-1])
 
     return Later(unit.reading_s() * unit.samples, finish)

@@ -295,12 +295,11 @@ def curve(unit: Tbs, call: SimCall) -> bytes | None:
     trace = unit.trace(unit.data_source, call.now)
     channel = unit.channels[unit.data_source]
     most = 2 ** (8 * unit.width - 1)
-    codes = (
-        round((volts - channel.offset_v) / unit.increment_v() + unit.offset_codes())
-        for volts in trace.volts
-    )
-    form = f">{WIDTHS[unit.width]}"
-    data = b"".join(struct.pack(form, max(-most, min(most - 1, code))) for code in codes)
+    zero_v, each_v, zero = channel.offset_v, unit.increment_v(), unit.offset_codes()
+    codes = [
+        max(-most, min(most - 1, round((volts - zero_v) / each_v + zero))) for volts in trace.volts
+    ]
+    data = struct.pack(f">{len(codes)}{WIDTHS[unit.width]}", *codes)
     repeated = data * (-(-trace.points // max(1, len(data) // unit.width)))
     start = (unit.first - 1) * unit.width
     wanted = repeated[start : start + unit.points() * unit.width]

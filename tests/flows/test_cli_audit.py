@@ -153,7 +153,7 @@ def test_a_locked_out_instrument_takes_reads_and_safe_commands_only(engine: Engi
     assert row["lockout"]["reason"] == "hands in the fixture"
     assert as_json(engine, "status")["lockouts"][0]["by"] == "anna"
     assert "hands in the fixture" in edged(engine.state_dir, "lockout").stdout
-    assert "FAIL" not in edged(engine.state_dir, "doctor").stdout
+    assert "FAIL" not in edged(engine.state_dir, "doctor", **NO_PROFILES).stdout
     edged(engine.state_dir, "lockout", "psu1", "--clear")
     assert not set_voltage(engine, 2)["is_error"]
     edged(engine.state_dir, "lockout", "psu1", "--clear", status=1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.command_line import edged
+from tests.bench.command_line import NO_PROFILES, edged
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.waiting import HANGS_S, wait_for
@@ -264,7 +264,8 @@ def test_doctor_names_the_line_of_a_schema_that_not_every_client_takes(
     config = {"SDK_WRAPPER_DIRS": [str(tmp_path / "wrappers")]}
     with running_engine(tmp_path, sim=False, config=config) as engine:
         wait_for(lambda: told_of(engine, "odd").get("problem"))
-        ran = edged("doctor", "--json", "--state-dir", str(engine.state_dir))
+        words = ("doctor", "--json", "--state-dir", str(engine.state_dir))
+        ran = edged(*words, environ=NO_PROFILES)
         lines = {line["check"]: line for line in json.loads(ran.stdout)["checks"]}
     assert lines["SDK wrappers"]["verdict"] == "WARN"
     found = str(lines["SDK wrappers"])

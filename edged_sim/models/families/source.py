@@ -7,7 +7,7 @@ round: its voltage is the limit, and it is in compliance when the current is *no
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar, Final
@@ -79,10 +79,17 @@ class Output:
 
     def measure(self, now: float, random: Random) -> tuple[float, float]:
         """Volts and amperes at the terminals, with the meter's error."""
+        (measured,) = self.measure_often(1, now, random)
+        return measured
+
+    def measure_often(
+        self, count: int, now: float, random: Random
+    ) -> Iterator[tuple[float, float]]:
+        """As many measurements of one moment."""
         node = self.node.advance(now)
-        volts = node.terminal_volts * self.gain + random.gauss(0.0, self.noise)
-        amps = node.amps * self.gain + random.gauss(0.0, self.noise * 1e-3)
-        return volts, amps
+        volts, amps = node.terminal_volts * self.gain, node.amps * self.gain
+        for _ in range(count):
+            yield volts + random.gauss(0.0, self.noise), amps + random.gauss(0.0, self.noise * 1e-3)
 
 
 class SourceUnit:

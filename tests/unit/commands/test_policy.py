@@ -17,7 +17,7 @@ from edged.auth.permissions import Grant, Permissions
 from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
 from edged.errors import EdgedError, ErrorCode
-from edged.profiles.model import Bound, Command, ParameterType, Profile, Scalar
+from edged.profiles.model import Bound, Command, ParameterType, Scalar
 from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, tightened
 from edged.profiles.template import render_lines
 from tests.bench.driven_clock import DrivenClock
@@ -57,14 +57,14 @@ def spellings(line: str) -> Iterator[str]:
     yield " " + line
 
 
-def roads(command: Command, profile: Profile) -> list[Action]:
+def roads(command: Command, checks: ProfileChecks) -> list[Action]:
     """The command with its highest values, typed and in each raw spelling.
 
     One line of several is not the command: the selection of a channel denies nobody anything.
     """
     values = highest(command)
     try:
-        checked = ProfileChecks(profile).command(command.name)[1].validate(values)
+        checked = checks.command(command.name)[1].validate(values)
     except EdgedError:
         return []
     lines = render_lines(command, checked)
@@ -101,11 +101,12 @@ def test_no_road_passes_what_the_owner_forbids(key: str) -> None:
     async def judge_all() -> int:
         house, judged = SweepHouse(DrivenClock()), 0
         supply, profile = house.supply, SHIPPED[key]
+        checks = ProfileChecks(profile)
         for command in profile.commands.values():
             if command.is_query or command.is_safe or command.scpi == ("*CLS",):
                 continue  # *CLS is common: it is allowed as itself whatever the owner denies
             forbidding = [(r, tightened(profile, r), codes) for r, codes in rules_of(command)]
-            for action in roads(command, profile):
+            for action in roads(command, checks):
                 supply.rules, supply.profile = EMPTY_RULES, profile
                 if _code(house, action) is not None:
                     continue
@@ -128,12 +129,13 @@ def test_no_line_of_several_passes_the_limit_of_the_value_that_it_carries(key: s
     async def judge_all() -> None:
         house = SweepHouse(DrivenClock())
         supply, profile = house.supply, SHIPPED[key]
+        checks = ProfileChecks(profile)
         for command in profile.commands.values():
             if command.is_query or command.is_safe or len(command.scpi) == 1:
                 continue
             values = highest(command)
             with contextlib.suppress(EdgedError):
-                values = ProfileChecks(profile).command(command.name)[1].validate(values)
+                values = checks.command(command.name)[1].validate(values)
                 lines = zip(command.scpi, render_lines(command, values), strict=True)
                 limiting = [
                     (rules, tightened(profile, rules), codes)
@@ -166,7 +168,7 @@ def test_new_rules_hold_although_the_profile_is_still_the_old_one() -> None:
         supply = house.supply
         assert supply.profile is not None
         (name,) = (c.name for c in supply.profile.commands.values() if c.name == "set_voltage")
-        for action in roads(supply.profile.commands[name], supply.profile):
+        for action in roads(supply.profile.commands[name], ProfileChecks(supply.profile)):
             supply.rules = EMPTY_RULES
             before = house.path.judge(replace(action, instrument_id=supply.id))
             supply.rules = UnitRules(key="k", requires_sweep=frozenset({name}))

@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from edged.plot.draw import draw
 from edged.plot.figure import Figure, read_figure
 from edged.runs.points import Waveform
 from edged.runs.recordings.figures import table_figure, waveform_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Sheet
+
+
+def draw(figure: Figure) -> bytes:
+    from edged.plot.draw import draw as drawn
+
+    return drawn(figure)
 
 
 def trace(values: list[float], y_unit: str = "V") -> Waveform:
