@@ -435,7 +435,7 @@ class Instrument:
     def note_use(self, caller: Caller, *, is_write: bool) -> None:
         """Somebody has had something carried out on it."""
         # Told, and no rule for anybody.
-        object.__setattr__(self, "_used", (caller, self._clock.wall_ms()))
+        object.__setattr__(self, "_used", (caller, self._clock.wall_ns() // 1_000_000))
         TOLD.note()
         if is_write:
             known = caller.client, caller.remote, caller.subject
