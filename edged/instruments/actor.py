@@ -412,7 +412,7 @@ class Actor:
             job.fail(self._closed(job))
         elif job.is_trial:
             job.deliver(None)
-        elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
+        elif job.priority is not Priority.SAFE and self._mailbox.safe:
             self._mailbox.put_back(job)
         else:
             if job.hold is not None:
@@ -436,7 +436,7 @@ class Actor:
     def _heal(self) -> None:
         ticket = next(self._tickets)
         self._serving = (ticket, None)
-        if not self._mailbox.has_safe() and not self._is_stopping:
+        if not self._mailbox.safe and not self._is_stopping:
             self._line.heal(ticket)
         self._serving = None
 
