@@ -114,8 +114,9 @@ class AuditRecord:
         """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
         if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
             return None
-        self._log.note_intent(action, target)
-        return self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
+        intent = target.intent = self._entry(Phase.INTENT, action, target, target.lines)
+        self._log.note_intent(action, intent.instrument, intent.command, target.lines)
+        return self._audit.intend(intent)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
@@ -137,7 +138,10 @@ class AuditRecord:
                 repeated = self._make_repeated(action, target, outcome)
             if repeated is not None:
                 self._audit.note_again(
-                    repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+                    repeated,
+                    self._clock.wall_ns() // 1_000_000,
+                    action.action_id,
+                    outcome.execution_time_ms,
                 )
                 return
         if (
@@ -151,7 +155,22 @@ class AuditRecord:
         if not is_quiet or self._level.isEnabledFor(logging.DEBUG):
             self._log.conclude(action, target, outcome)
         phase = Phase.REFUSAL if outcome.status is OutcomeStatus.REFUSED else Phase.END
-        self._audit.note(self._entry(phase, action, target, outcome.scpi, outcome))
+        intent = target.intent if target is not None else None
+        if intent is None or intent.action_id != action.action_id:
+            entry = self._entry(phase, action, target, outcome.scpi, outcome)
+        else:
+            error = outcome.error
+            entry = intent._replace(
+                time_ms=self._clock.wall_ns() // 1_000_000,
+                phase=phase._value_,
+                scpi=_lines(outcome.scpi) if outcome.scpi else (),
+                outcome=outcome.status._value_,
+                code=error.code._value_ if error else "",
+                error=clip(error.message, ERROR_CHARS) if error else "",
+                is_weighty=phase is not Phase.REFUSAL,
+                duration_ms=outcome.execution_time_ms,
+            )
+        self._audit.note(entry)
         if target is not None and target.instrument is not None and target.command is not None:
             self._count(self._unit(target.instrument), target.command.name, outcome)
         elif target is not None and target.spec is not None:
@@ -169,7 +188,10 @@ class AuditRecord:
                 return False
             target.row = RepeatedRow(self._entry(Phase.END, action, target, outcome.scpi, outcome))
         self._audit.note_again(
-            target.row, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+            target.row,
+            self._clock.wall_ns() // 1_000_000,
+            action.action_id,
+            outcome.execution_time_ms,
         )
         self._capability.note(
             self._unit(instrument),
@@ -199,7 +221,7 @@ class AuditRecord:
         """See ``Record``."""
         self._audit.note(
             Entry(
-                time_ms=self._clock.wall_ms(),
+                time_ms=self._clock.wall_ns() // 1_000_000,
                 phase=Phase.REFUSAL,
                 tool=clip(tool),
                 route=caller.route.value,
@@ -230,7 +252,7 @@ class AuditRecord:
         instrument = params.get("instrument_id")
         self._audit.note(
             Entry(
-                time_ms=self._clock.wall_ms(),
+                time_ms=self._clock.wall_ns() // 1_000_000,
                 phase=Phase.END if is_tried else Phase.REFUSAL,
                 action_id=action_id,
                 tool=clip(name),
@@ -270,7 +292,7 @@ class AuditRecord:
         # By position, in the order of its fields: this is done for every call. What the caller
         # object and the tool hold anyway need not be bounded here; ``texts_of`` does it.
         return Entry(
-            self._clock.wall_ms(),
+            self._clock.wall_ns() // 1_000_000,
             phase._value_,
             action.tool,
             action.parent_id,

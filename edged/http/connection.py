@@ -315,7 +315,14 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._unparsed:
             data = self._unparsed[self._offset :] + data
-        is_between = self._is_between_requests and not self._unparsed
+        # The parser has nothing of a request, and the next may be served at once.
+        is_between = (
+            self.message is None
+            and not (self._parsed or self._begun or self._unparsed)
+            and self.awaited_since_s is None
+            and not (self._is_unread or self._is_broken or self._is_lingering)
+            and not self.transport.is_closing()
+        )
         if is_between and (known := self._server.heads.find(data)) is not None:
             message, body = known
             self._serve(message, EMPTY_PAYLOAD, body)
@@ -447,19 +454,6 @@ class HttpConnection(asyncio.Protocol):
             and not self._parsed
             and self._refusal is None
             and not self._unparsed
-        )
-
-    @property
-    def _is_between_requests(self) -> bool:
-        """Whether the parser has nothing of a request, and the next may be served at once."""
-        return (
-            self.message is None
-            and not self._parsed
-            and not self._begun
-            and self.awaited_since_s is None
-            and not (self._is_unread or self._is_broken or self._is_lingering)
-            and self.transport is not None
-            and not self.transport.is_closing()
         )
 
     def force_close(self) -> None:

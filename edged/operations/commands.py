@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, Final
@@ -469,7 +469,7 @@ class CommandOperations:
             self.memory.note_writer(instrument, command, values, use)
 
     def _use(self, action: Action) -> Use:
-        return Use(action.caller.who, self.clock.wall_ms())
+        return Use(action.caller.who, self.clock.wall_ns() // 1_000_000)
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
@@ -494,14 +494,15 @@ def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
     return " ".join(behind)
 
 
-def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
+def _writes_of(target: Target) -> list[tuple[Command, Mapping[str, Scalar]]]:
     """The commands in a call that set something, with their values."""
+    found: list[tuple[Command, Mapping[str, Scalar]]] = []
     if target.command is not None and target.is_write:
-        yield target.command, target.values
+        found.append((target.command, target.values))
     for part in target.parts:
-        for match in part.matches:
-            if match.command.is_write:
-                yield from ((match.command, values) for values in match.readings[:1])
+        writing = [match for match in part.matches if match.command.is_write]
+        found += [(match.command, values) for match in writing for values in match.readings[:1]]
+    return found
 
 
 def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -> Mapping[str, Any]:
