@@ -83,7 +83,7 @@ _Admitted = tuple[Watching, float | None]
 
 
 @record(frozen=False, kw_only=False, eq=False, weakref_slot=True)
-class _Waiting:
+class WaitingWrite:
     """A write that may not have been sent yet, and what guards it now; any thread may read that."""
 
     action: Action
@@ -164,7 +164,7 @@ class InterlockControl:
         self._here: tuple[Instrument, ...] | None = None
         self._places: dict[str, _Places] = {}
         # Its guard keeps each for as long as the write lasts.
-        self._waiting: weakref.WeakSet[_Waiting] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[WaitingWrite] = weakref.WeakSet()
         self._latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
         self._is_started = False
         self.is_any = False
@@ -254,17 +254,17 @@ class InterlockControl:
             self.changes += 1
             self._rows.note(self._last_trips())
 
-    def send_guard(self, action: Action, target: Target) -> _Waiting | None:
+    def send_guard(self, action: Action, target: Target) -> WaitingWrite | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
         if not _is_guarded_write(action, target):
             return None
-        waiting = _Waiting(action, target, self._clock)
+        waiting = WaitingWrite(action, target, self._clock)
         if self.is_any:
             self._guard(waiting)
         self._waiting.add(waiting)
         return waiting
 
-    def _guard(self, waiting: _Waiting) -> None:
+    def _guard(self, waiting: WaitingWrite) -> None:
         """These guard the write now; what it was admitted by stays as it was then."""
         about = self._about(waiting.action, waiting.target) if self.is_any else ()
         known = dict(waiting.guards)

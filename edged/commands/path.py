@@ -171,7 +171,7 @@ class CommandPath:
             for each in (target, *target.inner):
                 self._policy.check_name(action, each)
             if conflicts is None:
-                self._check_preconditions(action, target)
+                self.check_still_free(action, target)
             else:
                 conflicts.extend(self._in_the_way(action, target))
         return self._policy.check_values(action, target)
@@ -186,10 +186,7 @@ class CommandPath:
                     yield held
 
     def check_still_free(self, action: Action, target: Target) -> None:
-        """Raise what has come into the way of what was judged and waits."""
-        self._check_preconditions(action, target)
-
-    def _check_preconditions(self, action: Action, target: Target) -> None:
+        """Raise what is in the way of what was judged, or has come there while it waited."""
         if not (target.is_write or target.inner) and self._is_reading_free:
             return
         for each in (target, *target.inner):
@@ -258,16 +255,17 @@ class CommandPath:
                 end: End = self._outcome
                 if learns and self._is_plain(action, target):
                     if isinstance(running, Held):
-                        end = partial(self._carried_out, mark)
+                        end = partial(self._repeatable, partial(self._once_more, mark))
                     elif isinstance(running, LineJob) and self._is_question(target):
-                        target.judged_at, end = mark, self._answered
+                        target.judged_at = mark
+                        end = partial(self._repeatable, partial(self._again, target))
                 return self._pending(action, target, began, running, tell, end)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
             outcome = self._concluded(action, target, began, error)
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                outcome.again = partial(self._again, _made_again(action), target)
+                outcome.again = partial(self._again, target, _made_again(action))
         return outcome
 
     def _is_plain(self, action: Action, target: Target) -> bool:
@@ -309,7 +307,7 @@ class CommandPath:
         return self.begin(make(action_id=action_id), tell, learns=False)
 
     def _again(
-        self, make: Callable[..., Action], target: Target, action_id: str, tell: Tell
+        self, target: Target, make: Callable[..., Action], action_id: str, tell: Tell
     ) -> Outcome | Pending | None:
         """``begin`` of what was judged before, and would be judged alike.
 
@@ -490,22 +488,18 @@ class CommandPath:
         pending.run(running)
         return pending
 
-    def _answered(
-        self, action: Action, target: Target, began: float, found: Done | Exception
+    def _repeatable(
+        self,
+        again: Callable[..., Outcome | Pending | None],
+        action: Action,
+        target: Target,
+        began: float,
+        found: Done | Exception,
     ) -> Outcome:
-        """What came of a query that may be asked again."""
+        """What came of what may be asked for again."""
         outcome = self._outcome(action, target, began, found)
         if outcome.status is OutcomeStatus.OK:
-            outcome.again = partial(self._again, _made_again(action), target)
-        return outcome
-
-    def _carried_out(
-        self, mark: str, action: Action, target: Target, began: float, found: Done | Exception
-    ) -> Outcome:
-        """The same of a write that may come again."""
-        outcome = self._outcome(action, target, began, found)
-        if outcome.status is OutcomeStatus.OK:
-            outcome.again = partial(self._once_more, mark, _made_again(action))
+            outcome.again = partial(again, _made_again(action))
         return outcome
 
     def _write(self, action: Action, target: Target, began: float) -> Running:
@@ -513,7 +507,7 @@ class CommandPath:
         if target.send_guard is not None:
             target.send_guard()
         # While the disk was waited for, a sweep may have taken what this would change.
-        self._check_preconditions(action, target)
+        self.check_still_free(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
         return self._operations[type(action)].run(action, target, began)

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
 from edged.actions.cause import ENGINE_STOPPED, Cause
+from edged.commands.interlocks import WaitingWrite
 from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -38,21 +39,7 @@ BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
 )
 """What ended a write in the middle; others name it in their own message."""
 
-
-class Held(Protocol):
-    """A write that interlocks may hold back, until it has been sent."""
-
-    @property
-    def guards(self) -> tuple[object, ...]:
-        """What guards it now."""
-        ...
-
-    def __call__(self) -> None:
-        """Raise ``Refused`` where one of them does not let it go."""
-        ...
-
-
-Interlocked = Callable[[Action, Target], Held | None]
+Interlocked = Callable[[Action, Target], WaitingWrite | None]
 
 
 class SendGuards:

@@ -514,8 +514,7 @@ def resolution(command: Command, parameter_name: str) -> float | None:
 
 def wire_text(value: Scalar, parameter: Parameter | None) -> str:
     """What a value is on the wire where the template gives no format; unchecked, for comparing."""
-    has_map = parameter is not None and bool(parameter.map)
-    wire = wire_value(value, parameter) if has_map else value
+    wire = wire_value(value, parameter) if parameter and parameter.map else value
     if isinstance(wire, bool):
         return "1" if wire else "0"
     return wire if isinstance(wire, str) else shortest_text(wire)
@@ -555,8 +554,7 @@ def _filled(
             data={"parameter": hole.name, "template": template},
         )
     parameter = parameters.get(hole.name)
-    has_map = parameter is not None and bool(parameter.map)
-    wire = wire_value(value, parameter) if has_map else value
+    wire = wire_value(value, parameter) if parameter and parameter.map else value
     if isinstance(wire, bool):
         wire = int(wire)
     if isinstance(wire, str):

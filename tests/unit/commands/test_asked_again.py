@@ -96,7 +96,7 @@ class Talk:
 
 
 class Line:
-    """Stands for an actor: it notes what it is asked for, and answers when it is told to."""
+    """Stands for an actor and its line: notes what it is asked for, answers when it is told to."""
 
     heard_at = 0.0
     openings = 1
@@ -111,6 +111,10 @@ class Line:
         self.is_full = False
         self.talks: list[Talk] = []
         self.said: list[object] = []
+
+    @property
+    def line(self) -> Line:
+        return self
 
     def settle(self, bound: BoundInstrument) -> None:
         self.bound = bound
