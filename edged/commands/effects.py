@@ -165,7 +165,8 @@ def _effects(
             selected, has_told = select(selected, line), False
         elif line.partition(" ")[0].upper() not in HARMLESS:
             has_told = True
-            found += _effects_of_line(template, line, selected_by(selected), parameters)
+            beside = selected_by(selected) if selected else ""
+            found += _effects_of_line(template, line, beside, parameters)
     if not has_told:
         # What is said of no channel is about another one from now on.
         found.append(NOBODY_KNOWS)

@@ -141,11 +141,6 @@ class Latencies:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
 
-    def note(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
-        self.sum_s += seconds
-
 
 class CountedRecord:
     """A record that counts, and hands on to another.
@@ -180,7 +175,9 @@ class CountedRecord:
         latencies = self.latencies.get(kind)
         if latencies is None:
             latencies = self.latencies[kind] = Latencies()
-        latencies.note(outcome.execution_time_ms / 1000)
+        seconds = outcome.execution_time_ms / 1000
+        latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
+        latencies.sum_s += seconds
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)

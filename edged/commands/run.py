@@ -275,7 +275,8 @@ class CommandJob(LineJob):
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
         read = partial(parse_answer, self._command.returns, values=self._values)
-        conversation = self._conversation(self._command, read, self._confirm)
+        confirm = partial(_verified, self._command, self._values)
+        conversation = self._conversation(self._command, read, confirm)
         if self._guard is not None:
             conversation = guarded(conversation, self._lines, self._guard)
         if self._note_written is not None:
@@ -301,9 +302,6 @@ class CommandJob(LineJob):
         if self._asks_last:
             conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
-
-    def _confirm(self, found: str) -> Scalar | None:
-        return _verified(self._command, self._values, found)
 
 
 def armed_first(

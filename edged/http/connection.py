@@ -19,6 +19,7 @@ import asyncio
 import enum
 import re
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -298,14 +299,11 @@ class HttpConnection(asyncio.Protocol):
         if on_closed is not None:
             on_closed()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes, *, has_waited: bool = False) -> None:
         """Bytes have come; they wait a turn of the loop where a line of an instrument waits."""
-        if TURNS.waiting:
-            self._loop.call_soon(self._received, data)
-        else:
-            self._received(data)
-
-    def _received(self, data: bytes) -> None:
+        if TURNS.waiting and not has_waited:
+            self._loop.call_soon(partial(self.data_received, data, has_waited=True))
+            return
         if self.transport is None:
             return
         if self._is_upgraded and self._taker is not None:

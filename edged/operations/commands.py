@@ -165,7 +165,7 @@ class CommandOperations:
             writing = None if remembers is None else remembers.writing
             part = self._with_memory(instrument, command, target, part, reply, writing)
             if target.is_write:
-                self._note_writer(action, target)
+                self._note_writer(action, instrument, target)
             if held or part.get("flag") is not None:
                 part = _with_limits(target, part, held)
             if doing:
@@ -363,7 +363,7 @@ class CommandOperations:
         if remembers.writing is not None:
             remembers.writing.done()
         self.memory.heard_output(instrument, _as_the_profile_writes(target), answer)
-        self._note_writer(action, target)
+        self._note_writer(action, instrument, target)
         self.acquisitions.note_raw(instrument.id, instrument.profile, action.scpi)
 
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
@@ -462,9 +462,11 @@ class CommandOperations:
                 data = {"output": name, "who": last.who, "since_ms": last.at_ms}
                 rehearsal.information[message] = data
 
-    def _note_writer(self, action: RunCommand | SendScpi, target: Target) -> None:
+    def _note_writer(
+        self, action: RunCommand | SendScpi, instrument: Instrument, target: Target
+    ) -> None:
         """Keep who has set something, for the dry runs of others."""
-        instrument, use = target.aimed_instrument(), self._use(action)
+        use = self._use(action)
         for command, values in _writes_of(target):
             self.memory.note_writer(instrument, command, values, use)
 
