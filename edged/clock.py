@@ -27,6 +27,10 @@ class Clock(Protocol):
         """Unix epoch milliseconds, as the machine believes; may jump."""
         ...
 
+    def wall_ns(self) -> int:
+        """The same in nanoseconds, for what is noted of every call."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Let that many monotonic seconds pass; zero or less is one turn of the loop."""
         ...
@@ -35,8 +39,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own time."""
 
-    # The function itself: a hardware call reads it some twenty times.
+    # The functions themselves: a hardware call reads them some thirty times.
     monotonic = staticmethod(time.monotonic)
+    wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:
         """See ``Clock``."""

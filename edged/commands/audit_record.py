@@ -114,8 +114,9 @@ class AuditRecord:
         """See ``Record``. A sweep's steps are in its journal, which is on disk at its start."""
         if isinstance(action, RunCommand) and action.purpose is Purpose.SWEEP_STEP:
             return None
-        self._log.note_intent(action, target)
-        return self._audit.intend(self._entry(Phase.INTENT, action, target, target.lines))
+        intent = target.intent = self._entry(Phase.INTENT, action, target, target.lines)
+        self._log.note_intent(action, intent.instrument, intent.command, target.lines)
+        return self._audit.intend(intent)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
@@ -136,8 +137,9 @@ class AuditRecord:
             if known is not action.caller:
                 repeated = self._make_repeated(action, target, outcome)
             if repeated is not None:
+                now_ms = self._clock.wall_ns() // 1_000_000
                 self._audit.note_again(
-                    repeated, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
+                    repeated, now_ms, action.action_id, outcome.execution_time_ms
                 )
                 return
         if (
@@ -168,9 +170,8 @@ class AuditRecord:
             if self._level.isEnabledFor(logging.DEBUG):
                 return False
             target.row = RepeatedRow(self._entry(Phase.END, action, target, outcome.scpi, outcome))
-        self._audit.note_again(
-            target.row, self._clock.wall_ms(), action.action_id, outcome.execution_time_ms
-        )
+        now_ms = self._clock.wall_ns() // 1_000_000
+        self._audit.note_again(target.row, now_ms, action.action_id, outcome.execution_time_ms)
         self._capability.note(
             self._unit(instrument),
             command.name,
@@ -199,7 +200,7 @@ class AuditRecord:
         """See ``Record``."""
         self._audit.note(
             Entry(
-                time_ms=self._clock.wall_ms(),
+                time_ms=self._clock.wall_ns() // 1_000_000,
                 phase=Phase.REFUSAL,
                 tool=clip(tool),
                 route=caller.route.value,
@@ -230,7 +231,7 @@ class AuditRecord:
         instrument = params.get("instrument_id")
         self._audit.note(
             Entry(
-                time_ms=self._clock.wall_ms(),
+                time_ms=self._clock.wall_ns() // 1_000_000,
                 phase=Phase.END if is_tried else Phase.REFUSAL,
                 action_id=action_id,
                 tool=clip(name),
@@ -256,7 +257,17 @@ class AuditRecord:
         outcome: Outcome = NOT_YET,
     ) -> Entry:
         """What is known of an action, before it or after it."""
-        caller, error = action.caller, outcome.error
+        caller, error, now_ms = action.caller, outcome.error, self._clock.wall_ns() // 1_000_000
+        status = "" if outcome is NOT_YET else outcome.status._value_
+        code = error.code._value_ if error else ""
+        told, scpi = clip(error.message, ERROR_CHARS) if error else "", _lines(lines)
+        intent = target.intent if target is not None else None
+        if intent is not None and intent.action_id == action.action_id:
+            weighty, spent_ms = phase is not Phase.REFUSAL, outcome.execution_time_ms
+            asked, known = intent[2:13], intent[18:20]
+            return Entry(
+                now_ms, phase._value_, *asked, scpi, status, code, told, weighty, *known, spent_ms
+            )
         instrument_id, command, arguments = _aim(action)
         is_weighty = False
         if target is not None:
@@ -270,7 +281,7 @@ class AuditRecord:
         # By position, in the order of its fields: this is done for every call. What the caller
         # object and the tool hold anyway need not be bounded here; ``texts_of`` does it.
         return Entry(
-            self._clock.wall_ms(),
+            now_ms,
             phase._value_,
             action.tool,
             action.parent_id,
@@ -283,10 +294,10 @@ class AuditRecord:
             clip(action.scope) if action.scope else "",
             instrument_id,
             command,
-            _lines(lines) if lines else (),
-            "" if outcome is NOT_YET else outcome.status._value_,
-            error.code._value_ if error else "",
-            clip(error.message, ERROR_CHARS) if error else "",
+            scpi,
+            status,
+            code,
+            told,
             is_weighty,
             _kept(action.arguments or arguments),
             action.action_id,

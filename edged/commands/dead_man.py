@@ -173,7 +173,7 @@ class DeadManControl:
             timer.state.tried(now)
         timer.state.must_run()
         if instrument.actor is not None:
-            instrument.actor.gate = timer.gate
+            instrument.actor.line.gate = timer.gate
         self._wake.set()
         return timer
 
@@ -278,7 +278,7 @@ class DeadManControl:
         instrument.timer = None
         del self._kept[instrument.id]
         if instrument.actor is not None:
-            instrument.actor.gate = None
+            instrument.actor.line.gate = None
 
     def _write_down(self, instrument: Instrument, timer: Timer) -> None:
         """What a next life needs to know of it."""
@@ -333,7 +333,7 @@ class DeadManControl:
         if state.stage is Stage.OFF and not may_be_on:
             return 0.0
         if kept.instrument.actor is not None:
-            kept.instrument.actor.gate = timer.gate
+            kept.instrument.actor.line.gate = timer.gate
         state.beat(now, is_stoppable=self._is_stoppable(kept, now))
         due = state.due(now, kept.instrument.meeting, may_be_on=may_be_on)
         if due is not Duty.NOTHING and kept.flying is None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from edged.profiles.abort import HARMLESS, is_selecting, select, tellings
@@ -34,6 +35,7 @@ Key = tuple[str, str]
 
 _MEASURES: Final = re.compile(r":?(?:MEAS|READ|FETC)", re.IGNORECASE)
 _COUPLES: Final = re.compile(r"(?:^|:)(?:TRAC|COUP|COMB|PAIR)", re.IGNORECASE)
+_VALUE: Final = attrgetter("value")
 _NUMBERS: Final = frozenset({ParameterType.FLOAT, ParameterType.INT, ParameterType.BOOL})
 
 
@@ -82,12 +84,12 @@ def effects_of(command: Command, lines: Sequence[str]) -> tuple[KnownSetting, ..
     """
     if command.is_query or command.changes is not None:
         return (NOBODY_KNOWS,)
-    return tuple(_effects(command.scpi, lines, command.parameters))
+    return _effects(command.scpi, lines, command.parameters)
 
 
 def effects_of_lines(lines: Sequence[str]) -> tuple[KnownSetting, ...]:
     """What lines set that are sent as they stand."""
-    return tuple(_effects(lines, lines, {}))
+    return _effects(lines, lines, {})
 
 
 def after(
@@ -97,7 +99,9 @@ def after(
     found = dict(known)
     for told in effects:
         if told.effect is not Effect.SWITCH:
-            found = {key: one for key, one in found.items() if _is_left(one, told, reach)}
+            for key, one in tuple(found.items()):
+                if not _is_left(one, told, reach):
+                    del found[key]
         if told.text:
             found[told.key] = told
     return found
@@ -152,7 +156,8 @@ def value_name(template: str) -> str:
 
 def _effects(
     templates: Sequence[str], lines: Sequence[str], parameters: Mapping[str, Parameter]
-) -> Iterator[KnownSetting]:
+) -> tuple[KnownSetting, ...]:
+    found: list[KnownSetting] = []
     selected: tuple[str, ...] = ()
     has_told = True
     for template, line in zip(templates, lines, strict=True):
@@ -160,27 +165,30 @@ def _effects(
             selected, has_told = select(selected, line), False
         elif line.partition(" ")[0].upper() not in HARMLESS:
             has_told = True
-            yield from _effects_of_line(template, line, selected_by(selected), parameters)
+            beside = selected_by(selected) if selected else ""
+            found += _effects_of_line(template, line, beside, parameters)
     if not has_told:
         # What is said of no channel is about another one from now on.
-        yield NOBODY_KNOWS
+        found.append(NOBODY_KNOWS)
+    return tuple(found)
 
 
 def _effects_of_line(
     template: str, line: str, selected: str, parameters: Mapping[str, Parameter]
-) -> Iterator[KnownSetting]:
+) -> list[KnownSetting]:
     told = tellings(line)
-    if not told or line.startswith("*") or is_recalling(line) or not all(t.value for t in told):
-        yield NOBODY_KNOWS
-        return
+    if not told or line.startswith("*") or is_recalling(line) or not all(map(_VALUE, told)):
+        return [NOBODY_KNOWS]
     effect, unit = Effect.ANYTHING, ""
     parameter = parameters.get(value_name(template))
     if works_switch(line):
         effect = Effect.SWITCH
     elif parameter is not None and parameter.type in _NUMBERS:
         effect, unit = Effect.NUMBER, parameter.unit
+    found = []
     for one in told:
-        yield KnownSetting((selected, one.output), one.value, effect, unit)
+        found.append(KnownSetting((selected, one.output), one.value, effect, unit))  # noqa: PERF401 - a frame
+    return found
 
 
 def _is_left(one: KnownSetting, told: KnownSetting, reach: Reach) -> bool:

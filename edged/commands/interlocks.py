@@ -30,7 +30,7 @@ from edged.clock import Clock
 from edged.commands.approvals import commands_sent
 from edged.commands.freshness import STALE_NOTES
 from edged.commands.preconditions import moment
-from edged.commands.target import SendGuard, Target
+from edged.commands.target import Target
 from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
@@ -83,12 +83,26 @@ _Admitted = tuple[Watching, float | None]
 
 
 @record(frozen=False, kw_only=False, eq=False, weakref_slot=True)
-class _Waiting:
+class WaitingWrite:
     """A write that may not have been sent yet, and what guards it now; any thread may read that."""
 
     action: Action
     target: Target
+    clock: Clock
     guards: tuple[_Admitted, ...] = ()
+
+    def __call__(self) -> None:
+        """Raise where one of them does not let it go; any thread may ask."""
+        now_s = self.clock.monotonic()
+        for watching, tripped_s in self.guards:
+            if self.target.is_unknown:
+                # No reading allows such a line at a unit that anything guards.
+                raise _ended(self.target, watching.rule, ADDED, "Use a command of its profile.")
+            if watching.tripped_s != tripped_s:
+                raise _tripped(self.target, watching)
+            if not watching.is_fresh(now_s, watching.rule.max_age_s):
+                is_read = watching.last is not None
+                raise _too_old(self.target, watching.rule, is_read=is_read)
 
 
 class InterlockControl:
@@ -150,7 +164,7 @@ class InterlockControl:
         self._here: tuple[Instrument, ...] | None = None
         self._places: dict[str, _Places] = {}
         # Its guard keeps each for as long as the write lasts.
-        self._waiting: weakref.WeakSet[_Waiting] = weakref.WeakSet()
+        self._waiting: weakref.WeakSet[WaitingWrite] = weakref.WeakSet()
         self._latest: tuple[Target | None, tuple[str, ...], tuple[Watching, ...]] = None, (), ()
         self._is_started = False
         self.is_any = False
@@ -214,7 +228,7 @@ class InterlockControl:
 
     def guards(self, action: Action, target: Target) -> bool:
         """Whether any interlock is about this write."""
-        return self.is_any and bool(self._about(action, target))
+        return bool(self._about(action, target))
 
     async def admit(self, action: Action, target: Target) -> None:
         """Read what guards this write, now.
@@ -240,30 +254,17 @@ class InterlockControl:
             self.changes += 1
             self._rows.note(self._last_trips())
 
-    def send_guard(self, action: Action, target: Target) -> SendGuard | None:
+    def send_guard(self, action: Action, target: Target) -> WaitingWrite | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
         if not _is_guarded_write(action, target):
             return None
-        waiting = _Waiting(action, target)
+        waiting = WaitingWrite(action, target, self._clock)
         if self.is_any:
             self._guard(waiting)
         self._waiting.add(waiting)
+        return waiting
 
-        def guard() -> None:
-            now_s = self._clock.monotonic()
-            for watching, tripped_s in waiting.guards:
-                if target.is_unknown:
-                    # No reading allows such a line at a unit that anything guards.
-                    raise _ended(target, watching.rule, ADDED, "Use a command of its profile.")
-                if watching.tripped_s != tripped_s:
-                    raise _tripped(target, watching)
-                if watching.is_fresh(now_s, watching.rule.max_age_s):
-                    continue
-                raise _too_old(target, watching.rule, is_read=watching.last is not None)
-
-        return guard
-
-    def _guard(self, waiting: _Waiting) -> None:
+    def _guard(self, waiting: WaitingWrite) -> None:
         """These guard the write now; what it was admitted by stays as it was then."""
         about = self._about(waiting.action, waiting.target) if self.is_any else ()
         known = dict(waiting.guards)

@@ -13,6 +13,7 @@ Lives on the event loop.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -101,7 +102,7 @@ class Writing:
 
     def done(self, readback: Scalar | None = None) -> None:
         """The instrument has taken it, and may have said what it holds now."""
-        if not self._ends():
+        if not self.over():
             return
         told = self.after.get(self.effects[0].key) if len(self.effects) == 1 else None
         is_number = isinstance(readback, int | float) and not isinstance(readback, bool)
@@ -111,12 +112,12 @@ class Writing:
         if len(self.after) <= MOST_KNOWN:
             self.unit.values = self.after
 
-    def over(self) -> None:
-        """However it ended: unless it is done, nobody knows what came of it."""
-        self._ends()
+    def over(self) -> bool:
+        """However it ended: unless it is done, nobody knows what came of it.
 
-    def _ends(self) -> bool:
-        """Whether this is its end, and nobody else wrote meanwhile."""
+        Returns:
+            Whether this is its end, and nobody else wrote meanwhile.
+        """
         if self not in self.unit.under_way:
             return False
         self.unit.under_way.remove(self)
@@ -196,7 +197,7 @@ class _Question:
         """What switches off what is measured with these values."""
         if not self.switches:
             return ()
-        case = tuple([values.get(name) for name in self.names])
+        case = tuple(map(values.get, self.names))
         found = self.cases.get(case)
         if found is None:
             if len(self.cases) >= MOST_CASES:
@@ -363,7 +364,7 @@ class Memory:
         """Somebody has set something of the outputs that a command is about."""
         if instrument.profile is None:
             return
-        writers = self._unit(instrument).writers
+        writers = (self._units.get(instrument.id) or self._unit(instrument)).writers
         for switch in self._question(instrument, command).switches_of(values):
             if len(writers) >= MOST_KNOWN:
                 writers.clear()
@@ -415,8 +416,9 @@ class Memory:
         if reach is Reach.ITSELF and unit.has_raw_couplings:
             reach = Reach.ALL_NUMBERS
         known = after(unit.values, effects, reach)
-        told = {one.key for one in effects}
-        unit.values = {key: one for key, one in known.items() if key not in told}
+        unit.values = known.copy()
+        for one in effects:
+            unit.values.pop(one.key, None)
         for other in unit.under_way:
             other.is_alone = False
         writing = Writing(unit, effects, previous, known, is_alone=not unit.under_way)
@@ -558,7 +560,7 @@ def _previous(
     command: Command, effects: Sequence[KnownSetting], known: Mapping[Key, KnownSetting]
 ) -> dict[str, Scalar]:
     """What a setter replaces, as its parameters have it; of each line of its own that sets one."""
-    setting = [template for template in command.scpi if not is_selecting(template)]
+    setting = list(itertools.filterfalse(is_selecting, command.scpi))
     if len(setting) != len(effects):
         return {}
     found: dict[str, Scalar] = {}

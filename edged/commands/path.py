@@ -52,6 +52,8 @@ __all__ = ["CommandPath"]
 
 
 PresentTool = Callable[[str, str], str]
+End = Callable[[Action, Target, float, Done | Exception], Outcome]
+"""Makes the outcome of what was under way."""
 
 
 def _nobody_is_told(_action: Action, _target: Target) -> None:
@@ -169,7 +171,7 @@ class CommandPath:
             for each in (target, *target.inner):
                 self._policy.check_name(action, each)
             if conflicts is None:
-                self._check_preconditions(action, target)
+                self.check_still_free(action, target)
             else:
                 conflicts.extend(self._in_the_way(action, target))
         return self._policy.check_values(action, target)
@@ -184,10 +186,7 @@ class CommandPath:
                     yield held
 
     def check_still_free(self, action: Action, target: Target) -> None:
-        """Raise what has come into the way of what was judged and waits."""
-        self._check_preconditions(action, target)
-
-    def _check_preconditions(self, action: Action, target: Target) -> None:
+        """Raise what is in the way of what was judged, or has come there while it waited."""
         if not (target.is_write or target.inner) and self._is_reading_free:
             return
         for each in (target, *target.inner):
@@ -231,10 +230,11 @@ class CommandPath:
         """
         return await settled(partial(self.begin, action))
 
-    def begin(self, action: Action, tell: Tell) -> Outcome | Pending:
+    def begin(self, action: Action, tell: Tell, *, learns: bool = True) -> Outcome | Pending:
         """Judge, record, run, record.
 
         Args:
+            learns: what the same words will mean is kept with the outcome.
             tell: called on the loop, once and later, with the outcome; with ``None`` once what was
                 begun has been cancelled. Never raises.
 
@@ -252,42 +252,62 @@ class CommandPath:
             else:
                 running = self._run(action, target, began)
             if not isinstance(running, Done):
-                end = self._ended
-                if isinstance(running, LineJob) and self._is_plain(action, target):
-                    target.judged_at, end = mark, self._answered
+                end: End = self._outcome
+                if learns and self._is_plain(action, target):
+                    if isinstance(running, Held):
+                        end = partial(self._repeatable, partial(self._once_more, mark))
+                    elif isinstance(running, LineJob) and self._is_question(target):
+                        target.judged_at = mark
+                        end = partial(self._repeatable, partial(self._again, target))
                 return self._pending(action, target, began, running, tell, end)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
             outcome = self._concluded(action, target, began, error)
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                outcome.again = partial(self._again, _made_again(action), target)
-        self.performed += not action.answers_at_once
+                outcome.again = partial(self._again, target, _made_again(action))
         return outcome
 
     def _is_plain(self, action: Action, target: Target) -> bool:
-        """Whether the same query is judged in the same way until ``RULES`` changes.
+        """Whether the same words ask for the same of the same unit until ``RULES`` changes.
 
-        What a caller has beside its permission (a lease, a yes) says nothing of a query; a timer in
-        the instrument, and a run that goes on with what it began with, are judged each time.
+        A run goes on with what it began with; who presents a lease or can be asked for a yes is
+        judged by more than its words.
         """
-        instrument = target.instrument
         return (
             type(action) is RunCommand
             and action.purpose is Purpose.CALL
             and not (action.parent_id or action.caller.on_behalf_of or action.caller.lease)
             and action.progress is None
-            and target.command is not None
+            and not _is_confirmed_at(target.instrument)
+        )
+
+    def _is_question(self, target: Target) -> bool:
+        """Whether such a call is a query that is judged in the same way, too.
+
+        A timer in the instrument is judged each time.
+        """
+        instrument = target.instrument
+        return (
+            target.command is not None
             and target.command.is_query
             and not (target.is_write or target.is_safe or target.inner)
             and instrument is not None
             and instrument.timer is None
-            and not (instrument.rules.confirm or instrument.rules.dead_man_s)
+            and not instrument.rules.dead_man_s
             and self._is_reading_free
         )
 
+    def _once_more(
+        self, mark: str, make: Callable[..., Action], action_id: str, tell: Tell
+    ) -> Outcome | Pending | None:
+        """``begin`` of a write whose words mean what they meant: all of it is judged anew."""
+        if RULES.mark() != mark:
+            return None
+        return self.begin(make(action_id=action_id), tell, learns=False)
+
     def _again(
-        self, make: Callable[..., Action], target: Target, action_id: str, tell: Tell
+        self, target: Target, make: Callable[..., Action], action_id: str, tell: Tell
     ) -> Outcome | Pending | None:
         """``begin`` of what was judged before, and would be judged alike.
 
@@ -304,12 +324,11 @@ class CommandPath:
         try:
             running = self._operations[type(action)].run(action, target, began)
             if not isinstance(running, Done):
-                return self._pending(action, target, began, running, tell, self._ended)
+                return self._pending(action, target, began, running, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
             outcome = self._concluded(action, target, began, error)
         else:
             outcome = self._concluded(action, target, began, running)
-        self.performed += not action.answers_at_once
         return outcome
 
     def _concluded(
@@ -323,8 +342,9 @@ class CommandPath:
     def _run(self, action: Action, target: Target, began: float) -> Running:
         if not target.is_write or target.is_safe:
             return self._operations[type(action)].run(action, target, began)
-        if self._interlocks is not None and self._interlocks.guards(action, target):
-            return self._once_admitted(self._interlocks, action, target, began)
+        interlocks = self._interlocks
+        if interlocks is not None and interlocks.is_any and interlocks.guards(action, target):
+            return self._once_admitted(interlocks, action, target, began)
         return self._begin_write(action, target, began)
 
     async def _once_admitted(
@@ -443,7 +463,7 @@ class CommandPath:
             left = self._operations[type(action)].rehearse(action, target, rehearsal)
             if left is not None:
                 work = _rehearsed(left, rehearsal)
-                return self._pending(action, target, began, work, tell, self._ended)
+                return self._pending(action, target, began, work, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
             outcome = self._outcome(action, target, began, error)
         else:
@@ -458,7 +478,7 @@ class CommandPath:
         began: float,
         running: LineJob | Work | Held,
         tell: Tell,
-        end: Callable[[Action, Target, float, Done | Exception], Outcome],
+        end: End,
     ) -> Pending:
         pending = Pending(
             partial(end, action, target, began),
@@ -468,20 +488,18 @@ class CommandPath:
         pending.run(running)
         return pending
 
-    def _ended(
-        self, action: Action, target: Target, began: float, found: Done | Exception
+    def _repeatable(
+        self,
+        again: Callable[..., Outcome | Pending | None],
+        action: Action,
+        target: Target,
+        began: float,
+        found: Done | Exception,
     ) -> Outcome:
-        """What came of what was under way."""
-        self.performed += not action.answers_at_once
-        return self._outcome(action, target, began, found)
-
-    def _answered(
-        self, action: Action, target: Target, began: float, found: Done | Exception
-    ) -> Outcome:
-        """The same of a query that may be asked again."""
-        outcome = self._ended(action, target, began, found)
+        """What came of what may be asked for again."""
+        outcome = self._outcome(action, target, began, found)
         if outcome.status is OutcomeStatus.OK:
-            outcome.again = partial(self._again, _made_again(action), target)
+            outcome.again = partial(again, _made_again(action))
         return outcome
 
     def _write(self, action: Action, target: Target, began: float) -> Running:
@@ -489,8 +507,7 @@ class CommandPath:
         if target.send_guard is not None:
             target.send_guard()
         # While the disk was waited for, a sweep may have taken what this would change.
-        if target.is_aimed:
-            self._check_preconditions(action, target)
+        self.check_still_free(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
         return self._operations[type(action)].run(action, target, began)
@@ -498,6 +515,7 @@ class CommandPath:
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
     ) -> Outcome:
+        self.performed += not action.answers_at_once
         if target is not None and target.share and self._budgets is not None:
             self._budgets.over(target)
         if isinstance(found, Done):
@@ -545,10 +563,11 @@ class CommandPath:
 def _made_again(action: Action) -> Callable[..., Action]:
     """Makes the same action under another ``action_id``.
 
-    Without its client, which would keep the connection of the first call alive.
+    Without its client, which would keep the connection of the first call alive, and without the
+    check of its arguments, which these have passed.
     """
     told = {one.name: getattr(action, one.name) for one in fields(action)}
-    del told["action_id"], told["client"]
+    del told["action_id"], told["client"], told["check"]
     return partial(type(action), **told)
 
 

@@ -112,19 +112,6 @@ class Pending(Underway):
         self._cause: Cause | None = None
         self._is_over = False
 
-    def run_on_line(self, job: LineJob) -> None:
-        """Begin a job on a line.
-
-        Raises:
-            EdgedError: it was not started.
-        """
-        self._line_job = job
-        try:
-            self._job = job.submit(self)
-        except EdgedError:
-            job.over()
-            raise
-
     def run(self, running: LineJob | Work | Held) -> None:
         """Begin what is not done at once.
 
@@ -132,7 +119,12 @@ class Pending(Underway):
             EdgedError: it was not started.
         """
         if isinstance(running, LineJob):
-            self.run_on_line(running)
+            self._line_job = running
+            try:
+                self._job = running.submit(self)
+            except EdgedError:
+                running.over()
+                raise
         elif isinstance(running, Held):
             go = partial(self._go, running.go)
             if isinstance(running.waits, Written):
@@ -159,7 +151,7 @@ class Pending(Underway):
         if self._cause is not None:
             found.over()
             raise _ended(self._cause)
-        self.run_on_line(found)
+        self.run(found)
         self._task = None
         return None
 

@@ -124,7 +124,7 @@ class Policy:
                 )
         if command is None:
             return
-        if instrument is not None:
+        if instrument is not None and command.changes is Changes.ANY:
             _check_changes(instrument.rules, command, f"{command.name} of {instrument.called}")
         if not command.requires_sweep:
             return
@@ -236,7 +236,7 @@ class Policy:
         if isinstance(action, RunCommand) and action.purpose is not Purpose.FINALLY_STEP:
             was_dangerous = target.is_dangerous
             _check_typed_dead_man(target)
-            _check_equivalents(target, is_ramped=_is_ramped(action))
+            _check_equivalents(action, target)
             if target.is_dangerous and not was_dangerous:
                 self.check_danger(action.caller, target)
         return target
@@ -266,7 +266,7 @@ class Policy:
                     now.check.validate(target.values)
                 if isinstance(action, RunCommand):
                     _check_typed_dead_man(now)
-                    _check_equivalents(now, is_ramped=_is_ramped(action))
+                    _check_equivalents(action, now)
                 if now.is_dangerous and not target.is_dangerous:
                     self.check_danger(action.caller, now)
                 _check_approved(action, dataclasses.replace(now, lines=target.lines))
@@ -554,17 +554,17 @@ def _check_ramped(road: _Typed | _Raw, part: RawPart) -> None:
         raise road.only_by_sweep((by_owner or bound)[0])
 
 
-def _check_equivalents(target: Target, *, is_ramped: bool) -> None:
+def _check_equivalents(action: Action, target: Target) -> None:
     """What the owner's word about other commands says of what a typed command sends.
 
     Costs a fraction of a millisecond, and only on a unit about which the bench file says something.
     """
     instrument, command = target.instrument, target.command
-    if instrument is None or command is None or not command.is_write or command.is_safe:
+    if instrument is None or instrument.profile is None or not instrument.rules.key:
+        return
+    if command is None or not command.is_write or command.is_safe:
         return
     rules = instrument.rules
-    if not rules.key or instrument.profile is None:
-        return
     spoken_of = {*rules.limits, *rules.deny, *rules.is_dangerous, *rules.requires_sweep}
     spoken_of |= {
         other.name for other in instrument.profile.commands.values() if rules.keys_against(other)
@@ -572,7 +572,7 @@ def _check_equivalents(target: Target, *, is_ramped: bool) -> None:
     others = spoken_of - {command.name}
     if not others:
         return
-    road = _Typed(rules, command, target.values, is_ramped)
+    road = _Typed(rules, command, target.values, _is_ramped(action))
     for template, line in zip(command.scpi, target.lines, strict=True):
         for sent in identify(instrument.profile, line):
             part = in_its_unit(sent, command, template)

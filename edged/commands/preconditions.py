@@ -81,13 +81,12 @@ class Leased:
         self._leases = leases
         self._clock = clock
 
-    def __call__(self, action: Action, target: Target) -> None:
-        """Raises ``Conflict`` LEASED, or what is wrong with the lease that the caller presents."""
-        if target.is_write:
-            self.permit(action, target)
-
     def permit(self, action: Action, target: Target) -> Permit | None:
-        """What this write is judged under; ``None`` where nobody has its unit."""
+        """The precondition; gives what a write is judged under: ``None`` where nobody has its unit.
+
+        Raises:
+            Conflict: LEASED, or what is wrong with the lease that the caller presents.
+        """
         caller = action.caller
         if not (self._leases.is_any or caller.lease) or not _is_held_back(action, target):
             return None
@@ -126,7 +125,7 @@ def swept(claims: SweepClaims) -> Precondition:
         instrument = target.instrument
         if instrument is None or not isinstance(action, RunCommand | SendScpi):
             return
-        if target.is_write and claims.holds_on(instrument.id):
+        if target.is_write and claims.held and claims.holds_on(instrument.id):
             lines = _lines(action, target)
             if target.parts and not any(p.matches or p.is_unknown for p in target.parts):
                 # Common, or listed by the owner as harmless.

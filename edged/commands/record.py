@@ -63,17 +63,19 @@ class LogRecord:
 
     async def intend(self, action: Action, target: Target) -> None:
         """See ``Record``."""
-        self.note_intent(action, target)
+        self.note_intent(action, target.instrument_id, target.command_name, target.lines)
 
-    def note_intent(self, action: Action, target: Target) -> None:
+    def note_intent(
+        self, action: Action, instrument_id: str, command: str, lines: tuple[str, ...]
+    ) -> None:
         """``intend``, for a record that waits for something else."""
         self._put_aside(
             "intent",
             action_id=action.action_id,
             tool=action.tool,
-            instrument_id=target.instrument_id,
-            command=target.command_name,
-            scpi=target.lines,
+            instrument_id=instrument_id,
+            command=command,
+            scpi=lines,
         )
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
@@ -139,11 +141,6 @@ class Latencies:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
 
-    def note(self, seconds: float) -> None:
-        """Count one."""
-        self.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
-        self.sum_s += seconds
-
 
 class CountedRecord:
     """A record that counts, and hands on to another.
@@ -158,15 +155,13 @@ class CountedRecord:
 
     def __init__(self, inner: Record) -> None:
         self._inner = inner
+        # See ``Record``.
+        self.intend = inner.intend
         self.calls: Counter[tuple[str, str, str]] = Counter()
         self.tools: Counter[tuple[str, str]] = Counter()
         self.latencies: dict[str, Latencies] = {}
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
-
-    def intend(self, action: Action, target: Target) -> Awaitable[None] | None:
-        """See ``Record``."""
-        return self._inner.intend(action, target)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """See ``Record``."""
@@ -180,7 +175,9 @@ class CountedRecord:
         latencies = self.latencies.get(kind)
         if latencies is None:
             latencies = self.latencies[kind] = Latencies()
-        latencies.note(outcome.execution_time_ms / 1000)
+        seconds = outcome.execution_time_ms / 1000
+        latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
+        latencies.sum_s += seconds
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)

@@ -81,7 +81,8 @@ class Resolver:
         """A command of an instrument."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
         ends_work = action.purpose is Purpose.FINALLY_STEP
-        command, check = self._command(instrument, action.command_name, run_id, ends_work=ends_work)
+        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
+        command, check = checks.command(action.command_name, self._having)
         # What its owner marks as dangerous is that for callers; an interlock reads it all the same.
         is_reading = command.is_query and command.changes is None
         is_read_anyway = is_reading and action.purpose is Purpose.INTERLOCK

@@ -251,9 +251,20 @@ class CommandJob(LineJob):
             self.over()
 
     def _limits_s(self) -> tuple[float, float]:
-        armed_s = _arming_s(self._timer, self._profile.connection)
-        longest_s = _longest_s(self._command, self._profile) + armed_s + GRACE_S
-        return longest_s, _own_s(self._command, self._profile)
+        """What all its exchanges may take together, waiting besides, and the longest of them."""
+        command, connection = self._command, self._profile.connection
+        one_ms = own_ms = command.timeout_ms or connection.timeout_ms
+        total_s = one_ms * (len(command.scpi) + 3) / 1000 + GRACE_S
+        if self._timer is not None:
+            total_s += _arming_s(self._timer, connection)
+        complete = command.complete
+        if complete is not None:
+            own_ms = max(one_ms, complete.timeout_ms)
+            if complete.kind is not CompletionKind.NONE:
+                total_s += complete.timeout_ms / 1000
+        if isinstance(command.returns, ListAnswer) and command.returns.lines != 1:
+            total_s += TRANSFER_S
+        return total_s, own_ms / 1000
 
     def would_say(self) -> Spoken:
         """Every line of it on an instrument that agrees, questions too; nothing is sent."""
@@ -264,7 +275,8 @@ class CommandJob(LineJob):
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
         read = partial(parse_answer, self._command.returns, values=self._values)
-        conversation = self._conversation(self._command, read, self._confirm)
+        confirm = partial(_verified, self._command, self._values)
+        conversation = self._conversation(self._command, read, confirm)
         if self._guard is not None:
             conversation = guarded(conversation, self._lines, self._guard)
         if self._note_written is not None:
@@ -290,9 +302,6 @@ class CommandJob(LineJob):
         if self._asks_last:
             conversation = _asking_last(*self._asks_last, conversation)
         return _asking_first(*self._asks_first, conversation) if self._asks_first else conversation
-
-    def _confirm(self, found: str) -> Scalar | None:
-        return _verified(self._command, self._values, found)
 
 
 def armed_first(
@@ -607,24 +616,6 @@ def read_back(answer: str, wanted: Scalar, parameter: Parameter) -> Scalar:
         return wanted
     number = number_with_suffix(answer, parameter.unit)
     return wanted if number is None else number
-
-
-def _longest_s(command: Command, profile: Profile) -> float:
-    """What all the exchanges of one command may take together."""
-    one_ms = command.timeout_ms or profile.connection.timeout_ms
-    total_ms = one_ms * (len(command.scpi) + 3)
-    complete = command.complete
-    if complete is not None and complete.kind is not CompletionKind.NONE:
-        total_ms += complete.timeout_ms
-    has_lines = isinstance(command.returns, ListAnswer) and command.returns.lines != 1
-    return total_ms / 1000 + (TRANSFER_S if has_lines else 0)
-
-
-def _own_s(command: Command, profile: Profile) -> float:
-    """What the longest of its exchanges may take."""
-    one_ms = command.timeout_ms or profile.connection.timeout_ms
-    complete = command.complete
-    return max(one_ms, complete.timeout_ms if complete is not None else 0) / 1000
 
 
 def _profile(instrument: Instrument) -> Profile:

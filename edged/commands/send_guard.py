@@ -9,11 +9,13 @@ has gone out is not taken back.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
 from edged.actions.cause import ENGINE_STOPPED, Cause
+from edged.commands.interlocks import WaitingWrite
 from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -28,7 +30,7 @@ def _lets_pass(_action: Action, _target: Target) -> None:
     return
 
 
-def _nothing_guards(_action: Action, _target: Target) -> SendGuard | None:
+def _nothing_guards(_action: Action, _target: Target) -> None:
     return None
 
 
@@ -37,7 +39,7 @@ BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
 )
 """What ended a write in the middle; others name it in their own message."""
 
-Interlocked = Callable[[Action, Target], SendGuard | None]
+Interlocked = Callable[[Action, Target], WaitingWrite | None]
 
 
 class SendGuards:
@@ -78,19 +80,17 @@ class SendGuards:
 
     def recalled(self, target: Target) -> SendGuard:
         """From now on: what raises once everything was stopped, or the daemon stops."""
-        stops = self._stops
+        return partial(self._recall, target, self._stops)
 
-        def guard() -> None:
-            if self._is_closed:
-                raise Failed(_recalled(target, ENGINE_STOPPED), code=ErrorCode.CANCELLED)
-            if self._stops != stops:
-                raise Failed(
-                    _recalled(target, self._stopped_by),
-                    code=ErrorCode.PREEMPTED,
-                    remedy="If it is still wanted, call it again.",
-                )
-
-        return guard
+    def _recall(self, target: Target, stops: int) -> None:
+        if self._is_closed:
+            raise Failed(_recalled(target, ENGINE_STOPPED), code=ErrorCode.CANCELLED)
+        if self._stops != stops:
+            raise Failed(
+                _recalled(target, self._stopped_by),
+                code=ErrorCode.PREEMPTED,
+                remedy="If it is still wanted, call it again.",
+            )
 
     def of(
         self, action: Action, target: Target, passing: SendGuard | None = None
@@ -102,18 +102,19 @@ class SendGuards:
         """
         if not target.is_write or target.is_safe or getattr(action, "purpose", None) in ENDS_WORK:
             return None
-        recalled, leased = self.recalled(target), self._leased
+        stops, leased = self._stops, self._leased
         held = self._interlocked(action, target)
         permit = leased.permit(action, target) if leased is not None else None
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
 
         def guard() -> None:
-            recalled()
+            if self._is_closed or self._stops != stops:
+                self._recall(target, stops)
             self._locked_out(action, target)
             if leased is not None:
                 leased.check_again(action, target, permit)
-            if held is not None:
+            if held is not None and held.guards:
                 held()
             if instrument is not None and instrument.rules is not rules:
                 self._check_again(action, target)

@@ -27,6 +27,7 @@ from edged.record import record
 from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.chain import RepeatedRow
+from edged.store.audit.row import Entry
 
 __all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
 
@@ -68,6 +69,7 @@ class Target:
         ask: all that its job says, where that is one question.
         teaches: its answer may change what is known of settings.
         told: the outputs that it tells to put something out, by which profile and lines.
+        intent: what the audit log says of it before it is sent.
     """
 
     instrument: Instrument | None = None
@@ -95,6 +97,7 @@ class Target:
     ask: Ask | None = None
     teaches: bool = True
     told: tuple[Profile | None, tuple[str, ...], frozenset[str]] | None = None
+    intent: Entry | None = None
 
     @property
     def is_aimed(self) -> bool:
@@ -167,7 +170,7 @@ class Target:
         return self.sequence
 
 
-Precondition = Callable[[Action, Target], None]
+Precondition = Callable[[Action, Target], object]
 """Raises ``EdgedError`` if something stands in the way of an action just now, or lets it pass."""
 
 

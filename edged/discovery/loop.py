@@ -350,8 +350,8 @@ class Discovery:
             self._ask_soon(place)
         away = []
         for place in self._places.values():
-            if place.actor is not None and place.actor.bound.number:
-                if place.actor.state is LineState.READY:
+            if place.actor is not None and place.actor.line.bound.number:
+                if place.actor.line.state is LineState.READY:
                     place.actor.look()
                 else:
                     away.append(asyncio.create_task(self._try(place.actor), name="edged-scan"))
@@ -371,9 +371,9 @@ class Discovery:
             try:
                 await actor.converse(
                     _nothing,
-                    unit=actor.bound.number,
+                    unit=actor.line.bound.number,
                     priority=Priority.PROBE,
-                    timeout_s=PATIENCE_S + actor.bound.connection.timeout_ms / 1000,
+                    timeout_s=PATIENCE_S + actor.line.bound.connection.timeout_ms / 1000,
                     name="scan",
                 )
             except EdgedError:
@@ -501,7 +501,7 @@ class Discovery:
         if now - self._looked_at >= LOOK_EVERY_S:
             self._looked_at = now
             for place in self._places.values():
-                if place.actor is not None and place.actor.state is LineState.READY:
+                if place.actor is not None and place.actor.line.state is LineState.READY:
                     place.actor.look()
 
     # Buses
@@ -587,7 +587,9 @@ class Discovery:
     def _is_vacant(self, place: KnownAddress, others: frozenset[str]) -> bool:
         """Nobody is known here, and nobody known elsewhere lives here besides."""
         actor = place.actor
-        return actor is not None and actor.bound.number == 0 and actor.address.text not in others
+        return (
+            actor is not None and actor.line.bound.number == 0 and actor.address.text not in others
+        )
 
     def _ask_soon(self, place: KnownAddress) -> None:
         if place.asking is None and place.actor is not None:
@@ -675,4 +677,4 @@ def _asking(places: Iterable[KnownAddress]) -> list[asyncio.Task[None]]:
 
 
 def _has_tenant(place: KnownAddress) -> bool:
-    return place.actor is not None and place.actor.bound.number != 0
+    return place.actor is not None and place.actor.line.bound.number != 0

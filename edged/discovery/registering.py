@@ -226,7 +226,7 @@ async def examine(
         remark=clean_text(remark),
         warning=warning,
         tied=tied,
-        greeted_at=actor.openings,
+        greeted_at=actor.line.openings,
     )
     return _judged(found, entry, knowledge.bench)
 
@@ -411,7 +411,7 @@ async def _taken(
         connection=connection,
         warning=warning,
         remark=remark,
-        greeted_at=actor.openings,
+        greeted_at=actor.line.openings,
     )
 
 

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -118,6 +119,8 @@ async def main(
     Raises:
         EdgedError: it cannot start.
     """
+    # What its method returns, without a method: a write asks the loop for the time a dozen times.
+    asyncio.get_running_loop().time = time.monotonic  # type: ignore[method-assign]
     engine = Engine(config, sim=sim, is_supervised=is_supervised, visited=visited)
     with stop_requested() as asked:
         # Before anything is started: a disk may not answer then, either.
@@ -706,7 +709,7 @@ class Engine:
             policy=self._policy,
             preconditions=(
                 self._locked_out,
-                self._leased,
+                self._leased.permit,
                 swept(self._work.sweeps.claims),
                 unknown_beside_runs(self._runs_on),
                 self._budgets,

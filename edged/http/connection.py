@@ -19,6 +19,7 @@ import asyncio
 import enum
 import re
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -298,14 +299,11 @@ class HttpConnection(asyncio.Protocol):
         if on_closed is not None:
             on_closed()
 
-    def data_received(self, data: bytes) -> None:
+    def data_received(self, data: bytes, *, has_waited: bool = False) -> None:
         """Bytes have come; they wait a turn of the loop where a line of an instrument waits."""
-        if TURNS.waiting:
-            self._loop.call_soon(self._received, data)
-        else:
-            self._received(data)
-
-    def _received(self, data: bytes) -> None:
+        if TURNS.waiting and not has_waited:
+            self._loop.call_soon(partial(self.data_received, data, has_waited=True))
+            return
         if self.transport is None:
             return
         if self._is_upgraded and self._taker is not None:
@@ -315,7 +313,14 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._unparsed:
             data = self._unparsed[self._offset :] + data
-        is_between = self._is_between_requests and not self._unparsed
+        # The parser has nothing of a request, and the next may be served at once.
+        is_between = (
+            self.message is None
+            and not (self._parsed or self._begun or self._unparsed)
+            and self.awaited_since_s is None
+            and not (self._is_unread or self._is_broken or self._is_lingering)
+            and not self.transport.is_closing()
+        )
         if is_between and (known := self._server.heads.find(data)) is not None:
             message, body = known
             self._serve(message, EMPTY_PAYLOAD, body)
@@ -447,19 +452,6 @@ class HttpConnection(asyncio.Protocol):
             and not self._parsed
             and self._refusal is None
             and not self._unparsed
-        )
-
-    @property
-    def _is_between_requests(self) -> bool:
-        """Whether the parser has nothing of a request, and the next may be served at once."""
-        return (
-            self.message is None
-            and not self._parsed
-            and not self._begun
-            and self.awaited_since_s is None
-            and not (self._is_unread or self._is_broken or self._is_lingering)
-            and self.transport is not None
-            and not self.transport.is_closing()
         )
 
     def force_close(self) -> None:

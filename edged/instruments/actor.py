@@ -29,7 +29,7 @@ from edged.instruments.dialogue import BRING_BACK_S
 from edged.instruments.failures import another_unit, being_recovered
 from edged.instruments.identify import identify, identify_otherwise
 from edged.instruments.in_step import Habits
-from edged.instruments.line import NOBODY, BoundInstrument, Gate, Line, LineReport
+from edged.instruments.line import NOBODY, BoundInstrument, Line, LineReport
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Hold, Job, Mailbox, Priority, Waiter
 from edged.instruments.trace import JobWatch, JobWatchOf, Trace, TraceEntry
@@ -58,6 +58,7 @@ class Actor:
     """The owner of one line.
 
     Attributes:
+        line: what it serves; any thread may ask where that is, why, and who lives there.
         tell: see ``JobOwner``.
     """
 
@@ -90,7 +91,7 @@ class Actor:
         self.tell = self._wake.teller(self._loop)
         self._mailbox = Mailbox(self._wake.tokens())
         self._trace = Trace(clock)
-        self._line = Line(
+        self.line = Line(
             name=address.text,
             link=link,
             clock=clock,
@@ -116,30 +117,10 @@ class Actor:
         self._worker = self._wake.worker(self._run, f"edged-line-{address.text}")
 
     @property
-    def state(self) -> LineState:
-        """Where the line is, as of now; any thread may ask."""
-        return self._line.state
-
-    @property
-    def reason(self) -> str:
-        """Why it is not ready; empty while it is."""
-        return self._line.reason
-
-    @property
-    def is_silent(self) -> bool:
-        """The unit can be reached, and did not answer what it was asked last."""
-        return self._line.is_silent
-
-    @property
-    def heard_at(self) -> float:
-        """When the last answer came, in monotonic seconds; minus infinity before the first."""
-        return self._line.heard_at
-
-    @property
     def is_idle(self) -> bool:
         """The line is ready, and nobody is or waits to be served."""
         is_free = self._serving is None and len(self._mailbox) == 0 and not self._mailbox.is_held
-        return is_free and self.state is LineState.READY
+        return is_free and self.line.state is LineState.READY
 
     @property
     def waiting(self) -> int:
@@ -147,28 +128,9 @@ class Actor:
         return len(self._mailbox)
 
     @property
-    def bound(self) -> BoundInstrument:
-        """Who is known to live here."""
-        return self._line.bound
-
-    @property
-    def openings(self) -> int:
-        """How often the line has been opened."""
-        return self._line.openings
-
-    @property
     def is_serving(self) -> bool:
         """Somebody is being served now, or the line looked after."""
         return self._serving is not None
-
-    @property
-    def gate(self) -> Gate | None:
-        """Asked before anything is sent that does not make safe."""
-        return self._line.gate
-
-    @gate.setter
-    def gate(self, gate: Gate | None) -> None:
-        self._line.gate = gate
 
     @property
     def is_stopped(self) -> bool:
@@ -181,13 +143,13 @@ class Actor:
 
     def settle(self, bound: BoundInstrument) -> None:
         """Say who lives here from now on; jobs meant for another unit fail from now on."""
-        self._line.bound = bound
+        self.line.bound = bound
         if bound.number:
             self._mailbox.nudge()
 
     def vacate(self) -> None:
         """Nobody is known here any more; the connection is let go of."""
-        self._line.bound = NOBODY
+        self.line.bound = NOBODY
         self._mailbox.nudge()
 
     def look(self) -> None:
@@ -198,7 +160,7 @@ class Actor:
         """
         if self._serving is not None or len(self._mailbox) > 0:
             return
-        if self.state is LineState.READY and self._link.is_quiet():
+        if self.line.state is LineState.READY and self._link.is_quiet():
             return
         self._mailbox.nudge()
 
@@ -208,10 +170,10 @@ class Actor:
         Otherwise an idle line is looked at, so that it is known the next time; on a wire with
         messages by its status byte.
         """
-        if self._line.has_overheard(line):
+        if self.line.has_overheard(line):
             return True
         if self.is_idle and not self._link.is_quiet():
-            self._line.awaited = line
+            self.line.awaited = line
             self._mailbox.nudge()
         return False
 
@@ -284,7 +246,7 @@ class Actor:
             Conflict: BUSY, too many jobs wait already.
         """
         if own_s is None:
-            own_s = self.bound.connection.timeout_ms / 1000
+            own_s = self.line.bound.connection.timeout_ms / 1000
         now, soon_s = self._clock.monotonic(), min(timeout_s, own_s + BRING_BACK_S)
         job = Job(
             make=make,
@@ -363,9 +325,9 @@ class Actor:
             daemon thread and ends with that call).
         """
         self._end_reason = reason
-        self._line.end_reason = reason
+        self.line.end_reason = reason
         self._is_stopping = True
-        self._line.is_stopping = True
+        self.line.is_stopping = True
         self._release_by = self._clock.monotonic() + min(RELEASE_S, timeout_s)
         for job in self._mailbox.drain():
             job.fail(self._closed(job))
@@ -380,7 +342,9 @@ class Actor:
             async with asyncio.timeout(timeout_s):
                 await self._ended.wait()
         except TimeoutError:
-            log.warning("line_thread_left_behind", line=self.address.text, state=self.state.value)
+            log.warning(
+                "line_thread_left_behind", line=self.address.text, state=self.line.state.value
+            )
             return False
         self._worker.join(1.0)
         self._link.release()
@@ -390,7 +354,7 @@ class Actor:
 
     def _run(self) -> None:
         while not self._is_stopping:
-            job = self._mailbox.take(self._line.idle_s())
+            job = self._mailbox.take(self.line.idle_s())
             if job is None:
                 self._heal()
             else:
@@ -398,9 +362,9 @@ class Actor:
         # One that made way for a safe job in the moment of the stop was put back behind its drain.
         for job in self._mailbox.drain():
             job.fail(self._closed(job))
-        bound = self._line.bound
+        bound = self.line.bound
         release = lines_conversation(bound.connection.on_release, bound.connection)
-        self._line.release(next(self._tickets), release, self._release_by)
+        self.line.release(next(self._tickets), release, self._release_by)
         self.tell(self._has_ended, None)
 
     def _serve(self, job: Job) -> None:
@@ -412,14 +376,14 @@ class Actor:
             job.fail(self._closed(job))
         elif job.is_trial:
             job.deliver(None)
-        elif job.priority is not Priority.SAFE and self._mailbox.has_safe():
+        elif job.priority is not Priority.SAFE and self._mailbox.safe:
             self._mailbox.put_back(job)
         else:
             if job.hold is not None:
                 # Before its answer is told: whoever reads that ends the hold.
                 self._mailbox.hold(job.hold)
             if job.watch is None:
-                self._line.serve(job, ticket)
+                self.line.serve(job, ticket)
             else:
                 self._serve_watched(job, job.watch, ticket)
         self._serving = None
@@ -428,7 +392,7 @@ class Actor:
         watch.taken()
         self._trace.watch = watch
         try:
-            self._line.serve(job, ticket)
+            self.line.serve(job, ticket)
         finally:
             self._trace.watch = None
             watch.over()
@@ -436,8 +400,8 @@ class Actor:
     def _heal(self) -> None:
         ticket = next(self._tickets)
         self._serving = (ticket, None)
-        if not self._mailbox.has_safe() and not self._is_stopping:
-            self._line.heal(ticket)
+        if not self._mailbox.safe and not self._is_stopping:
+            self.line.heal(ticket)
         self._serving = None
 
     def _hand_up(self, report: LineReport) -> None:
@@ -468,7 +432,7 @@ class Actor:
         Behind other work it may wait for longer than behind the recovery of its line.
         """
         is_waiting = job is not (self._serving or (0, None))[1]
-        recovering_s = self._line.recovering_s if is_waiting else 0.0
+        recovering_s = self.line.recovering_s if is_waiting else 0.0
         is_hung = recovering_s > LONG_RECOVERY_S
         if job.rest_s and not is_hung:
             # One that has just begun may be over at once.
@@ -485,11 +449,11 @@ class Actor:
         text = self.address.text
         why = f"the line to {text} was busy with other work until the time limit."
         if is_recovering:
-            why = f"{text} did not answer in time. {being_recovered(self._line.unanswered)}"
+            why = f"{text} did not answer in time. {being_recovered(self.line.unanswered)}"
         return Failed(
             f"{job.name} was not sent: {why}",
             code=ErrorCode.TIMEOUT,
-            data={"address": text, "line_state": self.state.value},
+            data={"address": text, "line_state": self.line.state.value},
         )
 
     def _expire_serving(self, job: Job) -> None:
@@ -501,7 +465,7 @@ class Actor:
             Failed(
                 f"{self.address.text} did not answer in time.",
                 code=ErrorCode.TIMEOUT,
-                data={"address": self.address.text, "line_state": self.state.value},
+                data={"address": self.address.text, "line_state": self.line.state.value},
                 sent=job.sent,
             )
         )
@@ -544,13 +508,13 @@ class OtherLine:
 
     def prepare(self) -> None:
         """Have the line speak as that address wants it."""
-        if self.actor.bound.number == 0:
+        if self.actor.line.bound.number == 0:
             bound = BoundInstrument(connection=self.connection, idn=self.idn, habits=self.habits)
             self.actor.settle(bound)
 
     def leave(self) -> None:
         """Let go of the connection: the line is another's, or nobody's."""
-        if self.actor.bound.number == 0:
+        if self.actor.line.bound.number == 0:
             self.actor.let_go()
 
 

@@ -319,13 +319,15 @@ def command_conversation(
         sent += (asking,)
     stale: tuple[str, ...] = ()
     if written or command.errors is not None:
-        stale = yield from _check(own.errors, sent, has_asked=asking is not None)
+        errors = yield from drain_errors(own.errors)
+        if errors:
+            stale = _judged(errors, own.errors, sent, has_asked=asking is not None)
     value = None if answer is None else (yield from _read(read, answer, sent))
     readback = None
     if verify is not None:
-        found = yield from _ask(verify, timeout_s)
+        told = yield Ask(verify, timeout_s, lines=1)
         sent += (verify,)
-        readback = yield from _read(confirm, found, sent)
+        readback = yield from _read(confirm, told if isinstance(told, str) else "", sent)
     return Reply(answer=answer, value=value, readback=readback, sent=sent, stale_errors=stale)
 
 
@@ -869,10 +871,19 @@ def _is_entry(answer: str) -> bool:
 def _check(
     check: ErrorCheck, sent: tuple[str, ...], *, has_asked: bool
 ) -> Conversation[tuple[str, ...]]:
-    """Raise what the instrument complains about; give what it complains about others."""
+    """Read what the instrument complains about, and judge it."""
     errors = yield from drain_errors(check)
-    if not errors:
-        return ()
+    return _judged(errors, check, sent, has_asked=has_asked) if errors else ()
+
+
+def _judged(
+    errors: tuple[InstrumentError, ...],
+    check: ErrorCheck,
+    sent: tuple[str, ...],
+    *,
+    has_asked: bool,
+) -> tuple[str, ...]:
+    """Raise what the instrument complains about; give what it complains about others."""
     odd = next((error.text for error in errors if error.is_odd), None)
     if odd is not None:
         raise Failed(

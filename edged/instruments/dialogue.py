@@ -7,6 +7,7 @@ a line that is out of step back (``in_step.py`` says when that is).
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, assert_never
@@ -100,6 +101,8 @@ BRING_BACK_S: Final = 0.8
 call ends within its own time limit and a second."""
 EXCHANGE_S: Final = 0.5
 """Asking for a name, and looking for what is unread, besides being quiet."""
+LEAST_QUIET_S: Final = (BRING_BACK_S - EXCHANGE_S) / 2
+"""Of a unit that answers within no time, unless its habits are quicker."""
 SLACK_S: Final = 0.2
 """So much is left for an exchange, whatever was before it."""
 MOST_LEFT_OVER: Final = 30
@@ -312,6 +315,9 @@ class Dialogue:
         owed = step.before(proves_itself=proves_itself)
         if not owed:
             return
+        if is_looked_at and owed == Owed.LOOK and not self._has_messages:
+            step.looked(self._clock.monotonic())
+            return
         if self._link.marks_answers():
             # Each answer says whose it is: what is left over is dropped by the link.
             step.unproved.clear()
@@ -459,7 +465,7 @@ class Dialogue:
         """Whether what came unasked is line ends alone; whole lines of them are a habit."""
         if unasked.strip(LINE_ENDS):
             return False
-        terminator = self._terminator(connection)
+        terminator = _terminator(connection.read_termination)
         lines = min(unasked.count(terminator), MOST_STRAY_LINES)
         self._stray_lines = max(self._stray_lines, lines)
         return True
@@ -596,7 +602,7 @@ class Dialogue:
         """Whether what a line is answered by has begun, and has not ended."""
         if self._has_messages or not line:
             return False
-        return self._overheard.is_open(line, self._terminator(connection))
+        return self._overheard.is_open(line, _terminator(connection.read_termination))
 
     def _hear_end(self, line: str, connection: Connection, until: float) -> None:
         """Wait for the end of what a line is answered by, where it has begun.
@@ -636,10 +642,6 @@ class Dialogue:
             # Nothing was asked, so nothing is owed, and what comes is looked at.
             ended.leaves_clean = not self._has_messages
             raise
-
-    @staticmethod
-    def _terminator(connection: Connection) -> bytes:
-        return (connection.read_termination or "\n").encode("ascii")
 
     def _write(
         self,
@@ -687,10 +689,15 @@ class Dialogue:
     ) -> float:
         if connection.never_ask_idn:
             _refuse_unasked(text)
-        if data is None:
-            data = _encoded(text, connection)
-        else:
+        if data is not None:
             data += connection.write_termination.encode("ascii")
+        elif "\n" in text or "\r" in text:
+            raise Invalid("One line of SCPI cannot hold a line end.", code=ErrorCode.BAD_SCPI)
+        else:
+            try:
+                data = (text + connection.write_termination).encode(connection.encoding)
+            except UnicodeEncodeError as error:
+                raise _unsendable(text, connection, error) from error
         now = self._clock.monotonic()
         if connection.min_gap_ms:
             gap_s = self._quiet_since + connection.min_gap_ms / 1000 - now
@@ -699,7 +706,9 @@ class Dialogue:
                 now = self._clock.monotonic()
         in_step = self.in_step
         silence_s = now - self._quiet_since
-        is_quiet = silence_s >= in_step.habits.quiet_s or silence_s >= self._quiet_s(connection)
+        is_quiet = silence_s >= in_step.habits.quiet_s or (
+            silence_s >= LEAST_QUIET_S and silence_s >= self._quiet_s(connection)
+        )
         if is_quiet and not self._has_messages:
             # Where messages are kept until they are read, silence tells nothing.
             in_step.proved_at = now
@@ -761,7 +770,13 @@ class Dialogue:
             return text
         if step.lines != 1:
             text, limit = self._read_due(step, text, connection, limit, deadline)
-        return text if self._has_messages else self._read_others(step, text, connection, limit)
+        if self._has_messages:
+            return text
+        is_program = step.data is not None
+        begun = text.encode(BYTE_FOR_BYTE) if is_program else b""
+        is_one = not begun.startswith(OPEN_BLOCK) and step.lines in (1, ALL_LINES)
+        others = self._come_soon(step.text, begun, limit, is_one=is_one)
+        return self._with_others(step, text, others, connection) if others else text
 
     def _read_due(
         self, step: Ask, first: str, connection: Connection, limit: float, deadline: float
@@ -788,35 +803,29 @@ class Dialogue:
                 lines.append(line)
         return ends.join(lines), limit
 
-    def _read_others(self, step: Ask, due: str, connection: Connection, limit: float) -> str:
+    def _with_others(self, step: Ask, due: str, others: bytes, connection: Connection) -> str:
         """The answer with what follows it, where the wire does not mark its end.
 
         Raises:
             Failed: BAD_ANSWER, there are more lines than the answer has.
             LinkTimeout: behind empty lines there is text without an end.
         """
-        terminator = self._terminator(connection)
         is_program = step.data is not None
-        text, ends = due, "" if is_program else "\n"
-        begun = due.encode(BYTE_FOR_BYTE) if is_program else b""
-        is_one = not begun.startswith(OPEN_BLOCK) and step.lines in (1, ALL_LINES)
-        others = self._come_soon(step.text, begun, limit, is_one=is_one)
         if not others.strip(LINE_ENDS):
-            if others:
-                self.left_over(others, connection)
-            return text
+            self.left_over(others, connection)
+            return due
         self._has_more = True
         self.in_step.habits.calm.discard(header_of(step.text))
         self._trace.add(Direction.RECEIVED, others)
         encoding = BYTE_FOR_BYTE if is_program else connection.encoding
-        text += ends + others.decode(encoding, errors="replace")
+        text = due + ("" if is_program else "\n") + others.decode(encoding, errors="replace")
         if step.lines in (ALL_LINES, UNTIL_QUIET) or is_program:
             return text
         if not due.strip() and others.rstrip(NO_TEXT) == others:
             # Behind empty lines it has begun, and has not ended.
             late = LinkTimeout()
             late.came = others
-            raise self._unended(late, terminator, None)
+            raise self._unended(late, _terminator(connection.read_termination), None)
         expected = (step.lines or 1) + step.extra_lines
         lines = [line for line in text.replace("\r", "\n").split("\n") if line.strip()]
         if len(lines) <= expected:
@@ -891,7 +900,7 @@ class Dialogue:
 
     def _read_line(self, connection: Connection, limit: float, step: Ask | None = None) -> str:
         """The next line, or the next message; without its end, unless ``step`` has ``data``."""
-        terminator = self._terminator(connection)
+        terminator = _terminator(connection.read_termination)
         if step is not None and step.data is not None and self._has_messages:
             terminator = b""
         data, end = self._last = self._read_unit(step, terminator, limit)
@@ -1021,7 +1030,7 @@ class Dialogue:
         A program (``data``) gets all that came, also where that is no block.
         """
         allowed_s = self._allowed_s(step, connection)
-        terminator = self._terminator(connection)
+        terminator = _terminator(connection.read_termination)
 
         def left_s() -> float:
             return min(allowed_s, deadline - self._clock.monotonic())
@@ -1190,6 +1199,11 @@ class Dialogue:
         return step.timeout_s if step.timeout_s is not None else connection.timeout_ms / 1000
 
 
+@functools.lru_cache(maxsize=16)
+def _terminator(termination: str | None) -> bytes:
+    return (termination or "\n").encode("ascii")
+
+
 def _is_padded_text(data: bytes | bytearray, encoding: str) -> bool:
     """Whether an answer is one of characters alone, but for what pads it behind its line end."""
     text = data.rstrip(NO_TEXT).decode(encoding, errors="replace")
@@ -1272,19 +1286,9 @@ def _refuse_unasked(text: str) -> None:
         )
 
 
-def _encoded(text: str, connection: Connection) -> bytes:
-    """The bytes of one line.
-
-    Raises:
-        Invalid: BAD_SCPI, for characters that the line cannot carry or that would end it early.
-    """
-    if "\n" in text or "\r" in text:
-        raise Invalid("One line of SCPI cannot hold a line end.", code=ErrorCode.BAD_SCPI)
-    try:
-        return (text + connection.write_termination).encode(connection.encoding)
-    except UnicodeEncodeError as error:
-        raise Invalid(
-            f"{text[error.start]!r} cannot be sent: this line carries {connection.encoding} only.",
-            code=ErrorCode.BAD_SCPI,
-            data={"scpi": text[:200]},
-        ) from error
+def _unsendable(text: str, connection: Connection, error: UnicodeEncodeError) -> Invalid:
+    return Invalid(
+        f"{text[error.start]!r} cannot be sent: this line carries {connection.encoding} only.",
+        code=ErrorCode.BAD_SCPI,
+        data={"scpi": text[:200]},
+    )

@@ -182,7 +182,7 @@ class InStep:
         self._last, self._has_asked, self._is_open = line, False, False
         self._is_seen_silent = False
         if len(self.unproved) < MOST_HEADERS:
-            self.unproved.append(line)
+            self.unproved.append(line.partition(" ")[0])
 
     def may_be_answered(self) -> None:
         """Nobody knows whether the last line is answered: if it is, that is no habit."""
@@ -197,7 +197,7 @@ class InStep:
         if self.unproved:
             may_answer_all = self._drops_unread and bool(self.habits.answered)
             silent = self.habits.silent
-            if not may_answer_all and silent.issuperset(map(header_of, self.unproved)):
+            if not may_answer_all and silent.issuperset(self.unproved):
                 self.unproved.clear()
                 self.owed |= Owed.LOOK
             elif not proves_itself:
@@ -273,7 +273,7 @@ class InStep:
         self.looked(at)
         self._last, self._has_asked, self._unrested = by, True, header_of(by)
         self._is_open = False
-        for header in map(header_of, self.unproved):
+        for header in self.unproved:
             is_sure = self._is_seen_silent or not self._drops_unread
             if is_sure and header not in self.habits.answered:
                 _keep(self.habits.silent, header)

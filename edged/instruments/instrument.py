@@ -248,24 +248,24 @@ class Instrument:
     @property
     def meeting(self) -> object:
         """Equal as long as its line has not been opened anew; any thread may ask."""
-        return self.actor, self.actor.openings if self.actor else 0
+        return self.actor, self.actor.line.openings if self.actor else 0
 
     @property
     def line_state(self) -> LineState:
         """Where its line is, now."""
-        return self.actor.state if self.actor else LineState.LOST
+        return self.actor.line.state if self.actor else LineState.LOST
 
     @property
     def line_reason(self) -> str:
         """Why its line is not ready; empty while it is."""
         if self.actor is not None:
-            return self.actor.reason
+            return self.actor.line.reason
         return f"it was taken away from {self.address}, or something else answers there"
 
     @property
     def is_silent(self) -> bool:
         """It can be reached, and did not answer what it was asked last."""
-        return self.actor is not None and self.actor.is_silent
+        return self.actor is not None and self.actor.line.is_silent
 
     @property
     def called(self) -> str:
@@ -275,7 +275,7 @@ class Instrument:
     @property
     def heard_at(self) -> float:
         """When it last answered, in monotonic seconds; minus infinity if never."""
-        return max(self.heard_before, self.actor.heard_at) if self.actor else self.heard_before
+        return max(self.heard_before, self.actor.line.heard_at) if self.actor else self.heard_before
 
     async def converse(
         self,
@@ -385,7 +385,7 @@ class Instrument:
         try:
             return await other.actor.converse(
                 named_first(make, self._is_me, other.connection, other.actor.address.text),
-                unit=other.actor.bound.number,
+                unit=other.actor.line.bound.number,
                 priority=Priority.SAFE,
                 timeout_s=timeout_s,
                 name=name,
@@ -435,7 +435,7 @@ class Instrument:
     def note_use(self, caller: Caller, *, is_write: bool) -> None:
         """Somebody has had something carried out on it."""
         # Told, and no rule for anybody.
-        object.__setattr__(self, "_used", (caller, self._clock.wall_ms()))
+        object.__setattr__(self, "_used", (caller, self._clock.wall_ns() // 1_000_000))
         TOLD.note()
         if is_write:
             known = caller.client, caller.remote, caller.subject

@@ -246,13 +246,16 @@ class Line:
             return
         self._link.begin(ticket)
         is_safe = job.priority is Priority.SAFE
+        self._dialogue.gate = None if is_safe else self.gate
+        if not self._link.is_shared:
+            self._serve_in_turn(job, bound, is_safe=is_safe)
+            return
         try:
             self._take_turn(job.deadline, Urgency.SAFE if is_safe else Urgency.WORK)
         except LinkError as error:
             # Other units have the port: that says nothing about this one.
             job.fail(self._told(error, job))
             return
-        self._dialogue.gate = None if is_safe else self.gate
         try:
             self._serve_in_turn(job, bound, is_safe=is_safe)
         finally:
@@ -468,7 +471,14 @@ class Line:
         in_step = self._dialogue.in_step
         if in_step.habits is not bound.habits:
             self._dialogue.know(bound.habits)
-        is_there = self.state is LineState.READY and (listens or self._look())
+        is_there = self.state is LineState.READY
+        if is_there and not listens:
+            try:
+                if unasked := self._link.pending():
+                    self._dialogue.left_over(unasked, self.bound.connection)
+            except LinkLost as error:
+                self._lose(error)
+                is_there = False
         if is_there and not self._owes_identity:
             if is_idle or listens:
                 return True
@@ -498,17 +508,6 @@ class Line:
             self._select(bound, deadline, job)
         if self._owes_identity and bound.number and not (is_safe and self._is_trusted):
             self._prove(bound, deadline, is_safe=is_safe)
-
-    def _look(self) -> bool:
-        """See, without a byte sent, whether the peer is there and has said nothing unasked."""
-        try:
-            unasked = self._link.pending()
-        except LinkLost as error:
-            self._lose(error)
-            return False
-        if unasked:
-            self._dialogue.left_over(unasked, self.bound.connection)
-        return True
 
     def _comes_in_step(self, bound: BoundInstrument, deadline: float) -> bool:
         """Bring the line back as it is; where that fails, it is to be cleaned or opened anew."""

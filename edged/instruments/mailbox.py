@@ -170,6 +170,8 @@ class Mailbox:
     def __init__(self, tokens: Tokens | None = None) -> None:
         # One deque a priority; appends come from the loop, pops from the actor's thread.
         self._waiting: tuple[deque[Job], ...] = tuple(deque() for _ in Priority)
+        # Those that make safe; for who only looks.
+        self.safe = self._waiting[Priority.SAFE]
         self._tokens: Tokens = tokens or queue.SimpleQueue()
         # Set by the line's work, as it begins the job that holds.
         self._hold: Hold | None = None
@@ -234,10 +236,6 @@ class Mailbox:
         except ValueError:
             return False
         return True
-
-    def has_safe(self) -> bool:
-        """True while a safe job waits."""
-        return bool(self._waiting[Priority.SAFE])
 
     def drain(self) -> list[Job]:
         """Take everything out, first come first."""

@@ -376,8 +376,8 @@ class InstrumentPool:
             if instrument.is_connected:
                 instrument.meet(_answered(instrument))
             actor = instrument.actor
-            if actor is not None and actor.bound.number == instrument.number:
-                actor.settle(replace(actor.bound, connection=found.connection))
+            if actor is not None and actor.line.bound.number == instrument.number:
+                actor.settle(replace(actor.line.bound, connection=found.connection))
         self._forget()
         for instrument, _ in judged:
             log.info(

@@ -103,7 +103,9 @@ class Trace:
 
     def add(self, direction: Direction, data: bytes | bytearray) -> None:
         """Note what moved."""
-        self._into.append((self._clock.wall_ms(), direction, data[:KEPT_BYTES], len(data)))
+        self._into.append(
+            (self._clock.wall_ns() // 1_000_000, direction, data[:KEPT_BYTES], len(data))
+        )
         if self.watch is not None:
             if direction is Direction.SENT:
                 self.watch.sent(len(data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from typing import Any, Final
@@ -165,7 +165,7 @@ class CommandOperations:
             writing = None if remembers is None else remembers.writing
             part = self._with_memory(instrument, command, target, part, reply, writing)
             if target.is_write:
-                self._note_writer(action, target)
+                self._note_writer(action, instrument, target)
             if held or part.get("flag") is not None:
                 part = _with_limits(target, part, held)
             if doing:
@@ -363,7 +363,7 @@ class CommandOperations:
         if remembers.writing is not None:
             remembers.writing.done()
         self.memory.heard_output(instrument, _as_the_profile_writes(target), answer)
-        self._note_writer(action, target)
+        self._note_writer(action, instrument, target)
         self.acquisitions.note_raw(instrument.id, instrument.profile, action.scpi)
 
     def rehearse_command(self, action: RunCommand, target: Target, rehearsal: Rehearsal) -> None:
@@ -462,14 +462,16 @@ class CommandOperations:
                 data = {"output": name, "who": last.who, "since_ms": last.at_ms}
                 rehearsal.information[message] = data
 
-    def _note_writer(self, action: RunCommand | SendScpi, target: Target) -> None:
+    def _note_writer(
+        self, action: RunCommand | SendScpi, instrument: Instrument, target: Target
+    ) -> None:
         """Keep who has set something, for the dry runs of others."""
-        instrument, use = target.aimed_instrument(), self._use(action)
+        use = self._use(action)
         for command, values in _writes_of(target):
             self.memory.note_writer(instrument, command, values, use)
 
     def _use(self, action: Action) -> Use:
-        return Use(action.caller.who, self.clock.wall_ms())
+        return Use(action.caller.who, self.clock.wall_ns() // 1_000_000)
 
     def _since_ms(self, began: float) -> float:
         return round((self.clock.monotonic() - began) * 1000, 3)
@@ -494,14 +496,15 @@ def _unasked(came: Sequence[tuple[str, bytes]], instrument: Instrument) -> str:
     return " ".join(behind)
 
 
-def _writes_of(target: Target) -> Iterator[tuple[Command, Mapping[str, Scalar]]]:
+def _writes_of(target: Target) -> list[tuple[Command, Mapping[str, Scalar]]]:
     """The commands in a call that set something, with their values."""
+    found: list[tuple[Command, Mapping[str, Scalar]]] = []
     if target.command is not None and target.is_write:
-        yield target.command, target.values
+        found.append((target.command, target.values))
     for part in target.parts:
-        for match in part.matches:
-            if match.command.is_write:
-                yield from ((match.command, values) for values in match.readings[:1])
+        writing = [match for match in part.matches if match.command.is_write]
+        found += [(match.command, values) for match in writing for values in match.readings[:1]]
+    return found
 
 
 def _with_limits(target: Target, part: Mapping[str, Any], held: Sequence[str]) -> Mapping[str, Any]:

@@ -133,6 +133,7 @@ def is_switching_off(line: str) -> bool:
     return any(told.value and _SELECTS.match(told.output) is None for told in tellings(line))
 
 
+@lru_cache(maxsize=256)
 def is_selecting(line: str) -> bool:
     """Whether a line only chooses the channel or the unit that what follows is about."""
     return _CHOOSES.match(line) is not None
@@ -164,20 +165,23 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
         return frozenset()
     if command.changes is Changes.ANY:
         return frozenset({ANYTHING})
-    named = [step for step in profile.abort if command.name in step.takes_back]
-    if named:
-        return frozenset(told.output for step in named for told in tellings(step.send))
+    found: set[str] = set()
+    is_named = False
+    for step in profile.abort:
+        if command.name in step.takes_back:
+            is_named = True
+            found.update(told.output for told in tellings(step.send))
+    if is_named:
+        return frozenset(found)
     known, safe = _made_safe(profile, "")
-    found = frozenset(
-        told.output
-        for line in lines
-        for told in tellings(line)
-        if told.output in known and not means_same(told.value, safe[told.output])
-    )
+    for line in lines:
+        for told in tellings(line):
+            if told.output in known and not means_same(told.value, safe[told.output]):
+                found.add(told.output)
     if not found and command.changes is Changes.OUTPUTS:
         return frozenset(known or {ANYTHING})
     if found or not command.is_dangerous or command.name in profile.abort_excludes:
-        return found
+        return frozenset(found)
     return frozenset({ANYTHING})
 
 

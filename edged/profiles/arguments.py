@@ -25,6 +25,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from edged.errors import ErrorCode, Invalid
@@ -119,7 +120,7 @@ def most_of(keyword: str, schema: Mapping[str, Any]) -> int:
     return int(schema.get(keyword, usual))
 
 
-def _number(schema: Mapping[str, Any]) -> Acceptor | None:
+def _number(schema: Mapping[str, Any], *, is_whole: bool = False) -> Acceptor | None:
     if "enum" in schema:
         return None
     low = schema.get("minimum", -math.inf)
@@ -128,22 +129,10 @@ def _number(schema: Mapping[str, Any]) -> Acceptor | None:
     def accept(value: object) -> bool:
         # type(), not isinstance: a bool is no number.
         if type(value) is float:
-            return low <= value <= high and math.isfinite(value)
-        return type(value) is int and low <= value <= high and is_fit_number(value)
-
-    return accept
-
-
-def _integer(schema: Mapping[str, Any]) -> Acceptor | None:
-    accept_number = _number(schema)
-    if accept_number is None:
-        return None
-
-    def accept(value: object) -> bool:
-        if not accept_number(value):
-            return False
-        # 1.0 is an integer in JSON Schema.
-        return type(value) is int or (isinstance(value, float) and value.is_integer())
+            # 1.0 is an integer in JSON Schema.
+            is_one = value.is_integer() if is_whole else math.isfinite(value)
+            return low <= value <= high and is_one
+        return type(value) is int and low <= value <= high and value.bit_length() <= _MOST_BITS
 
     return accept
 
@@ -202,7 +191,7 @@ def _object(schema: Mapping[str, Any]) -> Acceptor | None:
 
 _MAKERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Acceptor | None]]] = {
     "number": _number,
-    "integer": _integer,
+    "integer": partial(_number, is_whole=True),
     "string": _string,
     "boolean": _boolean,
     "array": _array,
@@ -657,7 +646,9 @@ class ParameterCheck:
             elif name in self._defaults:
                 values[name] = self._defaults[name]
         for parameter in self._narrowed:
-            self._judge_narrowed(parameter, values)
+            if (value := values.get(parameter.name)) is not None:
+                for case in narrowed(parameter, values):
+                    self._judge_bound(parameter, value, case.bound, case.when)
         for expression in self._checks:
             self._judge_check(expression, values)
         return values
@@ -694,13 +685,6 @@ class ParameterCheck:
             data={"parameter": name, "value": shown_value(value)},
             remedy="Nothing was sent: write it without that.",
         )
-
-    def _judge_narrowed(self, parameter: Parameter, values: Mapping[str, Scalar]) -> None:
-        value = values.get(parameter.name)
-        if value is None:
-            return
-        for case in narrowed(parameter, values):
-            self._judge_bound(parameter, value, case.bound, case.when)
 
     def _judge_bound(self, parameter: Parameter, value: Scalar, bound: Bound, when: str) -> None:
         name, unit = parameter.name, parameter.unit

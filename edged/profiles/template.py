@@ -26,6 +26,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
 
 from edged.errors import ErrorCode, Invalid
@@ -230,7 +231,7 @@ def labels(parameter: Parameter) -> tuple[str, ...]:
     return tuple(parameter.map)
 
 
-def effective_bound(parameter: Parameter, values: Mapping[str, Scalar]) -> Bound:
+def effective_bound(parameter: Parameter, values: Mapping[str, Scalar | None]) -> Bound:
     """The tightest of all bounds that hold beside these values of the other parameters."""
     bound = own_bound(parameter)
     for case in narrowed(parameter, values):
@@ -243,7 +244,7 @@ def own_bound(parameter: Parameter) -> Bound:
     return Bound(min=parameter.min, max=parameter.max, options=labels(parameter) or None)
 
 
-def narrowed(parameter: Parameter, values: Mapping[str, Scalar]) -> list[NarrowedBound]:
+def narrowed(parameter: Parameter, values: Mapping[str, Scalar | None]) -> list[NarrowedBound]:
     """The ``by`` bounds that hold beside these values; a name without a value brings none."""
     found: list[NarrowedBound] = []
     for other, cases in parameter.by.items():
@@ -421,6 +422,7 @@ _NO_BOUND: Final = Bound()
 _MOST_BITS: Final = 1_023
 """An integer with more has no float, and no instrument that takes it."""
 
+_TEXT: Final = itemgetter(1)
 _QUOTES: Final = ('"', "'")
 
 
@@ -434,7 +436,10 @@ def render_lines(command: Command, values: Mapping[str, Scalar]) -> tuple[str, .
     Raises:
         Invalid: as ``render``.
     """
-    return tuple([render(line, command.parameters, values) for line in command.scpi])
+    lines: tuple[str, ...] = ()
+    for line in command.scpi:
+        lines += (render(line, command.parameters, values),)
+    return lines
 
 
 def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]) -> str:
@@ -450,7 +455,7 @@ def render(template: str, parameters: Mapping[str, Parameter], values: Mapping[s
         Invalid: a placeholder without a value outside of an optional part, a string that cannot
             stand where it would, a number that the format cannot write within its bounds.
     """
-    return "".join([text for _, text in pieces(template, parameters, values)])
+    return "".join(map(_TEXT, pieces(template, parameters, values)))
 
 
 def pieces(
@@ -477,10 +482,8 @@ def pieces(
             if isinstance(piece, Text):
                 found.append(("", piece.text))
             else:
-                before = [text for _, text in found]
-                found.append(
-                    (piece.name, _filled(piece, template, parameters, values, before=before))
-                )
+                text = _filled(piece, template, parameters, values, before=found)
+                found.append((piece.name, text))
     return found
 
 
@@ -511,7 +514,7 @@ def resolution(command: Command, parameter_name: str) -> float | None:
 
 def wire_text(value: Scalar, parameter: Parameter | None) -> str:
     """What a value is on the wire where the template gives no format; unchecked, for comparing."""
-    wire = wire_value(value, parameter)
+    wire = wire_value(value, parameter) if parameter and parameter.map else value
     if isinstance(wire, bool):
         return "1" if wire else "0"
     return wire if isinstance(wire, str) else shortest_text(wire)
@@ -540,16 +543,18 @@ def _filled(
     parameters: Mapping[str, Parameter],
     values: Mapping[str, Scalar],
     *,
-    before: Sequence[str],
+    before: Iterable[tuple[str, str]],
 ) -> str:
-    value = _value(hole.name, parameters, values)
+    value = values.get(hole.name)
+    if value is None:
+        value = _value(hole.name, parameters, values)
     if value is None:
         raise Invalid(
             f'{hole.name} is missing: "{template}" cannot be written without it.',
             data={"parameter": hole.name, "template": template},
         )
     parameter = parameters.get(hole.name)
-    wire = wire_value(value, parameter)
+    wire = wire_value(value, parameter) if parameter and parameter.map else value
     if isinstance(wire, bool):
         wire = int(wire)
     if isinstance(wire, str):
@@ -574,10 +579,10 @@ def _filled(
             wire = int(wire) if isinstance(wire, float) and wire.is_integer() else wire
         return shortest_text(wire)
     if parameter is not None and not parameter.map:
-        others = {name: _value(name, parameters, values) for name in parameter.by}
-        bound = effective_bound(
-            parameter, {name: other for name, other in others.items() if other is not None}
-        )
+        others: dict[str, Scalar | None] = {}
+        for name in parameter.by:
+            others[name] = _value(name, parameters, values)
+        bound = effective_bound(parameter, others)
         if parameter.type is ParameterType.INT and isinstance(wire, float) and wire.is_integer():
             wire = int(wire)
     return number_text(wire, hole.format, bound, name=hole.name)
@@ -597,10 +602,10 @@ def _bare(text: str, hole: Hole, marks: str) -> str:
     return text
 
 
-def _is_in_quotes(before: Sequence[str]) -> bool:
+def _is_in_quotes(before: Iterable[tuple[str, str]]) -> bool:
     """Whether a quote of the template is open behind what has been written of a line."""
     quote = ""
-    for character in "".join(before):
+    for character in "".join(map(_TEXT, before)):
         if not quote and character in _QUOTES:
             quote = character
         elif character == quote:

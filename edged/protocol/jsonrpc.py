@@ -125,7 +125,15 @@ def decode(
         # json.loads(bytes) would take UTF-16 and UTF-32 too. Tools of Windows begin with the mark.
         # So short a body holds no integer that is too long.
         decoder = _DECODER if len(body) > MAX_INTEGER_DIGITS else _SHORT_DECODER
-        value: object = decoder.decode(body.removeprefix(codecs.BOM_UTF8).decode("utf-8"))
+        text = body.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+        value: object
+        try:
+            value, end = decoder.scan_once(text, 0)
+        except StopIteration:
+            end = -1
+        if end != len(text):
+            # There is white space around it, or something that is told.
+            value = decoder.decode(text)
     except _DuplicateKeyError as twice:
         raise BadJsonError(f"The member {str(twice)!r} is given twice.", is_json=True) from None
     except UnicodeDecodeError:
@@ -266,13 +274,13 @@ def _not_json(reason: str) -> BadJsonError:
     return BadJsonError(f"The body is not JSON: {reason}.")
 
 
-_DECODER: Final = json.JSONDecoder(
+_DECODER: Final[Any] = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_int=_integer,
     parse_float=_finite,
     parse_constant=_no_constant,
 )
-_SHORT_DECODER: Final = json.JSONDecoder(
+_SHORT_DECODER: Final[Any] = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_float=_finite,
     parse_constant=_no_constant,

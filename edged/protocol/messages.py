@@ -204,8 +204,10 @@ def progress_token(request: Request) -> ProgressToken | None:
     Raises:
         BadMessage: -32602, it is neither a string nor an integer.
     """
+    if request.params.get("_meta") is None:
+        return None
     reader = _Reader(request)
-    token = reader.object_or_none_at(request.params, "_meta").get("progressToken")
+    token = reader.object_at(request.params, "_meta").get("progressToken")
     if token is None:
         return None
     if isinstance(token, bool) or not isinstance(token, str | int):

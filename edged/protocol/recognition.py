@@ -182,11 +182,12 @@ def recognize(
         requested = message.params.get("protocolVersion")
         wish = requested if isinstance(requested, str) else ""
         return ALONE[negotiate(wish)]
+    request_id = _id_of(message)
     is_discovery = isinstance(message, Request) and message.method == DISCOVER
-    unsupported = None if is_discovery else _judge_version_header(accepted, _id_of(message))
+    unsupported = None if is_discovery else _judge_version_header(accepted, request_id)
     if unsupported is not None:
         return unsupported
-    return _recognize_legacy(accepted, session, _id_of(message))
+    return _recognize_legacy(accepted, session, request_id)
 
 
 def recognize_stream(accepted: Accepted, session: Revision | None) -> Revision | Rejected:

@@ -147,6 +147,8 @@ def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "")
     if kind is ErrorKind.NONE or (none and found_in(line, none) is not None):
         return _NO_ERROR
     found = _described(line, pattern) if pattern else _usual(kind, line)
+    if not found.text:
+        return found
     return InstrumentError(
         code=found.code,
         text=found.text,

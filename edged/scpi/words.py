@@ -446,6 +446,7 @@ def is_on(word: str) -> bool:
     return _ON.fullmatch(word) is not None
 
 
+@functools.lru_cache(maxsize=256)
 def is_recalling(template: str) -> bool:
     """Whether a line recalls a stored state."""
     return _RECALL.search(template) is not None and "?" not in template
@@ -500,12 +501,13 @@ def touches_output(line: str) -> bool:
     return any("?" not in part and _ANY_OUTPUT.search(part) for part in line.split(";"))
 
 
+@functools.lru_cache(maxsize=256)
 def works_switch(line: str) -> bool:
     """Whether a line works an output switch, on or off."""
-    return any(
-        not _OUTPUT_DETAIL.search(_header(found)) and not _TOLD_DETAIL.match(found.group("rest"))
-        for found in _SWITCH.finditer(line)
-    )
+    for found in _SWITCH.finditer(line):
+        if not _OUTPUT_DETAIL.search(_header(found)) and not _TOLD_DETAIL.match(found["rest"]):
+            return True
+    return False
 
 
 def _header(found: re.Match[str]) -> str:

@@ -263,6 +263,9 @@ class Database:
             readers=self._reader,
             told_s=told_s,
         )
+        # Said by a book that has rows: they are committed within 0.25 s or so, or within 50 ms
+        # (``is_soon``) where they matter more.
+        self.nudge = self._writer.nudge
 
     @property
     def health(self) -> StoreHealth:
@@ -395,14 +398,6 @@ class Database:
         """Have all that waits in the books committed (not synced), if that can be done now."""
         with contextlib.suppress(Failed):
             await self.write(_nothing, is_durable=False)
-
-    def nudge(self, *, is_soon: bool = False) -> None:
-        """Say that a book has rows waiting; they are committed within 0.25 s or so.
-
-        Args:
-            is_soon: within 50 ms or so, for rows that matter more.
-        """
-        self._writer.nudge(is_soon=is_soon)
 
     def call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
         """From the store thread: have the loop call something, unless the loop is closed."""

@@ -208,7 +208,7 @@ class CapabilityBook:
             knowledge = known[command] = CommandKnowledge(unit.key, command)
         knowledge.calls += 1
         if is_ok:
-            knowledge.last_success_ms = self._clock.wall_ms()
+            knowledge.last_success_ms = self._clock.wall_ns() // 1_000_000
             knowledge.is_undefined = False
             knowledge.latency.note(duration_ms)
         else:

@@ -309,6 +309,8 @@ class Writer:
         self.fatal: EdgedError | None = None
         self._jobs: collections.deque[WriteJob] = collections.deque()
         self._wake_signal = WakeSignal(clock.monotonic)
+        # Said by a book that has rows; costs next to nothing when that was said already.
+        self.nudge = self._wake_signal.ring_for_rows
         self._connection: sqlite3.Connection | None = None
         self._is_synchronous_full = False
         self._is_over = False
@@ -332,10 +334,6 @@ class Writer:
             self._refuse(self._take_jobs(), refusal(self.health))
         else:
             self._wake_signal.ring_for_job()
-
-    def nudge(self, *, is_soon: bool = False) -> None:
-        """Say that a book has rows waiting. Costs next to nothing when that was said already."""
-        self._wake_signal.ring_for_rows(is_soon=is_soon)
 
     def stop(self) -> None:
         """Have the thread write what waits, close the database and end."""

@@ -201,6 +201,11 @@ class Link(Protocol):
         """How it waits."""
         ...
 
+    @property
+    def is_shared(self) -> bool:
+        """Other units use the same wire: work takes turns there."""
+        ...
+
     def open(self, timeout_s: float) -> None:
         """Connect; returns connected or raises. On a raw socket success proves nothing yet."""
         ...
@@ -544,6 +549,8 @@ class LinkBase(abc.ABC):
     Args:
         wake: how it waits; as whoever has a thread of its own, where nobody says.
     """
+
+    is_shared = False
 
     def __init__(self, clock: Clock, wake: Wake | None = None) -> None:
         self._clock = clock

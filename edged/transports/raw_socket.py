@@ -8,6 +8,7 @@ needless when pyvisa-py's SOCKET session can be woken and keeps its bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NoReturn
 
 from edged.clock import Clock
@@ -26,6 +27,8 @@ class RawSocketLink(LinkBase):
         # None while closed.
         self._channel: TcpChannel | None = None
         self._stream: SocketStream | None = None
+        # See ``Link``; a call sees three to five times whether anything came.
+        self.pending: Callable[[], bytes] = _nothing_open
 
     def open(self, timeout_s: float) -> None:
         """See ``Link``."""
@@ -37,6 +40,7 @@ class RawSocketLink(LinkBase):
             timeout_s=timeout_s,
         )
         self._stream = self._channel.stream
+        self.pending = self._stream.drain
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See ``Link``."""
@@ -56,10 +60,6 @@ class RawSocketLink(LinkBase):
             ended.came = bytes(stream.buffer)
             raise
 
-    def pending(self) -> bytes:
-        """See ``Link``."""
-        return (self._stream or _nothing_open()).drain()
-
     def is_quiet(self) -> bool:
         """See ``Link``."""
         return self._stream is not None and self._stream.is_quiet()
@@ -67,6 +67,7 @@ class RawSocketLink(LinkBase):
     def close(self) -> None:
         """See ``Link``."""
         channel, self._channel, self._stream = self._channel, None, None
+        self.pending = _nothing_open
         if channel is not None:
             channel.close()
 

@@ -118,6 +118,7 @@ class SharedLink(LinkBase):
 
     def __init__(self, port: SharedPort, clock: Clock) -> None:
         super().__init__(clock)
+        self.is_shared = True
         self._port = port
         self._ticket = 0
         # The connection of the port on which this unit was opened; 0 while it is not.

@@ -33,6 +33,9 @@ class DrivenClock:
     def wall_ms(self) -> int:
         return self._wall_start_ms + round((self._now - self._start) * 1000)
 
+    def wall_ns(self) -> int:
+        return self.wall_ms() * 1_000_000
+
     def set_wall(self, wall_ms: int) -> None:
         """Have wall time jump."""
         self._wall_start_ms = wall_ms - round((self._now - self._start) * 1000)

@@ -31,6 +31,7 @@ class ScriptedLink:
 
     # It has a thread of its own, and waits for nothing that could be called.
     wake: Wake = ThreadWake()
+    is_shared = False
 
     def __init__(self, answers: Mapping[str, Part | list[Part]] | None = None) -> None:
         self.answers = dict(answers or {})

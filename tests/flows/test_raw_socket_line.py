@@ -327,7 +327,7 @@ async def test_an_instrument_that_reads_nothing_does_not_hold_up_a_safe_job(
     proxy.is_black_hole = True
     huge = "X" * 30_000_000
     hung = asyncio.create_task(line.ask(huge, answer_s=FOREVER_S, timeout_s=FOREVER_S))
-    while line.actor.state is not LineState.BUSY:
+    while line.actor.line.state is not LineState.BUSY:
         await asyncio.sleep(0)
     await proxy.heal()
     async with asyncio.timeout(HANGS_S):

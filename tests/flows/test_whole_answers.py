@@ -286,7 +286,7 @@ async def test_what_a_raw_line_is_answered_by_that_asks_nothing_is_told(kind: Wi
             assert (await written("R2")).unasked == ()
             assert await raw(line, "R1") == "R+1.25"
             assert await line.ask("*IDN?") == bench.idn
-            assert line.actor.bound.habits.warning == ""
+            assert line.actor.line.bound.habits.warning == ""
         finally:
             await lines.close()
 

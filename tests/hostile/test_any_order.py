@@ -79,6 +79,7 @@ class WorldLink:
     """See ``edged.transports.link.Link``; answers at once or not at all."""
 
     wake: Wake = ThreadWake()
+    is_shared = False
 
     def __init__(self, world: World, address: str) -> None:
         self._world = world

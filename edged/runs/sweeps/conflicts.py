@@ -140,7 +140,7 @@ class SweepClaims:
     def __init__(self, find: Callable[[str], Sweep | None], clock: Clock) -> None:
         self._find = find
         self._clock = clock
-        self._held: dict[tuple[str, str], _Holder] = {}
+        self.held: dict[tuple[str, str], _Holder] = {}
 
     def take(self, thing: SweptThing, sweep_id: str, who: str) -> None:
         """Hold a parameter for a sweep that is about to begin; ``who`` started it, for people.
@@ -148,16 +148,16 @@ class SweepClaims:
         Raises:
             Conflict: SWEEP_CONFLICT, another sweep holds it.
         """
-        holder = self._held.get(thing.key)
+        holder = self.held.get(thing.key)
         if holder is not None and self._still_holds(holder):
             raise self._conflict(holder)
-        self._held[thing.key] = _Holder(sweep_id, thing, who, self._clock.monotonic())
+        self.held[thing.key] = _Holder(sweep_id, thing, who, self._clock.monotonic())
 
     def drop(self, thing: SweptThing, sweep_id: str) -> None:
         """That sweep holds it no longer; another one may already."""
-        holder = self._held.get(thing.key)
+        holder = self.held.get(thing.key)
         if holder is not None and holder.sweep_id == sweep_id:
-            del self._held[thing.key]
+            del self.held[thing.key]
 
     def refuse_writer(
         self, instrument_id: str, lines: tuple[str, ...], on_behalf_of: str, *, is_raw: bool
@@ -172,7 +172,7 @@ class SweepClaims:
         Raises:
             Conflict: SWEEP_CONFLICT, naming the sweep.
         """
-        for holder in self._held.values():
+        for holder in self.held.values():
             is_other = holder.thing.instrument.id == instrument_id
             if not is_other or holder.sweep_id == on_behalf_of or not self._still_holds(holder):
                 continue
@@ -181,9 +181,9 @@ class SweepClaims:
 
     def holds_on(self, instrument_id: str) -> bool:
         """Whether anything is swept on an instrument."""
-        return bool(self._held) and any(
+        return any(
             holder.thing.instrument.id == instrument_id and self._still_holds(holder)
-            for holder in self._held.values()
+            for holder in self.held.values()
         )
 
     def _still_holds(self, holder: _Holder) -> bool:

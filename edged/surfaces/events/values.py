@@ -100,7 +100,8 @@ class ValueFeed:
         if len(lines) > MOST_KEY:
             parameters = {name: _short(one) for name, one in parameters.items()}
         key = instrument.id, target.command.name, lines[:MOST_KEY]
-        measured = Measured(key[0], key[1], parameters, self._clock.wall_ms(), values)
+        at_ms = self._clock.wall_ns() // 1_000_000
+        measured = Measured(key[0], key[1], parameters, at_ms, values)
         self._latest[key] = measured
         self._latest.move_to_end(key)
         if len(self._latest) > MOST_KEPT:

@@ -451,14 +451,15 @@ def call_tool(parts: Parts, call: PendingCall) -> bytes | ErrorReply | Underway:
             progress=reporting(call, token) if token is not None else None,
             client=call,
         ),
-        call.outcome_told,
+        partial(post.surroundings.settled, call),
     )
     if not isinstance(begun, Underway):
         call.remember(begun, make_answer)
         return make_answer(begun, call.request.id)
     # Nothing of it can have come yet: what is under way is told at another turn of the loop.
     call.make_answer = make_answer
-    call.is_cut_by_disconnect = is_cut_by_disconnect(parts, call)
+    is_cancel = post.revision.is_disconnect_a_cancel
+    call.is_cut_by_disconnect = is_cancel or (tool is not None and tool.cancels_on_disconnect)
     return begun
 
 

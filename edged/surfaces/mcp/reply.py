@@ -188,8 +188,8 @@ class DateLine:
         """The whole line."""
         now_s = self._clock.monotonic()
         if now_s >= self._until_s:
-            second, over_ms = divmod(self._clock.wall_ms(), 1000)
-            self._until_s = now_s + 1 - over_ms / 1000
+            second, over_ns = divmod(self._clock.wall_ns(), 1_000_000_000)
+            self._until_s = now_s + 1 - over_ns / 1_000_000_000
             self._line = b"Date: %b\r\n" % formatdate(second, usegmt=True).encode("ascii")
         return self._line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import gc
 import itertools
@@ -42,6 +43,7 @@ from edged.profiles.model import Bound, Profile
 from edged.profiles.owner_rules import UnitRules, tightened
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
+from edged.store.database import Written
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.address import parse_address
@@ -83,7 +85,7 @@ class Talk:
                 match conversation.send(answer):
                     case Ask(text=text):
                         self.line.said.append(text)
-                        answer = self.line.answers
+                        answer = '0,"No error"' if "ERR" in text else self.line.answers
                     case Send(text=text):
                         self.line.said.append(text)
                         answer = None
@@ -94,7 +96,7 @@ class Talk:
 
 
 class Line:
-    """Stands for an actor: it notes what it is asked for, and answers when it is told to."""
+    """Stands for an actor and its line: notes what it is asked for, answers when it is told to."""
 
     heard_at = 0.0
     openings = 1
@@ -109,6 +111,10 @@ class Line:
         self.is_full = False
         self.talks: list[Talk] = []
         self.said: list[object] = []
+
+    @property
+    def line(self) -> Line:
+        return self
 
     def settle(self, bound: BoundInstrument) -> None:
         self.bound = bound
@@ -128,11 +134,29 @@ class Line:
         return talk
 
 
+LOOP = asyncio.new_event_loop()
+"""Nothing runs on it."""
+
+
 class Audit:
     """What the audit log is given."""
 
     def __init__(self) -> None:
         self.rows: list[Entry] = []
+        self.intents: list[Written[None]] = []
+
+    def intend(self, entry: Entry) -> Written[None]:
+        self.rows.append(entry)
+        self.intents.append(Written(loop=LOOP))
+        return self.intents[-1]
+
+    def commit(self) -> None:
+        """The intents are on disk."""
+        while self.intents:
+            written = self.intents.pop(0)
+            written.set_result(None)
+            if written.then is not None:
+                written.then(written)
 
     def note(self, entry: Entry) -> None:
         self.rows.append(entry)
@@ -155,7 +179,8 @@ class Interlocks:
         return False
 
     def __call__(self, _action: Action, _target: Target) -> None:
-        raise Refused("The door is open.", code=ErrorCode.INTERLOCK)
+        if self.is_any:
+            raise Refused("The door is open.", code=ErrorCode.INTERLOCK)
 
 
 class Experience:
@@ -178,6 +203,7 @@ class Bench:
         permissions = Permissions(Grant(tools=None, danger=False))
         self.audit, self.experience, self.interlocks = Audit(), Experience(), Interlocks()
         self.ids = itertools.count()
+        self.is_locked = False
         self.permissions = permissions
         operations = CommandOperations(
             sequences=None,  # type: ignore[arg-type]
@@ -200,6 +226,7 @@ class Bench:
             policy=Policy(RawScpi.ALL, permissions, not_interlocked),
             record=self.record,
             interlocks=self.interlocks,
+            preconditions=(self.not_locked,),
         )
         self.lines = {address: Line(address) for address in (FIRST, SECOND)}
         self.arrive(FIRST, "0001", alias="psu1")
@@ -207,6 +234,10 @@ class Bench:
         self.dispatcher = ToolDispatcher(
             registry=self.registry, path=self.path, permissions=permissions
         )
+
+    def not_locked(self, _action: Action, target: Target) -> None:
+        if self.is_locked and target.is_write:
+            raise Refused("Hands inside.", code=ErrorCode.LOCKED_OUT)
 
     def arrive(
         self,
@@ -268,6 +299,7 @@ def seen(bench: Bench, begin: Begin) -> tuple[tuple[object, ...], Outcome]:
     for line in bench.lines.values():
         line.said.clear()
     begun = begin(told.append)
+    bench.audit.commit()
     while any(line.talks for line in bench.lines.values()):
         for line in bench.lines.values():
             if line.talks:
@@ -278,6 +310,8 @@ def seen(bench: Bench, begin: Begin) -> tuple[tuple[object, ...], Outcome]:
     data = {**outcome.data} if isinstance(outcome.data, dict) else outcome.data
     if isinstance(data, dict):
         data.pop("execution_time_ms", None)
+        # What the other of the two set.
+        data.pop("previous", None)
     error = outcome.error
     if error is not None and isinstance(data, dict):
         data.pop("error", None)
@@ -311,6 +345,10 @@ CHANGES: Mapping[str, Callable[[Bench], object]] = {
     "the same elsewhere": lambda bench: bench.arrive(SECOND, "0001"),
     "away": lambda bench: bench.depart(),
     "back": lambda bench: bench.arrive(FIRST, "0001", alias="psu1"),
+    "set to less": lambda bench: bench.relearn(limits={"set_voltage": {"voltage": Bound(max=1)}}),
+    "not to be set": lambda bench: bench.relearn(deny=frozenset({"set_voltage"})),
+    "locked": lambda bench: setattr(bench, "is_locked", True),
+    "not locked": lambda bench: setattr(bench, "is_locked", False),
     "interlocked": lambda bench: setattr(bench.interlocks, "is_any", True),
     "not interlocked": lambda bench: setattr(bench.interlocks, "is_any", False),
     "full": lambda bench: setattr(bench.lines[FIRST], "is_full", True),
@@ -330,6 +368,11 @@ QUERIES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     ("toy_supply__read_channel", {"channel": 1}),
     ("toy_supply__read_channel", {"channel": True}),
 )
+WRITE = (
+    "execute_command",
+    {"instrument_id": "psu1", "command_name": "set_voltage", "parameters": {"voltage": 1.5}},
+)
+CALLS = (*QUERIES, WRITE, ("toy_supply__set_voltage", {"voltage": 1.5, "channel": 2}))
 
 
 def remembered(bench: Bench, known: Any, anew: Begin, tell: Tell) -> Outcome | Underway | None:
@@ -351,7 +394,7 @@ def test_what_was_remembered_changes_no_verdict_no_line_and_no_row(
     again: dict[int, Any] = {}
     for change, is_first in [("nothing", True), *steps]:
         CHANGES[change](bench)
-        for number, (name, arguments) in enumerate(QUERIES):
+        for number, (name, arguments) in enumerate(CALLS):
             anew = partial(bench.begin, name, arguments)
             both: list[Begin] = [partial(remembered, bench, again.get(number), anew), anew]
             if not is_first:
@@ -376,9 +419,43 @@ def test_it_is_judged_anew_once_a_rule_has_changed(change: str) -> None:
     again, mark = remembered_read(bench), RULES.mark()
     CHANGES[change](bench)
     begun = again("r", lambda _: None)
-    is_rule = change not in {"full", "not full", "garbled", "readable", "not interlocked"}
+    is_rule = change not in {
+        *("full", "not full", "garbled", "readable", "locked", "not locked", "not interlocked")
+    }
     assert (begun is None) is is_rule
     assert (RULES.mark() != mark) is (is_rule and change != "interlocked")
+
+
+@pytest.mark.parametrize("change", ["locked", "not to be set", "set to less", "away"])
+def test_a_write_in_the_same_words_is_judged_each_time(change: str) -> None:
+    bench = Bench()
+    (_, _, _, sent, said, *_), outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
+    assert sent == (":VOLT 1.500", ":VOLT?")
+    again = outcome.again
+    assert again is not None
+    (*_, said_again, entries, _), outcome = seen(bench, lambda tell: again("second", tell))
+    assert said_again == said
+    assert [entry.phase for entry in entries] == ["intent", "end"]
+    assert outcome.again is None
+    CHANGES[change](bench)
+    refused = seen(bench, partial(remembered, bench, again, partial(bench.begin, *WRITE)))
+    (status, why, _, _, said, *_), _ = refused
+    assert why is not None
+    assert status in {OutcomeStatus.REFUSED, OutcomeStatus.FAILED}
+    assert said == []
+
+
+def test_a_write_in_the_same_words_is_judged_again_when_its_intent_is_on_disk() -> None:
+    bench = Bench()
+    _, outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
+    assert outcome.again is not None
+    told: list[Outcome] = []
+    bench.lines[FIRST].said.clear()
+    outcome.again("second", told.append)
+    bench.is_locked = True
+    bench.audit.commit()
+    assert [one.error.code for one in told if one.error] == [ErrorCode.LOCKED_OUT]
+    assert bench.lines[FIRST].said == []
 
 
 def test_it_is_not_judged_anew_while_none_has() -> None:

@@ -47,13 +47,13 @@ def test_what_a_run_writes_is_kept_out_of_a_unit_that_somebody_else_reserved_mea
     )
     for _ in ("judged", "about to go out"):
         with pytest.raises(Conflict, match="reserved by"):
-            leased(step(ALICE, purpose), writing)
+            leased.permit(step(ALICE, purpose), writing)
         with pytest.raises(Conflict, match="reserved by"):
             leased.check_again(step(ALICE, purpose), writing, permit)
-    leased(step(ALICE, purpose), Target(instrument=supply))
-    leased(step(ALICE, Purpose.FINALLY_STEP), writing)
-    leased(step(BOB, purpose), writing)
+    leased.permit(step(ALICE, purpose), Target(instrument=supply))
+    leased.permit(step(ALICE, Purpose.FINALLY_STEP), writing)
+    leased.permit(step(BOB, purpose), writing)
     leases.end(lease.lease_id, now=moment(driven_clock))
     # It goes on though its lease has ended, as long as nobody else has the unit.
-    leased(step(ALICE, purpose), writing)
+    leased.permit(step(ALICE, purpose), writing)
     leased.check_again(step(ALICE, purpose), writing, permit)

@@ -60,7 +60,7 @@ def test_a_full_mailbox_says_busy_and_still_takes_safe_jobs(
     assert "set_voltage" in caught.value.message
     safe = a_job(loop, Priority.SAFE)
     mailbox.put(safe)
-    assert mailbox.has_safe()
+    assert mailbox.safe
     assert mailbox.take(0) is safe
 
 
