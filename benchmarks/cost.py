@@ -109,16 +109,15 @@ def counted_functions(bench: Simulator) -> dict[str, Count]:
     """Of each work, how often each function (``FILE:FUNCTION``) is called, by thread."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory) / "count"
-        words = ("env", f"COUNT_FILE={target}", sys.executable, "-m")
-        with engine(bench, run_by=(*words, PROFILED), slowness=SLOWNESS) as (ours, _):
+        with engine(bench, run_by=counted_by(target), slowness=SLOWNESS) as (ours, _):
             line = Line(ours)
             found = {
-                work: _smallest(ours, target, partial(line.post, message))
+                work: smallest(ours, target, partial(line.post, message))
                 for work, message in WORKS.items()
             }
             line.close()
             # What the signals that begin and end a count cost.
-            counting = _smallest(ours, target, lambda: None)
+            counting = smallest(ours, target, lambda: None)
     return {
         work: {
             thread: dict(Counter(calls) - Counter(counting[thread]))
@@ -128,7 +127,13 @@ def counted_functions(bench: Simulator) -> dict[str, Count]:
     }
 
 
-def _smallest(server: Server, target: Path, do: Callable[[], object]) -> Count:
+def counted_by(target: Path) -> tuple[str, ...]:
+    """The words that run an engine so that ``smallest`` can count it by way of that file."""
+    return ("env", f"COUNT_FILE={target}", sys.executable, "-m", PROFILED)
+
+
+def smallest(server: Server, target: Path, do: Callable[[], object]) -> Count:
+    """The smallest of several counts of what one warm call makes that engine do."""
     for _ in range(WARM_CALLS):
         do()
     counts = []

@@ -3,10 +3,8 @@
 Along each axis there is a real engine for every size. Processor time: the engines stand side by
 side and take turns, in another order each round; the median of five rounds counts. Of hardware
 queries, whose processor time differs from turn to turn by more than what is looked for, the
-instructions are counted too (`benchmarks.instructions`), three times, and their median is what is
-held against the bound. A cached call cannot be counted so: its report is given again for 20 ms,
-and under Valgrind that is one call. What the same engine takes while nobody calls is subtracted.
-``--plot FILE`` draws it.
+functions on the loop are counted too (`benchmarks.cost`), and these are held against the bound.
+What the same engine takes while nobody calls is subtracted. ``--plot FILE`` draws it.
 """
 
 from __future__ import annotations
@@ -29,16 +27,12 @@ from typing import Any
 from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, load
 from benchmarks.compare.measures import OUR_QUERY, STATUS
 from benchmarks.compare.servers import Server, Simulator, engine, simulator
-from benchmarks.instructions import SLOWNESS, Counter, counted_by
+from benchmarks.cost import SLOWNESS, counted_by, smallest
 from benchmarks.load_generator import open_session
 from edged.store.audit.chain import Chain, Shelf
 from edged.store.file import MIGRATIONS, migrate
 from tests.bench.store_bench import entry
 
-COUNTS = 3
-CALLS = 100
-"""In a count."""
-WARM_CALLS = 30
 ROUNDS = 5
 SECONDS = 0.8
 CLIENTS = 8
@@ -189,22 +183,19 @@ def _counted_along(axis: Axis) -> Iterator[Growth]:
         return
     costs = {}
     for size in axis.sizes:
-        _progress(f"{axis.name}: counting instructions beside {size:,}")
+        _progress(f"{axis.name}: counting functions beside {size:,}")
         with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as parts:
-            words = {"run_by": counted_by(Path(directory)), "slowness": SLOWNESS}
+            target = Path(directory) / "count"
+            words = {"run_by": counted_by(target), "slowness": SLOWNESS}
             server = parts.enter_context(axis.place(size, **words))
-            counter = Counter(server.pid, Path(directory))
             line = Line(server)
             parts.callback(line.close)
-            query = partial(line.post, OUR_QUERY)
-            for _ in range(WARM_CALLS):
-                query()
-            counts = [counter.per_call(query, CALLS) for _ in range(COUNTS)]
-            costs[size] = statistics.median(counts) / 1e3
+            count = smallest(server, target, partial(line.post, OUR_QUERY))
+            costs[size] = float(sum(count["loop"].values()))
     yield Growth(
         axis=axis.name,
         work="hardware query",
-        unit="thousand instructions",
+        unit="functions on the loop",
         is_bounded=True,
         costs=costs,
     )

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
 
-__all__ = ["commit", "put"]
+__all__ = ["commit", "machine", "put"]
 
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
 NOT_KEPT = "**not kept**"
@@ -37,13 +40,17 @@ def _measure(name: str) -> int:
     words = [sys.executable, "-m", module, "--json"]
     done = subprocess.run(words, cwd=REPOSITORY, stdout=subprocess.PIPE, check=False)
     told = json.loads(done.stdout)
-    head = f"{told['title']}, {commit()}, {datetime.now(UTC):%Y-%m-%d}, {_machine(told)}:"
+    head = f"{told['title']}, {commit()}, {datetime.now(UTC):%Y-%m-%d}, {machine()}:"
     put(module, [head, "", "| what | measured | bound |", "|---|---|---|", *_rows(told["figures"])])
     return done.returncode
 
 
-def _machine(told: Mapping[str, Any]) -> str:
-    return f"Python {told.get('python', platform.python_version())}"
+def machine() -> str:
+    """What it was measured on; a load above the number of cores means that others were at work."""
+    named = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.M)
+    kind = named[1] if named else platform.machine()
+    load = f"{os.cpu_count()} cores under a load of {os.getloadavg()[0]:.1f}"
+    return f"Python {platform.python_version()} on {kind}, {load}"
 
 
 def _rows(figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -53,9 +53,12 @@ def shallow(name: str) -> None:
         package = _Shallow(spec, spec.loader)
         package.__dict__["__version__"] = told[1]
         sys.modules[name] = package
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, package)
 
 
-VERSION: Final = re.compile(r"""^__version__ = ["']([^"']+)["']""", re.M)
+VERSION: Final = re.compile(r"""^ *__version__ ?= ?["']([^"']+)["']""", re.M)
 
 
 class _Shallow(ModuleType):

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.compare.rows import ROWS
 from benchmarks.compare.servers import nodes
-from benchmarks.page import commit, put
+from benchmarks.page import commit, machine, put
 from tests.bench.engine_process import REPOSITORY
 
 HISTORY = "docs/benchmarks-history.jsonl"
@@ -60,7 +60,7 @@ def write_table(ratios: Mapping[str, float]) -> None:
     head = _head(0)
     node = " and ".join(f"{version} ({origin})" for origin, version in head["node"].items())
     lines = [
-        f"{head['commit']}, {head['time']}, Python {head['python']}, Node {node or 'not there'}:",
+        f"{head['commit']}, {head['time']}, {machine()}, Node {node or 'not there'}:",
         "",
         "| work, and against what | measured | must | goal |",
         "|---|---|---|---|",

@@ -203,8 +203,12 @@ def price(everybody: Field, seconds: float) -> Figures:
 
 
 def beside(everybody: Field, seconds: float) -> Figures:
-    """A hardware query's p99 beside 16 clients that read what is known, flat out."""
+    """A hardware query's p99 beside 16 clients that read what is known, flat out; and alone."""
+    line = Line(everybody.ours)
+    alone_us = percentile(line.latencies_us([OUR_QUERY], seconds), 0.99)
+    line.close()
     return {
+        "beside.alone_us": alone_us,
         "beside.ours_us": p99_beside_load_us(everybody.ours, OUR_QUERY, STATUS, seconds=seconds),
         "beside.sdk_us": p99_beside_load_us(everybody.sdk, THEIR_QUERY, STATUS, seconds=seconds),
     }

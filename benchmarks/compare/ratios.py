@@ -20,6 +20,7 @@ QUOTIENTS = {
     "many.own": ("many.ours_per_s", "many.one_per_s"),
     "many.sdk": ("many.ours_per_s", "many.sdk_per_s"),
     "beside.sdk": ("beside.ours_us", "beside.sdk_us"),
+    "beside.own": ("beside.ours_us", "beside.alone_us"),
     "hung.others": ("hung.ill_us", "hung.well_us"),
     "progress.sdk": ("progress.ours_per_s", "progress.sdk_per_s"),
     "waveform.sdk": ("waveform.ours_us", "waveform.sdk_us"),

@@ -68,7 +68,7 @@ from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import UnitState, facts_of, unit_state
+from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.bench import BenchOperations
 from edged.operations.bench_check import BenchCheck
 from edged.operations.commands import CommandOperations
@@ -445,7 +445,7 @@ class Engine:
     def _state_of(self, instrument: Instrument) -> UnitState:
         is_locked = self._stores.lockout_of(instrument) is not None
         aside = self._discovery.is_aside
-        return unit_state(facts_of(instrument, is_locked=is_locked, is_aside=aside))
+        return unit_state(instrument, is_locked=is_locked, is_aside=aside)
 
     def _marks(self) -> tuple[object, ...]:
         """Another value after anything that get_status tells of was done."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
 from edged.clock import Clock
 from edged.errors import Conflict
 from edged.record import record
-from edged.surfaces.rpc.methods import OwnMethod
+
+if TYPE_CHECKING:
+    from edged.surfaces.rpc.methods import OwnMethod
 
 __all__ = ["IdleRestart", "Work", "under_way"]
 

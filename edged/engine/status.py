@@ -126,7 +126,7 @@ class StatusReport:
                     "line_state": i.line_state.value,
                     "reason": i.line_reason,
                     "remedy": lost_remedy(i.line_reason),
-                    "heard_ms": heard_ms(i, self._clock),
+                    "heard_ms": heard_ms(i, self._clock.monotonic(), self._clock.wall_ms()),
                 }
                 for i in instruments
                 if (state := self._state_of(i)) not in IN_ORDER

@@ -65,7 +65,6 @@ from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.listener import Sights
-from edged.surfaces.rpc.methods import OwnMethod
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import (
     daemon_methods,
@@ -420,6 +419,7 @@ class RpcParts:
 
 if TYPE_CHECKING:
     from edged.auth.keys import KeyBook
+    from edged.surfaces.rpc.methods import OwnMethod
     from edged.telemetry.spans import Telemetry
 
 

@@ -90,7 +90,13 @@ USED_FOR_MS: Final = 600_000
 
 
 class Instrument:
-    """One unit; made by the pool when it first answers, and kept for the life of the daemon."""
+    """One unit; made by the pool when it first answers, and kept for the life of the daemon.
+
+    Attributes:
+        version: another object after any other attribute was set, except by ``note_use``.
+    """
+
+    version: object
 
     def __init__(
         self, *, instrument_id: str, number: int, actor: Actor, found: Found, clock: Clock
@@ -150,7 +156,8 @@ class Instrument:
 
         def __setattr__(self, name: str, value: object) -> None:
             object.__setattr__(self, name, value)
-            # Most of what it has is told; what is not costs a list that is made once more.
+            # Most of what it has is told; what is not costs an entry that is made once more.
+            object.__setattr__(self, "version", object())
             TOLD.note()
             RULES.note()
 
@@ -448,15 +455,16 @@ class Instrument:
         """Who has written to it after that monotonic time, the latest last."""
         return [caller.who for caller, at_s in self._written.values() if at_s > since_s]
 
-    def _last_use(self) -> dict[str, Any]:
-        """Who used it last and when, if that is not long ago."""
-        used, now_ms = self._used, self._clock.wall_ms()
+    def last_use(self, now_ms: int) -> tuple[Caller | None, int | None]:
+        """Who used it last and when, if that is not long ago; times are Unix milliseconds."""
+        used = self._used
         if used is None or now_ms - used[1] >= USED_FOR_MS:
-            return {"used_by": None, "used_by_ms": None}
-        return {"used_by": used[0].who, "used_by_ms": used[1]}
+            return None, None
+        return used
 
     def summary(self) -> dict[str, Any]:
         """Its entry in list_instruments; cached values only."""
+        user, used_by_ms = self.last_use(self._clock.wall_ms())
         return {
             "id": self.id,
             "manufacturer": self.identity.manufacturer,
@@ -472,7 +480,8 @@ class Instrument:
             "instrument_class": self.instrument_class,
             "is_connected": self.is_connected,
             "line_state": self.line_state.value,
-            **self._last_use(),
+            "used_by": user.who if user else None,
+            "used_by_ms": used_by_ms,
             "remark": self.remark,
             "warning": " ".join(
                 filter(

@@ -70,9 +70,10 @@ def next_registration_state(
     return following
 
 
-CONNECTED: Final = frozenset({RegistrationState.LISTED, RegistrationState.REGISTERED})
+# Not sets: see unit_state.
+CONNECTED: Final = (RegistrationState.REGISTERED, RegistrationState.LISTED)
 """States in which the unit answers, as far as anybody has noticed."""
-WITH_TOOLS: Final = frozenset({RegistrationState.REGISTERED, RegistrationState.RECONNECTING})
+WITH_TOOLS: Final = (RegistrationState.REGISTERED, RegistrationState.RECONNECTING)
 """States in which an instrument's tools are listed (when it has a profile at all)."""
 
 _S = RegistrationState

@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from edged.clock import Clock
 from edged.instruments.instrument import Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import CONNECTED, RegistrationState
-from edged.record import record
 
-__all__ = ["Facts", "StateOf", "UnitState", "counted", "facts_of", "heard_ms", "unit_state"]
+__all__ = ["StateOf", "UnitState", "counted", "heard_ms", "unit_state"]
 
 
 class UnitState(enum.StrEnum):
@@ -43,63 +41,44 @@ class UnitState(enum.StrEnum):
     READY = "ready"
 
 
-@record
-class Facts:
-    """What the state of a unit is derived from.
-
-    Attributes:
-        is_set_aside: discovery has set aside what is at its address now.
-        is_silent: the last that was asked on its connection was not answered in time, and nothing
-            has been since.
-    """
-
-    registration: RegistrationState
-    line: LineState
-    is_set_aside: bool
-    is_locked: bool
-    is_silent: bool
-
-
 StateOf = Callable[[Instrument], UnitState]
-GONE: Final = frozenset({RegistrationState.AWAY, RegistrationState.ABSENT})
-UNREACHED: Final = frozenset({LineState.LOST, LineState.CONNECTING, LineState.CLOSED})
+# Not sets: each look into one would ask a member for its hash, in Python.
+GONE: Final = (RegistrationState.AWAY, RegistrationState.ABSENT)
+UNREACHED: Final = (LineState.LOST, LineState.CONNECTING, LineState.CLOSED)
 
 
-def unit_state(facts: Facts) -> UnitState:
-    """The state: the first that holds."""
-    if facts.is_set_aside:
-        return UnitState.SET_ASIDE
-    if facts.is_locked:
-        return UnitState.LOCKED
-    if facts.is_silent:
-        return UnitState.SILENT
-    if facts.registration in GONE:
-        return UnitState.AWAY
-    if facts.registration not in CONNECTED or facts.line in UNREACHED:
-        return UnitState.LOST
-    return UnitState.READY if facts.line is LineState.READY else UnitState.BUSY
-
-
-def facts_of(instrument: Instrument, *, is_locked: bool, is_aside: Callable[[str], bool]) -> Facts:
-    """What holds of a unit now.
+def unit_state(
+    instrument: Instrument, *, is_locked: bool, is_aside: Callable[[str], bool]
+) -> UnitState:
+    """The state: the first that holds.
 
     Args:
-        is_aside: whether what is at an address was set aside. Of a unit to which a line leads that
-            is not asked: the line looks after it.
+        is_aside: whether discovery has set aside what is at an address now. Of a unit to which a
+            line leads that is not asked: the line looks after it.
     """
-    return Facts(
-        registration=instrument.registration,
-        line=instrument.line_state,
-        is_set_aside=not instrument.is_reachable and is_aside(instrument.address),
-        is_locked=is_locked,
-        is_silent=instrument.is_silent,
-    )
+    if not instrument.is_reachable and is_aside(instrument.address):
+        return UnitState.SET_ASIDE
+    if is_locked:
+        return UnitState.LOCKED
+    if instrument.is_silent:
+        return UnitState.SILENT
+    registration, line = instrument.registration, instrument.line_state
+    if registration in GONE:
+        return UnitState.AWAY
+    if registration not in CONNECTED or line in UNREACHED:
+        return UnitState.LOST
+    return UnitState.READY if line is LineState.READY else UnitState.BUSY
 
 
-def heard_ms(instrument: Instrument, clock: Clock) -> int | None:
-    """When a unit last answered anything, as Unix epoch milliseconds; ``None``: never."""
-    ago_s = clock.monotonic() - instrument.heard_at
-    return None if math.isinf(ago_s) else clock.wall_ms() - round(ago_s * 1_000)
+def heard_ms(instrument: Instrument, now_s: float, now_ms: int) -> int | None:
+    """When a unit last answered anything, as Unix epoch milliseconds; ``None``: never.
+
+    Args:
+        now_s: now, in monotonic seconds.
+        now_ms: now, as Unix epoch milliseconds.
+    """
+    ago_s = now_s - instrument.heard_at
+    return None if math.isinf(ago_s) else now_ms - round(ago_s * 1_000)
 
 
 def counted(instruments: Iterable[Instrument], state_of: StateOf) -> dict[str, int]:

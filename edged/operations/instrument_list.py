@@ -1,4 +1,7 @@
-"""The result of list_instruments, built again only after a change of what it shows."""
+"""The result of list_instruments, built again only after a change of what it shows.
+
+So is each entry, as JSON too: with hundreds of instruments the loop hears none while it lists them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from edged.clock import Clock
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf, heard_ms
+from edged.protocol.jsonrpc import encode_text
 from edged.protocol.results import ToldList
 from edged.store.lockouts import Lockout
 
@@ -41,21 +45,45 @@ class InstrumentList:
         self._lease = lease
         self._state_of = state_of
         self._clock = clock
+        # By number: what all of an entry but its times was made of, that, and its JSON, unclosed.
+        self._kept: dict[int, tuple[tuple[object, ...], dict[str, Any], str]] = {}
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
-        self._list = ToldList()
+        self._list = ToldList([], "[]")
         self._mark = ""
         self._until_ms: int | None = None
 
     def entry(self, instrument: Instrument) -> dict[str, Any]:
         """What is told of one; cached values only."""
-        lockout = self._lockout(instrument)
-        return {
-            **instrument.summary(),
-            "state": self._state_of(instrument).value,
-            "heard_ms": heard_ms(instrument, self._clock),
-            "lockout": lockout.to_json() if lockout else None,
-            "lease": self._lease(instrument),
-        }
+        return self._entry(instrument, self._clock.monotonic(), self._clock.wall_ms())[0]
+
+    def _entry(
+        self, instrument: Instrument, now_s: float, now_ms: int
+    ) -> tuple[dict[str, Any], str]:
+        """The same, and its JSON; an answer changes no more of it than the two times at the end."""
+        # Before the rest is read: what another thread changes meanwhile makes it old.
+        version = instrument.version
+        user, used_ms = instrument.last_use(now_ms)
+        lockout, lease = self._lockout(instrument), self._lease(instrument)
+        state, line_state = self._state_of(instrument), instrument.line_state
+        used_by = user.who if user else None
+        made_of = (version, used_by, lockout, lease, state, line_state, instrument.habits.warning)
+        kept = self._kept.get(instrument.number)
+        if kept is None or kept[0] != made_of:
+            rest = {
+                **instrument.summary(),
+                "state": state.value,
+                "lockout": lockout.to_json() if lockout else None,
+                "lease": lease,
+            }
+            del rest["used_by_ms"]
+            kept = self._kept[instrument.number] = made_of, rest, encode_text(rest)[:-1]
+        heard = heard_ms(instrument, now_s, now_ms)
+        # As JSON has it.
+        used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)
+        return (
+            {**kept[1], "used_by_ms": used_ms, "heard_ms": heard},
+            f'{kept[2]},"used_by_ms":{used},"heard_ms":{told}}}',
+        )
 
     def all(self) -> ToldList:
         """What is told of each."""
@@ -64,7 +92,10 @@ class InstrumentList:
         ):
             # Before it is made: what changes meanwhile makes it old.
             self._mark = TOLD.mark()
-            self._list = ToldList(self.entry(instrument) for instrument in self._pool.all())
+            now_s, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+            made = [self._entry(instrument, now_s, now_ms) for instrument in self._pool.all()]
+            text = ",".join([text for _, text in made])
+            self._list = ToldList([entry for entry, _ in made], f"[{text}]")
             ends = [end for end in map(_until_ms, self._list) if end is not None]
             self._until_ms = min(ends, default=None)
         return self._list

@@ -118,12 +118,13 @@ class Told(dict[str, Any]):
 
 
 class ToldList(list[Any]):
-    """The same of a list."""
+    """The same of a list, whose JSON is ``text``."""
 
-    __slots__ = ("answers",)
+    __slots__ = ("answers", "text")
 
-    def __init__(self, items: Iterable[Any] = ()) -> None:
+    def __init__(self, items: Iterable[Any], text: str) -> None:
         super().__init__(items)
+        self.text = text
         self.answers: dict[Revision, bytes] = {}
 
 
@@ -333,7 +334,7 @@ def tool_result(
                 more_content=more_content,
             )
             return around.replace(mark.encode("ascii"), data[long].encode("ascii"))
-    encoded = encode_text(data)
+    encoded = data.text if type(data) is ToldList else encode_text(data)
     more = "".join(f",{encode_text(content)}" for content in more_content) if more_content else ""
     structured = ""
     if revision.has_structured_content:

@@ -5,16 +5,21 @@ aliases within a bound or not at all. What is read may come from anywhere, so ev
 before it is walked: nesting, number of nodes with aliases written out. Whatever the input is, only
 ``YamlProblem`` comes out, naming file, line, column.
 
-ruamel.yaml's event stream is used and not its constructor: an order of magnitude less work at
-start, and nothing of YAML's type machinery is ever reached.
+ruamel.yaml's reader, scanner and parser are used and nothing else of it: its ``YAML`` would bring
+its types and its dumper, 1 MB, into every engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-from ruamel.yaml import YAML
+from edged.lean_imports import shallow
+
+# ruff: noqa: E402 - the parts are imported after what makes their package be none but them.
+shallow("ruamel.yaml")
+
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
@@ -27,7 +32,9 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
     StreamEndEvent,
 )
-from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.parser import Parser
+from ruamel.yaml.reader import Reader, ReaderError
+from ruamel.yaml.scanner import Scanner
 
 from edged.record import record
 from edged.yaml.tree import (
@@ -61,7 +68,7 @@ def parse_document(text: str, path: str, bounds: Bounds) -> Node | None:
     """
     builder = _Builder(path, bounds)
     try:
-        return builder.document(YAML(typ="safe", pure=True).parse(text))
+        return builder.document(_events(text))
     except YamlProblem:
         raise
     except MarkedYAMLError as error:
@@ -79,6 +86,27 @@ def parse_document(text: str, path: str, bounds: Bounds) -> Node | None:
         # A scanner of this size may trip over broken input instead of reporting it.
         problem = f"the parser gave up ({type(error).__name__})"
         raise YamlProblem(builder.latest, f"This is not YAML: {problem}.") from error
+
+
+class _Loader:
+    """What ruamel.yaml's parts ask of the ``YAML`` that they work for."""
+
+    processing_version = (1, 2)
+    comment_handling = None
+
+    def __init__(self) -> None:
+        self._resolver = self
+        self.doc_infos = [SimpleNamespace()]
+
+
+def _events(text: str) -> Iterator[Event]:
+    loader = _Loader()
+    # Each makes itself known to the loader.
+    Reader(text, loader)
+    Scanner(loader)
+    parser = Parser(loader)
+    while parser.check_event():
+        yield parser.get_event()
 
 
 def _first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from edged.clock import SystemClock
 from edged.discovery.heartbeat import Heartbeat
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Changed
-from edged.instruments.unit_state import UnitState, facts_of, unit_state
+from edged.instruments.unit_state import UnitState, unit_state
 from edged.profiles.model import Probe
 from edged.transports.visa import VisaLibrary
 from tests.bench import command_line
@@ -35,7 +35,7 @@ LATER_S = 3_600.0
 
 
 def state_of(instrument: Instrument) -> UnitState:
-    return unit_state(facts_of(instrument, is_locked=False, is_aside=lambda _: False))
+    return unit_state(instrument, is_locked=False, is_aside=lambda _: False)
 
 
 class Bench:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import string
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from edged.config.kinds import MAX_BYTES, parse_scalar, parse_text, read_file
+from edged.yaml.source import _events
 from edged.yaml.tree import YamlProblem
+from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
 
 
@@ -179,3 +183,37 @@ def test_any_text_is_a_value_or_a_problem(text: str) -> None:
 def test_any_pile_of_indicators_is_a_value_or_a_problem(text: str) -> None:
     with contextlib.suppress(YamlProblem):
         parse_text(text).plain()
+
+
+def _told(events: Iterator[object]) -> list[object]:
+    """What events say and where, and how reading ended."""
+    found: list[object] = []
+    try:
+        for event in events:
+            found.append((repr(event), repr(vars(event).get("start_mark"))))  # noqa: PERF401 - an error ends it
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be the same
+        found.append((type(error), str(error)))
+    return found
+
+
+ODD = (
+    "%YAML 1.1\n---\na: 1\n", "%TAG ! t:\n---\na: !x 1\n", "? x\n: y\n", "[a: b, ? c, : d]",
+    "{'a': 1, \"b\":2}", "a: |\n  x\n y\n", "#c\na: 1 # d\n\n# e\n", "a: 'x", "\x00",
+    "a: b: c", "a:\t1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_text_is_read_as_the_whole_of_ruamel_yaml_reads_it(text: str) -> None:
+    assert _told(_events(text)) == _told(YAML(typ="safe", pure=True).parse(text))
+
+
+def test_profiles_are_read_as_the_whole_of_ruamel_yaml_reads_them() -> None:
+    for path in sorted((REPOSITORY / "profiles").glob("*.yaml"))[::8]:
+        text = path.read_text()
+        assert _told(_events(text)) == _told(YAML(typ="safe", pure=True).parse(text))
+
+
+@given(text=st.text(alphabet="ab:-?[]{}#&*!|>'\"%@,\n\t \\", max_size=40))
+def test_any_text_is_read_as_the_whole_of_ruamel_yaml_reads_it(text: str) -> None:
+    assert _told(_events(text)) == _told(YAML(typ="safe", pure=True).parse(text))

@@ -101,6 +101,20 @@ def test_a_shallow_package_is_whole_as_soon_as_somebody_asks_for_more(package: s
     assert importlib.import_module(package) is whole
 
 
+def test_a_shallow_package_inside_another_is_found_there(package: str) -> None:
+    inner = Path(importlib.import_module(package).__file__ or "").with_name("inner")
+    inner.mkdir()
+    # As ruamel.yaml has it.
+    (inner / "__init__.py").write_text("data = dict(\n    __version__='1.2',\n)\nfull = True\n")
+    (inner / "part.py").touch()
+    importlib.invalidate_caches()
+    shallow(f"{package}.inner")
+    assert importlib.import_module(f"{package}.inner.part").__name__ == f"{package}.inner.part"
+    found = importlib.import_module(package).inner
+    assert "full" not in vars(found)
+    assert found.full
+
+
 def test_only_one_of_many_threads_makes_a_package_whole(package: str) -> None:
     shallow(package)
     whole = importlib.import_module(package)

@@ -23,10 +23,10 @@ from edged.http.late import LateHandler
 from edged.http.server import HttpServer
 from edged.record import record
 from edged.surfaces.events.hub import EventHub
-from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
 from edged.tools.dispatcher import ToolDispatcher
 
 if TYPE_CHECKING:
+    from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
     from edged.surfaces.rpc.server import RpcApplication
 
 __all__ = ["ALIVE_PATH", "SLOW_SENDER_S", "RpcListener", "RpcRecord", "RpcSettings", "Sights"]

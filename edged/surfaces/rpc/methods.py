@@ -15,12 +15,12 @@ from typing import Any, Final, Protocol
 from edged import __version__
 from edged.actions.caller import Caller
 from edged.actions.elicit import CallClient
-from edged.actions.outcome import Outcome, Picture
+from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.record import record
-from edged.runs.points import as_base64
+from edged.surfaces.rpc.own_methods import picture_told
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.dispatcher import ToolDispatcher
 
@@ -210,11 +210,6 @@ def _answer(outcome: Outcome) -> dict[str, Any]:
     if outcome.error is not None:
         answer["error"] = outcome.error.to_json()
     return answer
-
-
-def picture_told(picture: Picture) -> dict[str, Any]:
-    """{mime, encoding, content}: a picture as the RPC interface hands it out."""
-    return {"mime": picture.mime, "encoding": "base64", "content": as_base64(picture.data)}
 
 
 def _shown(tool: Tool) -> dict[str, Any]:

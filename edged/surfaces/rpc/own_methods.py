@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
 from edged.commands.approvals import ApprovalControl
@@ -21,6 +21,7 @@ from edged.errors import ErrorCode, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.confirm import Way
+from edged.runs.points import as_base64
 from edged.runs.recordings.figures import plot_wish, run_figure
 from edged.runs.recordings.reader import export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
@@ -31,7 +32,10 @@ from edged.runs.units import unit_of_instrument
 from edged.store.audit.book import Audit
 from edged.store.audit.queries import AuditFilter, ExportForm, export_rows
 from edged.store.told_on import ToldOn
-from edged.surfaces.rpc.methods import OwnMethod, picture_told
+
+if TYPE_CHECKING:
+    # Loaded with the server, at the first request.
+    from edged.surfaces.rpc.methods import OwnMethod
 
 __all__ = ["daemon_methods", "discovery_methods", "run_methods", "stream_methods"]
 
@@ -268,3 +272,8 @@ def discovery_methods(discovery: Discovery) -> dict[str, OwnMethod]:
         return discovery.report()
 
     return {"discovery": report}
+
+
+def picture_told(picture: Picture) -> dict[str, Any]:
+    """{mime, encoding, content}: a picture as the RPC interface hands it out."""
+    return {"mime": picture.mime, "encoding": "base64", "content": as_base64(picture.data)}

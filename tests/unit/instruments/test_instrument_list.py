@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -152,3 +153,16 @@ def test_with_a_lease_each_list_is_made_by_itself() -> None:
     bench.told()
     bench.lease = {**bench.lease, "expires_ms": 2}
     assert bench.told()["lease"] == bench.lease
+
+
+@pytest.mark.parametrize("lease", [None, {"who": "x", "purpose": '"é', "expires_ms": 1}])
+@pytest.mark.parametrize("is_used", [False, True])
+def test_its_json_is_that_of_its_entries(lease: dict[str, Any] | None, *, is_used: bool) -> None:
+    bench = Bench()
+    bench.lease = lease
+    for _ in range(2):
+        if is_used:
+            bench.clock.move(1)
+            bench.instrument.note_use(CALLER, is_write=False)
+        told = bench.list.all()
+        assert json.loads(told.text) == told == [bench.list.entry(bench.instrument)]

@@ -49,4 +49,4 @@ def test_what_never_answered_never_registers_from_aside() -> None:
 
 
 def test_tools_stay_through_a_reconnect_and_go_when_away() -> None:
-    assert frozenset({S.REGISTERED, S.RECONNECTING}) == WITH_TOOLS
+    assert WITH_TOOLS == (S.REGISTERED, S.RECONNECTING)

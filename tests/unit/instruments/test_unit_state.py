@@ -2,32 +2,52 @@
 
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import CONNECTED, RegistrationState
-from edged.instruments.unit_state import Facts, UnitState, unit_state
+from edged.instruments.unit_state import UnitState, unit_state
 from tests.promises import promise
 
 R, L, U = RegistrationState, LineState, UnitState
-EVERYTHING = [
-    Facts(
-        registration=registration,
-        line=line,
-        is_set_aside=is_set_aside,
-        is_locked=is_locked,
-        is_silent=is_silent,
+
+
+class Facts(NamedTuple):
+    """What the state of a unit is derived from."""
+
+    registration: RegistrationState
+    line: LineState
+    is_reachable: bool
+    is_aside: bool
+    is_locked: bool
+    is_silent: bool
+
+
+FALSE_OR_TRUE = (False, True)
+EVERYTHING = list(itertools.starmap(Facts, itertools.product(R, L, *[FALSE_OR_TRUE] * 4)))
+
+
+def state_of(facts: Facts) -> UnitState:
+    unit = SimpleNamespace(
+        registration=facts.registration,
+        line_state=facts.line,
+        is_reachable=facts.is_reachable,
+        is_silent=facts.is_silent,
+        address="here",
     )
-    for registration, line, is_set_aside, is_locked, is_silent in itertools.product(
-        R, L, (False, True), (False, True), (False, True)
+    return unit_state(
+        unit,  # type: ignore[arg-type]
+        is_locked=facts.is_locked,
+        is_aside=lambda address: facts.is_aside and address == "here",
     )
-]
 
 
 UNREACHED = {L.LOST, L.CONNECTING, L.CLOSED}
 EXPECTED: dict[UnitState, Callable[[Facts], bool]] = {
-    U.SET_ASIDE: lambda facts: facts.is_set_aside,
+    U.SET_ASIDE: lambda facts: facts.is_aside and not facts.is_reachable,
     U.LOCKED: lambda facts: facts.is_locked,
     U.AWAY: lambda facts: facts.registration in {R.AWAY, R.ABSENT} and not facts.is_silent,
     U.LOST: lambda facts: (
@@ -42,12 +62,12 @@ EXPECTED: dict[UnitState, Callable[[Facts], bool]] = {
 
 @promise("health.one-state")
 def test_every_combination_of_facts_has_the_first_state_that_holds() -> None:
-    assert len(EVERYTHING) == len(R) * len(L) * 8
+    assert len(EVERYTHING) == len(R) * len(L) * 16
     assert list(EXPECTED) == list(UnitState)
     for facts in EVERYTHING:
-        assert unit_state(facts) == next(state for state, holds in EXPECTED.items() if holds(facts))
+        assert state_of(facts) == next(state for state, holds in EXPECTED.items() if holds(facts))
 
 
 @pytest.mark.parametrize("state", UnitState)
 def test_every_state_is_told_of_something(state: UnitState) -> None:
-    assert state in {unit_state(facts) for facts in EVERYTHING}
+    assert state in {state_of(facts) for facts in EVERYTHING}
