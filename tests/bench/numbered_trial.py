@@ -434,9 +434,9 @@ class Bench:
             await asyncio.gather(watching, return_exceptions=True)
 
 
-def _patience(trial: Trial) -> dict[str, int]:
+def _patience(trial: Trial, patience_ms: int) -> dict[str, int]:
     """A unit that loses no answer has the time of a busy machine for it."""
-    return {"timeout_ms": PATIENCE_MS} if trial.fault == "nothing" else {}
+    return {"timeout_ms": patience_ms} if trial.fault == "nothing" else {}
 
 
 @contextlib.asynccontextmanager
@@ -446,9 +446,15 @@ async def numbered_engine(
     profiles: Sequence[str],
     *,
     adapters: Iterable[SimulatedAdapter] = (),
+    patience_ms: int = PATIENCE_MS,
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> AsyncIterator[Bench]:
-    """An engine on all of these units, each by its transport; ``more`` is configured besides."""
+    """An engine on all of these units, each by its transport.
+
+    Args:
+        patience_ms: how long a unit that loses no answer is waited for.
+        more: is configured besides.
+    """
     folder = directory / "profiles"
     folder.mkdir()
     for key in profiles:
@@ -461,7 +467,11 @@ async def numbered_engine(
         addresses |= {s.instrument.unit: s.address for s in stations}
         config = {
             "INSTRUMENTS": [
-                {"address": addresses[trial.unit], "name": trial.alias, **_patience(trial)}
+                {
+                    "address": addresses[trial.unit],
+                    "name": trial.alias,
+                    **_patience(trial, patience_ms),
+                }
                 for trial in trials
             ],
             "PROFILE_DIRS": [str(folder)],

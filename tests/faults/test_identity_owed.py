@@ -19,6 +19,8 @@ from tests.promises import promise
 WAYS = (WireKind.PROLOGIX, WireKind.VXI11, WireKind.HISLIP)
 GREETING = b"AR488 GPIB controller, ver. 0.53.03, 10/03/2025\r\n"
 CALLS = 12
+PATIENCE_MS = 3_000
+"""Each question that is met with silence takes so long."""
 
 
 class Story:
@@ -56,7 +58,9 @@ async def story(
     directory: Path, transport: WireKind, adapters: Iterable[SimulatedAdapter] = ()
 ) -> AsyncIterator[Story]:
     trials = trials_on(transport, faults=["nothing"], clients=(1,))[:2]
-    async with numbered_engine(directory, trials, ("queue",), adapters=adapters) as bench:
+    async with numbered_engine(
+        directory, trials, ("queue",), adapters=adapters, patience_ms=PATIENCE_MS
+    ) as bench:
         client = await client_of(bench.engine, bench.words)
         try:
             yield Story(bench.stations, client)
