@@ -8,6 +8,7 @@ schema belongs to the command.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -566,9 +567,13 @@ def _made_again(action: Action) -> Callable[..., Action]:
     Without its client, which would keep the connection of the first call alive, and without the
     check of its arguments, which these have passed.
     """
-    told = {one.name: getattr(action, one.name) for one in fields(action)}
-    del told["action_id"], told["client"], told["check"]
-    return partial(type(action), **told)
+    kind: Any = type(action)
+    return partial(kind, **{name: getattr(action, name) for name in _kept_of(kind)})
+
+
+@functools.cache
+def _kept_of(kind: Any) -> frozenset[str]:
+    return frozenset(one.name for one in fields(kind)) - {"action_id", "client", "check"}
 
 
 def _is_confirmed_at(instrument: Instrument | None) -> bool:

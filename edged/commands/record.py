@@ -155,7 +155,6 @@ class CountedRecord:
 
     def __init__(self, inner: Record) -> None:
         self._inner = inner
-        # See ``Record``.
         self.intend = inner.intend
         self.calls: Counter[tuple[str, str, str]] = Counter()
         self.tools: Counter[tuple[str, str]] = Counter()

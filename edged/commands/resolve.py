@@ -24,10 +24,8 @@ from edged.actions.action import (
 )
 from edged.commands.target import Catalog, Target
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Command, ImageAnswer
+from edged.profiles.model import ImageAnswer
 from edged.profiles.raw import (
     MAX_LINE,
     MAX_MESSAGES,
@@ -102,12 +100,6 @@ class Resolver:
             is_write=command.is_write and not is_read_anyway,
         )
 
-    def _command(
-        self, instrument: Instrument, name: str, run_id: str = "", *, ends_work: bool = False
-    ) -> tuple[Command, ParameterCheck]:
-        checks = self._catalog.of(instrument, run_id, ends_work=ends_work)
-        return checks.command(name, self._having)
-
     def _having(self, name: str) -> tuple[str, ...]:
         """What the instruments are called that have a command of this name to offer."""
         return tuple(
@@ -119,7 +111,8 @@ class Resolver:
     def stream(self, action: StartStream) -> Target:
         """A query of an instrument, again and again."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        command, check = self._command(instrument, action.command_name, run_id)
+        checks = self._catalog.of(instrument, run_id)
+        command, check = checks.command(action.command_name, self._having)
         if isinstance(command.returns, ImageAnswer):
             raise Invalid(
                 f"{command.name} gives a picture; a stream measures values or waveforms.",
@@ -137,7 +130,8 @@ class Resolver:
     def sweep(self, action: StartSweep) -> Target:
         """The command that is swept, and the measures; danger is that of all of them."""
         instrument, run_id = self._pool.get(action.instrument_id), action.caller.on_behalf_of
-        command, check = self._command(instrument, action.command_name, run_id)
+        checks = self._catalog.of(instrument, run_id)
+        command, check = checks.command(action.command_name, self._having)
         if command.sweep is None:
             able = [
                 c.name for c in self._catalog.of(instrument).profile.commands.values() if c.sweep
@@ -159,7 +153,7 @@ class Resolver:
 
     def _measure(self, asked: MeasureAsked) -> Target:
         instrument = self._pool.get(asked.instrument_id)
-        command, check = self._command(instrument, asked.command_name)
+        command, check = self._catalog.of(instrument).command(asked.command_name, self._having)
         return Target(
             instrument=instrument,
             command=command,

@@ -192,7 +192,8 @@ class Engine:
         )
         self._stores.watch(self._pool)
         self._catalog = Catalog()
-        self._locked_out = locked_out(self._stores.lockout_of, self._stores.lockouts.find)
+        lockouts = self._stores.lockouts
+        self._locked_out = locked_out(self._stores.lockout_of, lockouts.find, lockouts)
         permissions = Permissions(_direct_grant(config))
         self._policy = Policy(
             config.raw_scpi,

@@ -153,7 +153,6 @@ class Stores:
 
     def lockout_of(self, instrument: Instrument) -> Lockout | None:
         """The lockout of an instrument, under whatever address it answers."""
-        # Asked of every write four times, by any thread.
         if not self.lockouts.locked:
             return None
         return self.lockouts.find(instrument.id, unit_of_instrument(instrument).key)

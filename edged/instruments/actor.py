@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -84,7 +85,6 @@ class Actor:
         self.address = address
         self._link = link
         self._clock = clock
-        self._report_to = report
         self._watch_of = watch_of
         self._loop = asyncio.get_running_loop()
         self._wake = link.wake
@@ -101,7 +101,7 @@ class Actor:
             keeps_old_answers=address.transport.keeps_old_answers or bool(address.bus),
             has_messages=address.transport.has_messages,
             is_same_unit=is_same_unit,
-            report=self._hand_up,
+            report=partial(self.tell, partial(report, self)),
             max_block_mb=max_block_mb,
         )
         # Numbers of what the thread does, in that order; pre-emption goes by them.
@@ -365,7 +365,7 @@ class Actor:
         bound = self.line.bound
         release = lines_conversation(bound.connection.on_release, bound.connection)
         self.line.release(next(self._tickets), release, self._release_by)
-        self.tell(self._has_ended, None)
+        self.tell(lambda _: self._ended.set(), None)
 
     def _serve(self, job: Job) -> None:
         ticket = next(self._tickets)
@@ -404,16 +404,7 @@ class Actor:
             self.line.heal(ticket)
         self._serving = None
 
-    def _hand_up(self, report: LineReport) -> None:
-        self.tell(self._heard, report)
-
     # Small things of the loop's side
-
-    def _heard(self, report: LineReport) -> None:
-        self._report_to(self, report)
-
-    def _has_ended(self, _nothing: None) -> None:
-        self._ended.set()
 
     def _make_way(self, cause: Cause) -> None:
         """Free the wire for a safe job, unless another safe job is on it."""

@@ -331,7 +331,7 @@ class Dialogue:
             self.has_dropped_doubt = True
             owed = step.owed = Owed.QUIET
             step.unproved.clear()
-        is_told = self._rest(connection, owed, limit, is_looked_at=is_looked_at)
+        is_told = self.rest(connection, owed, limit, is_looked_at=is_looked_at)
         if self._has_messages and owed & Owed.QUIET and not is_told:
             # What an instrument keeps makes no sound, and it cannot be asked for it.
             step.owed |= Owed.NAME
@@ -339,21 +339,20 @@ class Dialogue:
             self._hear_name(known, connection, limit)
             is_quick = not step.owed & Owed.QUIET
             step.proved(self._quiet_since, known.question)
-            self._rest(connection, Owed.NOTHING if is_quick else Owed.QUIET, limit)
+            self.rest(connection, Owed.NOTHING if is_quick else Owed.QUIET, limit)
         step.looked(self._clock.monotonic())
 
-    def rest(self, connection: Connection, deadline: float) -> None:
-        """Read and drop until nothing has come for a while.
+    def rest(
+        self, connection: Connection, owed: int, limit: float, *, is_looked_at: bool = False
+    ) -> bool:
+        """Read and drop until nothing has come for a while, where quiet is owed.
+
+        Returns:
+            Whether a status byte has told that nothing waits.
 
         Raises:
             LinkError: as the link does; it does not stop sending.
         """
-        self._rest(connection, Owed.QUIET, deadline)
-
-    def _rest(
-        self, connection: Connection, owed: int, limit: float, *, is_looked_at: bool = False
-    ) -> bool:
-        """Whether a status byte has told that nothing waits."""
         quiet_s = self._quiet_s(connection) if owed & Owed.QUIET else 0.0
         dropped, began = 0, self._clock.monotonic()
         while True:
@@ -560,12 +559,12 @@ class Dialogue:
         until = self._clock.monotonic() + connection.timeout_ms / 1000
         deadline = min(deadline, until + LONGEST_SOON_S)
         try:
-            self._rest(connection, Owed.QUIET, deadline)
+            self.rest(connection, Owed.QUIET, deadline)
             while is_late and not overheard.has(line):
                 self._quiet_since = self._clock.monotonic()
                 if self._quiet_since > until:
                     break
-                self._rest(connection, Owed.QUIET, deadline)
+                self.rest(connection, Owed.QUIET, deadline)
             self._hear_end(line, connection, until)
         except LinkLost as lost:
             lost.came = overheard.of(line) + lost.came

@@ -322,7 +322,7 @@ class Line:
             if self.state is not LineState.LOST:
                 self._lose(LinkLost("no instrument is known here"))
             return
-        if self._is_foreign():
+        if self._foreign_to is bound:
             return
         self._link.begin(ticket)
         connection = bound.connection
@@ -572,7 +572,7 @@ class Line:
         waits = not is_fresh and not is_safe
         try:
             if waits:
-                self._dialogue.rest(bound.connection, deadline)
+                self._dialogue.rest(bound.connection, Owed.QUIET, deadline)
             self._select(bound, deadline, None)
             in_step.begin(is_fresh=True)
             idn = self._dialogue.hold(
@@ -585,7 +585,7 @@ class Line:
                 raise LinkGarbled("the question that identifies it got an invalid answer")
             is_known = self._is_same_unit(bound.idn, idn)
             if is_known and waits:
-                self._dialogue.rest(bound.connection, deadline)
+                self._dialogue.rest(bound.connection, Owed.QUIET, deadline)
             known = self._known()
             asked = IDENTITY_QUESTION if known is None else known.question
             in_step.proved(self._clock.monotonic(), asked)
@@ -658,10 +658,6 @@ class Line:
         raise another_unit("Another unit", self._name)
 
     # How a line becomes unready
-
-    def _is_foreign(self) -> bool:
-        """True from the moment another unit was found until somebody is adopted here."""
-        return self._foreign_to is self.bound
 
     def _spoil(self, error: LinkError) -> None:
         """Note that what is on the line now belongs to nobody."""

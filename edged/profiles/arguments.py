@@ -641,10 +641,20 @@ class ParameterCheck:
         self._check(arguments)
         values: dict[str, Scalar] = {}
         for name, parameter in self._parameters.items():
-            if name in arguments:
-                values[name] = self._value(parameter, arguments[name])
-            elif name in self._defaults:
-                values[name] = self._defaults[name]
+            if name not in arguments:
+                if name in self._defaults:
+                    values[name] = self._defaults[name]
+                continue
+            value = values[name] = arguments[name]
+            if isinstance(value, (bool, str)):
+                if parameter.type is ParameterType.STRING and isinstance(value, str):
+                    self._judge_string(name, value)
+            elif parameter.type is ParameterType.FLOAT:
+                values[name] = float(value)
+            else:
+                values[name] = number = int(value)
+                if number.bit_length() > _MOST_INTEGER_BITS:
+                    raise unfit_number(self._owner, name, value)
         for parameter in self._narrowed:
             if (value := values.get(parameter.name)) is not None:
                 for case in narrowed(parameter, values):
@@ -652,19 +662,6 @@ class ParameterCheck:
         for expression in self._checks:
             self._judge_check(expression, values)
         return values
-
-    def _value(self, parameter: Parameter, value: Scalar) -> Scalar:
-        """One accepted value in its parameter's own type."""
-        if isinstance(value, (bool, str)):
-            if parameter.type is ParameterType.STRING and isinstance(value, str):
-                self._judge_string(parameter.name, value)
-            return value
-        if parameter.type is ParameterType.FLOAT:
-            return float(value)
-        number = int(value)
-        if number.bit_length() > _MOST_INTEGER_BITS:
-            raise unfit_number(self._owner, parameter.name, value)
-        return number
 
     def _judge_string(self, name: str, value: str) -> None:
         """Refuse what could end the message or the line that it stands in."""

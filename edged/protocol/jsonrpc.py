@@ -126,7 +126,7 @@ def decode(
         # So short a body holds no integer that is too long.
         decoder = _DECODER if len(body) > MAX_INTEGER_DIGITS else _SHORT_DECODER
         text = body.removeprefix(codecs.BOM_UTF8).decode("utf-8")
-        value: object
+        value: object = None
         try:
             value, end = decoder.scan_once(text, 0)
         except StopIteration:

@@ -124,7 +124,7 @@ class PendingCall:
         self._then: Callable[[PendingCall, asyncio.Task[Any]], None] | None = None
 
     def go_on(self, pending: Underway) -> None:
-        """An action is under way for it; ``outcome_told`` says when it is over."""
+        """An action is under way for it; ``Surroundings.settled`` says when it is over."""
         self.underway = pending
         self.post.watch()
         if self.is_cut_by_disconnect:
@@ -224,10 +224,6 @@ class PendingCall:
                 waits=self.make_answer is not None,
             )
             post.session.remember(params, repeat)
-
-    def outcome_told(self, outcome: Outcome | None) -> None:
-        """What came of its action; ``None`` once it was cancelled."""
-        self.post.surroundings.settled(self, outcome)
 
     def _task_is_done(self, task: asyncio.Task[Any]) -> None:
         then, self._task, self._then = self._then, None, None

@@ -354,7 +354,8 @@ class Session:
 
     def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
         """What a request with that head asks for again; ``None`` where it has to be judged."""
-        repeat = self.repeats.get(repr(request.params))
+        key = repr(request.params)
+        repeat = self.repeats.get(key)
         if (
             repeat is None
             or repeat.head is not head
@@ -363,6 +364,8 @@ class Session:
             or request.id in self.calls.by_id
         ):
             return None
+        # What is asked again and again is not pushed out by writes whose values never come twice.
+        self.repeats[key] = self.repeats.pop(key)
         return repeat
 
     def remember(self, params: Mapping[str, Any], repeat: Repeat) -> None:

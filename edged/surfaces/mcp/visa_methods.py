@@ -135,7 +135,7 @@ class _Soon(Underway):
     def _over(self, outcome: Outcome | None = IN_TIME_OR_NOT) -> None:
         if not self._is_over:
             self._is_over = True
-            self._call.outcome_told(outcome)
+            self._call.post.surroundings.settled(self._call, outcome)
 
 
 def _what_came(visa: VisaSession, count: int) -> bytes:

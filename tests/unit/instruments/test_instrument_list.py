@@ -50,9 +50,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = DrivenClock()
-        self.actor = SimpleNamespace(
-            address=ADDRESS, state=LineState.READY, is_silent=False, heard_at=0.0
-        )
+        line = SimpleNamespace(state=LineState.READY, is_silent=False, heard_at=0.0)
+        self.actor = SimpleNamespace(address=ADDRESS, line=line)
         self.instrument = Instrument(
             instrument_id="a",
             number=1,
