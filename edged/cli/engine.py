@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from edged.cli.shared.options import add_config_options, load
 from edged.config.load import Config
 from edged.engine.sim_child import SimChild
+from edged.lean_imports import shallow
 from edged.log import set_up_logging
 
 __all__ = ["read", "run"]
@@ -19,6 +20,8 @@ unless SDK_WRAPPER_DIRS is set."""
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""
+    # Configuration, bench file and profiles are read by a part of it.
+    shallow("ruamel.yaml")
     config, sim_arguments, supervised = read(arguments)
     set_up_logging(config.log_level, config.log_format)
     sim = None if sim_arguments is None else SimChild(sim_arguments)

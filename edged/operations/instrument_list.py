@@ -76,7 +76,10 @@ class InstrumentList:
                 "lease": lease,
             }
             del rest["used_by_ms"]
-            kept = self._kept[instrument.number] = made_of, rest, encode_text(rest)[:-1]
+            text = encode_text(rest)[:-1]
+            # Their places: a copy with two members more would be laid out once more.
+            rest |= dict.fromkeys(("used_by_ms", "heard_ms"))
+            kept = self._kept[instrument.number] = made_of, rest, text
         heard = heard_ms(instrument, now_s, now_ms)
         # As JSON has it.
         used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)

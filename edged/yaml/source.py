@@ -5,8 +5,8 @@ aliases within a bound or not at all. What is read may come from anywhere, so ev
 before it is walked: nesting, number of nodes with aliases written out. Whatever the input is, only
 ``YamlProblem`` comes out, naming file, line, column.
 
-ruamel.yaml's reader, scanner and parser are used and nothing else of it: its ``YAML`` would bring
-its types and its dumper, 1 MB, into every engine.
+ruamel.yaml's reader, scanner and parser are used and nothing else of it: the engine does without
+its types and its dumper, 1 MB (``lean_imports.shallow``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-
-from edged.lean_imports import shallow
-
-# ruff: noqa: E402 - the parts are imported after what makes their package be none but them.
-shallow("ruamel.yaml")
 
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import (
