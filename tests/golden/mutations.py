@@ -7,7 +7,7 @@ places in complaints mean something.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,13 @@ PUTS: Final = (REMOVED, MISSPELT, *({"value": value} for value in VALUES))
 
 @cache
 def _base(name: str) -> Any:
-    return YAML(typ="safe", pure=True).load(BASES[name].read_text(encoding="utf-8"))
+    document = YAML(typ="safe", pure=True).load(BASES[name].read_text(encoding="utf-8"))
+    if name == "profile":
+        for parameter in ("v", "c"):
+            # JSON has no numbers for keys.
+            document["commands"]["set_v"]["parameters"][parameter]["by"].pop("n")
+        document["unverified"] = ["get_x", "set_v"]
+    return document
 
 
 def text_of(base: str, at: list[str | int], put: Any) -> str:
@@ -42,9 +48,7 @@ def text_of(base: str, at: list[str | int], put: Any) -> str:
         at: keys and indices on the way to the entry.
         put: ``removed``, ``misspelt`` or ``{"value": …}``.
     """
-    document = deepcopy(_base(base))
-    if base == "profile":
-        document = _shortened(document, at)
+    document = deepcopy(SHORTENED.get(base, _whole)(_base(base), at))
     *way, last = at
     place = document
     for step in way:
@@ -60,44 +64,48 @@ def text_of(base: str, at: list[str | int], put: Any) -> str:
 
 HEAD: Final = (
     "format", "profile_key", "manufacturer", "model", "instrument_class", "source", "match",
+    "abort",
 )  # fmt: skip
-NAMED_BY_OTHERS: Final = ("set_v", "get_x", "get_n", "off")
-"""Commands that sequences, settings, sweeps and the head of the base name."""
 
 
-def _shortened(document: Any, at: list[str | int]) -> Any:
-    """The profile without chapters that do not concern the change, which is read in less time."""
-    chapter, *inner = at
-    commands = document["commands"]
-    for name in ("v", "c"):
-        # JSON has no numbers for keys.
-        commands["set_v"]["parameters"][name]["by"].pop("n")
-    if chapter == "commands":
-        kept = {"get_x": commands["get_x"]}
-        kept |= {inner[0]: commands[inner[0]]} if inner else {}
-        return {name: document[name] for name in HEAD} | {"commands": kept}
-    if chapter in ("sequences", "settings"):
-        kept = {name: commands[name] for name in NAMED_BY_OTHERS}
-        names = (*HEAD, chapter)
-        return {name: document[name] for name in names} | {"commands": kept}
-    document["commands"] = {"get_x": commands["get_x"], "set_v": {"scpi": "V 1"}}
-    document["unverified"] = ["get_x", "set_v"]
-    del document["sequences"], document["settings"]
+def _whole(document: Any, _at: list[str | int]) -> Any:
     return document
 
 
-def all_of(base: str) -> Iterator[tuple[list[str | int], Any]]:
-    """Every place of a base with every change of it."""
-    for at in _base_places(base):
-        for put in PUTS:
-            if not (put == MISSPELT and isinstance(at[-1], int)):
-                yield at, put
+def _only_key(document: Any, at: list[str | int]) -> Any:
+    return {at[0]: document[at[0]]}
 
 
-def _base_places(base: str) -> Iterator[list[str | int]]:
-    for at in _places(_base(base), []):
-        if not ("by" in at[:-1] and at[at.index("by") + 1] == "n"):
-            yield at
+def _profile_about(document: Any, at: list[str | int]) -> Any:
+    """The profile without chapters that do not concern the change, which is read in less time."""
+    chapter, commands = at[0], document["commands"]
+    if chapter == "commands" and len(at) > 1:
+        named = {at[1], *NAMED.get(at[1], ())}
+        kept = {name: commands[name] for name in commands if name in named}
+    else:
+        kept = {name: commands[name] for name in NAMED.get(chapter, ("get_x",))}
+        if "set_v" in kept:
+            kept["set_v"] = SET_V
+    return {name: document[name] for name in (*HEAD, chapter)} | {"commands": kept}
+
+
+NAMED: Final[Mapping[str | int, tuple[str, ...]]] = {
+    "acquisition": ("get_x", "set_v"),
+    "unverified": ("get_x", "set_v"),
+    "sequences": ("set_v", "get_n", "off"),
+    "settings": ("set_v",),
+    "set_v": ("get_x",),
+}
+"""The commands that a chapter, or a command, names."""
+SET_V: Final = {
+    "scpi": "V {v}[,{c}][,{n}]",
+    "parameters": {
+        "v": {"type": "float", "min": 0, "max": 30},
+        "c": {"type": "enum", "options": ["A", "B"], "default": "A"},
+        "n": {"type": "int", "min": 0, "max": 9, "default": 1},
+    },
+}
+SHORTENED: Final = {"profile": _profile_about, "configuration": _only_key}
 
 
 def _places(node: Any, at: list[str | int]) -> Iterator[list[str | int]]:

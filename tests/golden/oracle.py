@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import random
 import subprocess
 import sys
@@ -207,7 +208,9 @@ def _answers(trees: dict[str, Path], asked: Path, directory: Path) -> Iterator[l
         for name, tree in trees.items():
             said = directory / f"{name}.jsonl"
             words = [sys.executable, str(JUDGE), str(asked), str(said), str(PROFILES)]
-            sides.append((said, subprocess.Popen(words, cwd=tree)))
+            # Of two limits that a line breaks, the order of a set decides which is named.
+            environ = {**os.environ, "PYTHONHASHSEED": "0"}
+            sides.append((said, subprocess.Popen(words, cwd=tree, env=environ)))
         ends = time.monotonic() + WITHIN_S
         for _, side in sides:
             if side.wait(timeout=max(0.0, ends - time.monotonic())):
