@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import tempfile
@@ -13,7 +14,9 @@ from typing import Any, Final
 
 import edged
 from edged.protocol.revisions import REVISIONS
+from edged.surfaces.rpc.reference import METHOD_TABLE
 from tests.bench.engine import Engine, running_engine
+from tests.bench.hislip_program import HislipProgram
 from tests.bench.mcp_client import MODERN, McpClient, modern
 from tests.bench.waiting import wait_for
 
@@ -44,8 +47,13 @@ def golden() -> Mapping[str, list[str]]:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         (directory / "bench.yaml").write_text(OWNER, encoding="utf-8")
-        named = {"EDGE_ID": "edge-golden", "EDGE_NAME": "golden"}
-        with running_engine(directory, "--instruments", BENCH, config=named) as engine:
+        settings = {
+            "EDGE_ID": "edge-golden",
+            "EDGE_NAME": "golden",
+            "VISA_SERVER": ["hislip"],
+            "HISLIP_PORT": 0,
+        }
+        with running_engine(directory, "--instruments", BENCH, config=settings) as engine:
             found = {f"{name}.jsonl": list(_listed(engine, *LISTS[name])) for name in LISTS}
             found["resources.jsonl"] += _greetings(engine)
             found["audit_rows.jsonl"] = list(_rows(engine))
@@ -106,7 +114,9 @@ MASKS: Final = (
     (re.compile(r"127\.0\.0\.1(::?)\d+"), r"127.0.0.1\1PORT"),
     (re.compile(rf'"{re.escape(edged.__version__)}"'), '"VERSION"'),
     (re.compile(r"127\.0\.0\.1(%3A%3A)\d+"), r"127.0.0.1\1PORT"),
-    (re.compile(r"\b(?:sweep|mcp|seq|check|lease|run)-[\w-]*\d[\w-]*"), "ID"),
+    (re.compile(r"\b(?:sweep|mcp|seq|check|stop|lease|run)-[\w-]*\d[\w-]*"), "ID"),
+    (re.compile(r"Python-urllib/[\d.]+"), "Python-urllib"),
+    (re.compile(r'"HiSLIP [^"]*"'), '"HiSLIP …"'),
     (re.compile(r"(?<!\w)/(?:dev/shm|tmp)/[\w/.-]+"), "PATH"),
     (re.compile(r"\b\d+(?:\.\d+)? (ms|s|seconds?|KiB|MiB)\b"), r"N \1"),
 )
@@ -196,15 +206,41 @@ OF_THE_CALL: Final = ("seq", "time_ms", "action_id", "parent_id", "duration_ms",
 
 
 def _rows(engine: Engine) -> Iterator[str]:
-    """The rows that each of ``CALLS`` leaves by MCP, those of what it began among them."""
+    """The rows that each of ``CALLS`` leaves by MCP, lines over HiSLIP, and each RPC method."""
     for tool, arguments in CALLS:
         before = _newest(engine)
         asyncio.run(McpClient(engine.ports["mcp_port"]).call(tool, arguments))
         yield f"{tool} {_line(arguments)}"
-        found = engine.rpc("audit.list", after=before, limit=100)["rows"]
-        rows = [_row(row) for row in found if row["tool"] != "audit.list"]
-        # Units are checked side by side.
-        yield from sorted(rows) if tool == "bench__check" else rows
+        yield from _rows_after(engine, before, is_side_by_side=tool == "bench__check")
+    for send, line in LINES:
+        before = _newest(engine)
+        with HislipProgram.open(int(engine.ports["hislip_port"]), "hislip_psu1") as program:
+            send(program, line)
+        yield f"HiSLIP {line}"
+        yield from _rows_after(engine, before)
+    for method in sorted(METHOD_TABLE):
+        before = _newest(engine)
+        # What most of them need is not given: a refusal is a row as well.
+        with contextlib.suppress(AssertionError):
+            engine.rpc(method)
+        yield f"RPC {method}"
+        yield from _rows_after(engine, before, is_side_by_side=method == "stop")
+
+
+LINES: Final = (
+    (HislipProgram.query, "*IDN?"),
+    (HislipProgram.set, ":SOUR1:VOLT 3"),
+    (HislipProgram.refusal, ":SOUR1:VOLT 13"),
+    (HislipProgram.refusal, ":OUTP:OVP CH1,OFF"),
+    (HislipProgram.refusal, "FOO:BAR 1"),
+)
+
+
+def _rows_after(engine: Engine, seq: int, *, is_side_by_side: bool = False) -> list[str]:
+    """The rows since then, sorted where units are worked side by side."""
+    found = engine.rpc("audit.list", after=seq, limit=100)["rows"]
+    rows = [_row(row) for row in found if row["tool"] != "audit.list"]
+    return sorted(rows) if is_side_by_side else rows
 
 
 def _row(row: Mapping[str, Any]) -> str:
