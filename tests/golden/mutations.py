@@ -108,6 +108,14 @@ SET_V: Final = {
 SHORTENED: Final = {"profile": _profile_about, "configuration": _only_key}
 
 
+def all_of(base: str) -> Iterator[tuple[list[str | int], Any]]:
+    """Every place of a base with every change of it."""
+    for at in _places(_base(base), []):
+        for put in PUTS:
+            if not (put == MISSPELT and isinstance(at[-1], int)):
+                yield at, put
+
+
 def _places(node: Any, at: list[str | int]) -> Iterator[list[str | int]]:
     entries = enumerate(node) if isinstance(node, list) else None
     if isinstance(node, dict):

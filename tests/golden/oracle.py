@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from edged.profiles.model import Command, Parameter, ParameterType, Profile
+from edged.profiles.model import Changes, Command, Parameter, ParameterType, Profile
 from edged.profiles.template import render_lines
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.shipped import PROFILES, shipped_library
@@ -74,7 +74,7 @@ def bench_files(profile: Profile) -> Iterator[str]:
     ]
     writes = [one.name for one in profile.commands.values() if not one.is_query and not one.is_safe]
     swept = [one.name for one in profile.commands.values() if one.sweep is not None]
-    changing = [one.name for one in profile.commands.values() if one.changes is not None]
+    changing = [one.name for one in profile.commands.values() if one.changes is Changes.ANY]
     limits: dict[str, dict[str, Any]] = {}
     for command, parameter in settable:
         low, high = parameter.min or 0, parameter.max or 0
