@@ -37,7 +37,7 @@ PATHS := conftest.py $(PACKAGES) tests benchmarks docs packaging $(wildcard sdk_
 
 .PHONY: help run environments test docs-test coverage conformance faults browser bench check lint ruff types types-linux \
 	types-win32 contracts format smoke clients \
-	docs deb wheels deb-test lock shape cost soak clean
+	docs deb wheels deb-test lock shape golden oracle cost soak clean
 
 help: ## show this table
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,8 +102,14 @@ soak: $(VENV)/.ok $(WARMED) clients ## the tests that wait and talk, TURNS times
 			grep -E '^(FAILED|ERROR)' soak.log; }; \
 	done; echo "$$failed turns failed"; [ "$$failed" = 0 ]
 
-shape: $(VENV)/.ok ## measure the house: modules, folders, chains, names; ARGS="--commit REF" beside another
+shape: $(VENV)/.ok ## measure the structure; ARGS="--commit REF" beside another, ARGS=--renew writes its bounds
 	@$(PY) docs/shape.py $(ARGS)
+
+golden: $(VENV)/.ok $(WARMED) ## renew tests/golden: all that is seen from outside; the reason goes into the commit
+	@$(PY) -m tests.golden.golden $(ARGS)
+
+oracle: $(VENV)/.ok $(WARMED) ## judge raw lines with the code of COMMIT=… and with this tree's (minutes)
+	@$(PY) -m tests.golden.oracle $(COMMIT) $(ARGS)
 
 cost: $(VENV)/.ok $(WARMED) ## what one warm call costs, in counts that are equal everywhere; fails over its bounds
 	@$(PY) -m benchmarks.cost $(ARGS)
