@@ -467,8 +467,10 @@ def _check_message(road: _Typed | _Raw, part: RawPart) -> None:
     for match in part.matches:
         road.check_limits(match)
     for match in part.beside:
-        for name in match.holes & road.rules.limits.get(match.command.name, {}).keys():
-            road.check_limit(match, name)
+        # In the order of the bench file: which limit a refusal names is the same in each process.
+        for name in road.rules.limits.get(match.command.name, ()):
+            if name in match.holes:
+                road.check_limit(match, name)
 
 
 def _check_changes(rules: UnitRules, command: Command, called: str) -> None:

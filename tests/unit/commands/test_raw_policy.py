@@ -56,6 +56,17 @@ commands:
   set_offset:
     scpi: ":OFFS {offset}mV"
     parameters: {offset: {type: float, min: 0, max: 500, unit: mV}}
+  set_wave:
+    scpi: [":WAVE{channel}:FREQ {frequency}", ":WAVE{channel}:OFFS {offset}"]
+    parameters:
+      channel: {type: int, min: 1, max: 2}
+      frequency: {type: float, min: 1, max: 1000, unit: Hz}
+      offset: {type: float, min: 0, max: 10, unit: V}
+  set_wave_offset:
+    scpi: ":WAVE{channel}:OFFS {offset}"
+    parameters:
+      channel: {type: int, min: 1, max: 2}
+      offset: {type: float, min: 0, max: 10, unit: V}
   set_frequency:
     scpi: ":FREQ {frequency}"
     parameters: {frequency: {type: float, min: 1, max: 1.0e+6, unit: Hz}}
@@ -240,3 +251,15 @@ async def test_every_refusal_has_the_members_of_every_answer(
     assert outcome.data["execution_time_ms"] >= 0
     assert outcome.data["error"]["code"] == code.value
     assert outcome.data["error"]["message"] == outcome.error.message  # type: ignore[union-attr]
+
+
+WAVE = {"channel": Bound(max=1), "offset": Bound(max=0)}
+
+
+@pytest.mark.parametrize("names", [("channel", "offset"), ("offset", "channel")])
+async def test_of_two_limits_the_first_in_the_bench_file_is_named(
+    house: SweepHouse, names: tuple[str, str]
+) -> None:
+    owner(house, limits={"set_wave": {name: WAVE[name] for name in names}})
+    refused = await house.scpi(":WAVE2:OFFS 9.5")
+    assert f"set for set_wave.{names[0]}:" in str(refused.error)
