@@ -19,7 +19,7 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.audit_record import AuditRecord
 from edged.commands.target import Target
-from edged.config.load import LogFormat, LogLevel
+from edged.config.keys import LogFormat, LogLevel
 from edged.log import set_up_logging
 from edged.store.audit.chain import Chain, Shelf
 from edged.store.audit.row import Phase, row_hash, texts_of

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["Figure", "parse_json_flag", "percentile", "tell"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, parse_json_flag, percentile, tell
 from edged.clock import SystemClock
-from edged.config.load import LogFormat, LogLevel
+from edged.config.keys import LogFormat, LogLevel
 from edged.log import set_up_logging
 from edged.store.audit.chain import Chain, Shelf
 from edged.store.audit.history import CallFilter

@@ -21,8 +21,6 @@ from typing import Any
 
 from tests.bench.engine_process import REPOSITORY
 
-__all__ = ["commit", "machine", "put"]
-
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
 NOT_KEPT = "**not kept**"
 LIST = "bounds that are not kept"

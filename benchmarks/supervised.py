@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CONFIG", "LOG", "supervised"]
-
 CONFIG = "edged.yaml"
 LOG = "log"
 END_WITHIN_S = 20.0

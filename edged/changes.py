@@ -11,8 +11,6 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["RULES", "TOLD", "Changes"]
-
 
 class Changes:
     """Any thread may note and compare. Both are in C: a query notes several changes.

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from typing import Final, Protocol
 
-__all__ = ["RELEASED_MS", "Clock", "SystemClock", "ago"]
-
 RELEASED_MS: Final = 1_767_225_600_000
 """The beginning of 2026: a clock that says less has not been set."""
 
@@ -44,11 +42,9 @@ class SystemClock:
     wall_ns = staticmethod(time.time_ns)
 
     def wall_ms(self) -> int:
-        """See ``Clock``."""
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float) -> None:
-        """See ``Clock``."""
         # Here and not above: the command line, which writes times, is up before asyncio would be.
         import asyncio
 

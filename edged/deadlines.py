@@ -12,8 +12,6 @@ import math
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-__all__ = ["Deadlines"]
-
 T = TypeVar("T")
 
 

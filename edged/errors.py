@@ -20,18 +20,6 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "Conflict",
-    "EdgedError",
-    "ErrorCode",
-    "Failed",
-    "Fault",
-    "Invalid",
-    "NotFound",
-    "Refused",
-    "after_sending",
-]
-
 NO_DATA: Final[Mapping[str, Any]] = {}
 
 

@@ -26,28 +26,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "KeptFile",
-    "keep_secret",
-    "make_directory",
-    "move",
-    "names_in",
-    "open_appending",
-    "open_bytes",
-    "open_descriptor",
-    "open_text",
-    "open_update",
-    "read_bytes",
-    "read_secret",
-    "read_text",
-    "refuse_link",
-    "remove",
-    "remove_directory",
-    "resolved",
-    "sync_directory",
-    "write_atomically",
-]
-
 OWNERS_ALONE: Final = 0o600
 LINK: Final = "it is a symbolic link, or lies behind one"
 

@@ -25,34 +25,6 @@ from edged.errors import ErrorCode, Invalid
 from edged.files import read_bytes, read_text, write_atomically
 from edged.record import record
 
-__all__ = [
-    "ENVIRONMENT_PREFIX",
-    "LEASE_VARIABLE",
-    "LOOPBACK",
-    "SUPERVISOR_FILE",
-    "WILDCARD",
-    "ExitStatus",
-    "Places",
-    "Platform",
-    "address_of",
-    "find_places",
-    "find_platform",
-    "host_name",
-    "is_loopback",
-    "is_private",
-    "keep_edge_id",
-    "kept_copy",
-    "machine_addresses",
-    "may_write",
-    "netloc_of",
-    "places_here",
-    "port_holder",
-    "qualified_host_name",
-    "reached_at",
-    "read_supervisor_file",
-    "resident_bytes",
-]
-
 ENVIRONMENT_PREFIX: Final = "EDGED_"
 """Of the variables that set keys of the configuration."""
 LEASE_VARIABLE: Final = "EDGED_LEASE"

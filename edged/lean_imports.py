@@ -17,8 +17,6 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Final
 
-__all__ = ["shallow", "without"]
-
 
 @contextlib.contextmanager
 def without(*names: str) -> Iterator[None]:

@@ -20,14 +20,12 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from edged.config.load import LogFormat, LogLevel
+from edged.config.keys import LogFormat, LogLevel
 from edged.lean_imports import without
 
 with without("rich"):
     # It would load all of rich, a tenth of a second, for tracebacks in colour that no log shows.
     import structlog
-
-__all__ = ["ASIDE", "scrub", "set_up_logging", "surviving"]
 
 REMOVED: Final = "[removed]"
 SECRET_NAMES: Final = re.compile(

@@ -30,8 +30,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = ["MAX_PATTERN", "compiled", "found_in", "needed_text", "why_slow"]
-
 MAX_PATTERN: Final = 300
 """Characters of a pattern that is taken from a file."""
 MAX_SEARCHED: Final = 4_096

@@ -17,8 +17,6 @@ from typing import Final
 
 from edged.errors import ErrorCode, Failed
 
-__all__ = ["load_plugin", "main"]
-
 GROUP: Final = "edged.plugins"
 UNAVAILABLE: Final = 69
 """That of ``host.ExitStatus``, which would import more than all of this."""

@@ -29,8 +29,6 @@ else:
     # `dataclasses` itself, with `inspect`, is half of what `edged status` would import.
     field = None
 
-__all__ = ["record"]
-
 T = TypeVar("T")
 SHAPE: Final = "__record__"
 """Where a record class keeps its ``_Shape``."""

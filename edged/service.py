@@ -46,20 +46,6 @@ from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.files import make_directory, open_appending, open_update, read_text
 
-__all__ = [
-    "START_FILE",
-    "Notifier",
-    "StateLock",
-    "calm",
-    "hurry",
-    "lock_data",
-    "lock_holder",
-    "relay_link",
-    "say_alive",
-    "stop_requested",
-    "without_notification",
-]
-
 
 @contextlib.contextmanager
 def stop_requested() -> Iterator[asyncio.Event]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["TURNS", "Turns"]
-
 
 class Turns:
     """On the event loop only.

@@ -22,22 +22,12 @@ from edged.errors import Invalid
 from edged.profiles.addressed import PLACEHOLDER
 from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.match import Identity, clean_idn, parse_idn, says_name
-from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import Command, Connection, Parameter, ParameterType, Profile
 from edged.profiles.template import effective_bound, optional_names
 from edged.record import record
 from edged.scpi.answer_text import escaped
+from edged.yaml.tree import Scalar
 from edged_author.probing import NAME_QUESTION, flow_of
-
-__all__ = [
-    "MetInstrument",
-    "TrialQuestion",
-    "as_yaml",
-    "draft_profile",
-    "key_of",
-    "literal",
-    "plan_trial",
-    "read_headers",
-]
 
 MOST_HEADERS: Final = 1_000
 _HEADER: Final = re.compile(

@@ -28,8 +28,6 @@ from edged_author.probing import (
     find_unasked,
 )
 
-__all__ = ["HEADERS", "UNKNOWN_COMMAND", "meet"]
-
 UNKNOWN_COMMAND: Final = "EDGED:NONE"
 CLEAR: Final = "*CLS"
 OTHER_NAME_QUESTIONS: Final = ("ID?", "VER?")

@@ -22,8 +22,6 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.surfaces.rpc.client import RpcClient, find_engine
 
-__all__ = ["errand_engine", "registered"]
-
 READY_WITHIN_S: Final = 60.0
 MET_WITHIN_S: Final = 30.0
 END_WITHIN_S: Final = 8.0

@@ -16,24 +16,6 @@ from edged.errors import ErrorCode, Failed
 from edged.profiles.model import Connection
 from edged.record import record
 
-__all__ = [
-    "HANGS_UP",
-    "NAME_QUESTION",
-    "WIRE_KEYS",
-    "Heard",
-    "Say",
-    "Talk",
-    "WireFindings",
-    "find_message_settings",
-    "find_pauses",
-    "find_settings",
-    "find_terminations",
-    "find_unasked",
-    "flow_of",
-    "held",
-    "is_text",
-]
-
 T = TypeVar("T")
 
 NAME_QUESTION: Final = "*IDN?"

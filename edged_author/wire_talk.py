@@ -21,8 +21,6 @@ from edged.transports.reach import knock
 from edged.transports.visa import VisaLibrary
 from edged_author.probing import Heard, Say, Talk, held
 
-__all__ = ["WireTalk"]
-
 T = TypeVar("T")
 
 FRAME: Final = ("baud_rate", "data_bits", "parity", "stop_bits")

@@ -25,8 +25,6 @@ from edged.clock import SystemClock
 from edged.files import resolved, write_atomically
 from edged_relay.dev_login import DevLogin, LoginAnswer
 
-__all__ = ["run"]
-
 WARNING: Final = (
     "edged dev-issuer is for development only. Whoever can read its key can act as any user."
 )

@@ -25,8 +25,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from edged.clock import Clock
 from edged.record import record
 
-__all__ = ["DevLogin", "LoginAnswer"]
-
 MOST: Final = 256
 """Clients, codes and refresh tokens that are remembered, each."""
 CODE_S: Final = 60.0

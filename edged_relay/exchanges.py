@@ -39,8 +39,6 @@ from edged.relay.envelope import (
 )
 from edged.relay.link import RelayMessage
 
-__all__ = ["OFFLINE_S", "Asked", "BrokenError", "EdgeExchange", "Exchanges", "NoRoomError"]
-
 OFFLINE_S: Final = 1.5
 """How long an edge may take to say that it has a request."""
 SILENT_S: Final = 15.0

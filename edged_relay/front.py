@@ -36,8 +36,6 @@ from edged.relay.link import NatsLink
 from edged_relay.exchanges import Asked, BrokenError, EdgeExchange, Exchanges, NoRoomError
 from edged_relay.login import METADATA_HEADERS, WELL_KNOWN, LoginMetadata, challenge_of
 
-__all__ = ["RelayFront", "bearer_of"]
-
 SLOW_SENDER_S: Final = 30.0
 IDLE_S: Final = 75.0
 BACKLOG: Final = 1_024

@@ -15,8 +15,6 @@ from nats.js.errors import BucketNotFoundError
 
 from edged.relay.link import NatsLink, cancellable
 
-__all__ = ["KeyStore"]
-
 WITHIN_S: Final = 5.0
 
 

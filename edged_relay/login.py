@@ -17,8 +17,6 @@ from edged.auth.claims import is_edge_id
 from edged.protocol.http_rules import HeaderList
 from edged.record import record
 
-__all__ = ["METADATA_HEADERS", "WELL_KNOWN", "LoginMetadata", "challenge_of"]
-
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 MCP_PATH: Final = "/mcp"
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})

@@ -26,8 +26,6 @@ from edged_relay.front import RelayFront
 from edged_relay.key_store import KeyStore
 from edged_relay.login import LoginMetadata
 
-__all__ = ["run"]
-
 
 def run(config: Config, *, host: str, port: int) -> int:
     """Serve until asked to stop; returns the exit status."""

@@ -38,13 +38,6 @@ from edged_sim.wires.stream import (
 from edged_sim.wires.usbtmc import KernelBus, UsbBus, UsbtmcWire
 from edged_sim.wires.vxi11 import Vxi11Wire
 
-__all__ = [
-    "Bench",
-    "Order",
-    "Station",
-    "introduce",
-]
-
 
 class Station:
     """An instrument that can be reached. All methods belong to the bench's event loop."""
@@ -80,12 +73,10 @@ class Station:
 
     @property
     def message_end(self) -> bytes:
-        """See ``Host``."""
         return self.instrument.dialect.message_end
 
     @property
     def serial_end(self) -> bytes:
-        """See ``Host``."""
         return self.instrument.dialect.serial_end
 
     @property

@@ -14,8 +14,6 @@ from edged_sim.bench import Bench, Order, introduce
 from edged_sim.faults import make_fault
 from edged_sim.wires.stream import LOOPBACK, SHOWN_BYTES, WireKind
 
-__all__ = ["METHODS", "ControlPort"]
-
 LONGEST_LINE_BYTES: Final = 1024 * 1024
 MOST_SHOWN: Final = 10_000
 

@@ -15,23 +15,6 @@ from typing import Final
 from edged.errors import Invalid
 from edged.record import record
 
-__all__ = [
-    "ACKNOWLEDGEMENT",
-    "UNASKED",
-    "Close",
-    "Delivery",
-    "FaultBook",
-    "FaultKind",
-    "Reset",
-    "SendBytes",
-    "Wait",
-    "WireFault",
-    "deliver",
-    "make_fault",
-    "merged",
-    "parse_fault",
-]
-
 DEFAULT_LATE_S: Final = 1.0
 SPLIT_PIECES: Final = 4
 DEFAULT_SPLIT_GAP_S: Final = 0.02

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-__all__ = ["HeldOutput"]
-
 
 class HeldOutput:
     """A ``Mouth`` that keeps what is said until it is fetched."""
@@ -21,17 +19,14 @@ class HeldOutput:
         self.was_reset = False
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:  # noqa: ARG002 - the seam's
-        """See ``Mouth``."""
         self._parts.append((data, is_end))
         self._news.set()
 
     def end(self) -> None:
-        """See ``Mouth``."""
         self.has_ended = True
         self._news.set()
 
     def reset(self) -> None:
-        """See ``Mouth``."""
         self.was_reset = True
         self._news.set()
 

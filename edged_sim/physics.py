@@ -17,8 +17,6 @@ from typing import Final
 from edged.record import record
 from edged_sim.signals import SILENCE, Shape, Wave
 
-__all__ = ["Node", "Resistor", "Sink", "SinkKind", "SupplyOutput", "World"]
-
 AMBIENT_C: Final = 23.0
 RISE_S: Final = 0.008
 """Time constant with which a supply's output reaches what it was set to."""

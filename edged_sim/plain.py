@@ -24,8 +24,6 @@ from edged_sim.scpi import (
     Vocabulary,
 )
 
-__all__ = ["PlainInstrument", "PlainSpec", "simulated"]
-
 Perform = Callable[[S, str, float], Answer]
 """The state, the message without its end, the monotonic time → the answer, if there is one."""
 NO_WORDS: Final[Vocabulary[Callable[[Any, SimCall], Answer]]] = Vocabulary({})

@@ -31,17 +31,6 @@ from edged_sim.faults import FaultKind, WireFault, parse_fault
 from edged_sim.models import model_names
 from edged_sim.wires.stream import ByteLog, WireKind
 
-__all__ = [
-    "DEFAULT_INSTRUMENTS",
-    "SimOptions",
-    "add_arguments",
-    "main",
-    "options_from",
-    "read_options",
-    "run",
-    "serving",
-]
-
 DEFAULT_INSTRUMENTS: Final = "psu1,dmm1,scope1"
 USUAL_MODELS: Final = {
     "psu": "rigol_dp832",

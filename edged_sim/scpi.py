@@ -30,29 +30,6 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from edged.record import record
 from edged_sim.physics import World
 
-__all__ = [
-    "Answer",
-    "Dialect",
-    "HeaderError",
-    "HeaderMatch",
-    "HeaderPattern",
-    "Later",
-    "ModelSpec",
-    "ModelState",
-    "ScpiError",
-    "SimCall",
-    "SimUnit",
-    "SimulatedInstrument",
-    "Status",
-    "Vocabulary",
-    "below",
-    "block",
-    "flag",
-    "nearest_at_least",
-    "split_list",
-    "split_units",
-]
-
 T_co = TypeVar("T_co", covariant=True)
 
 _NODE: Final = re.compile(r"\[?:?([*A-Za-z0-9_][A-Za-z0-9_]*)(<n>)?\]?")

@@ -15,8 +15,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = ["SILENCE", "DrawnTrace", "Shape", "Wave", "bmp", "draw", "png", "sample"]
-
 LONGEST_TILE: Final = 16_384
 """Values computed one by one; a longer trace repeats them."""
 

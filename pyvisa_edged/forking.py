@@ -10,8 +10,6 @@ import os
 import weakref
 from typing import Protocol
 
-__all__ = ["Inherited", "begins_anew"]
-
 
 class Inherited(Protocol):
     """Something that a child has a copy of."""

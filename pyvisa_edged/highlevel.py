@@ -24,8 +24,6 @@ from pyvisa_edged.refusal import EdgedVisaError, connection_lost, not_offered
 from pyvisa_edged.resource import OpenResource, resource_info
 from pyvisa_edged.wire import McpSession, SessionGone, Wire
 
-__all__ = ["EdgedVisaLibrary"]
-
 RENEW_S = 20.0
 """A lock is a lease of a minute: two renewals may fail."""
 KEEP_UNITS_S = 2.0

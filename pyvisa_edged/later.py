@@ -10,8 +10,6 @@ from typing import Protocol
 
 from pyvisa_edged.forking import begins_anew
 
-__all__ = ["Later", "Reader"]
-
 MOMENT_S = 0.002
 """A program that asks in a loop has asked again by then, and that says it."""
 

@@ -12,8 +12,6 @@ import pyvisa
 
 from pyvisa_edged.wire import Bench
 
-__all__ = ["bench_at", "program_name"]
-
 DEFAULT_URL = "http://127.0.0.1:8767/mcp"
 BARE = "edged"
 

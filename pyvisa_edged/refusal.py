@@ -8,8 +8,6 @@ from typing import Any
 from pyvisa import errors
 from pyvisa.constants import StatusCode
 
-__all__ = ["EdgedVisaError", "connection_lost", "not_offered", "told"]
-
 CODES: Mapping[str, StatusCode] = {
     "timeout": StatusCode.error_timeout,
     "disconnected": StatusCode.error_connection_lost,

@@ -16,8 +16,6 @@ from pyvisa_edged.later import Later
 from pyvisa_edged.refusal import connection_lost
 from pyvisa_edged.wire import Wire
 
-__all__ = ["OpenResource", "resource_info"]
-
 SOON_MS = 50
 """So long the bench keeps a question's request for an answer to go back with it."""
 PIECE = 1_048_576

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 from pyvisa_edged.forking import begins_anew
 from pyvisa_edged.refusal import EdgedVisaError, connection_lost, told
 
-__all__ = ["Bench", "McpSession", "SessionGone", "Wire"]
-
 OPEN_S = 10.0
 SILENT_S = 50.0
 """The bench shows a sign of life each 15 s of a request that takes long."""

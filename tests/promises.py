@@ -14,8 +14,6 @@ from typing import Final
 
 import pytest
 
-__all__ = ["PROMISES", "promise"]
-
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "promises.md"
 _ROW: Final = re.compile(r"^\| `([a-z0-9.-]+)` \| (.+) \|$", re.MULTILINE)
 

@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ROWS", "Row"]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:

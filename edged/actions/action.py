@@ -19,24 +19,6 @@ from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
 from edged.record import record
 
-__all__ = [
-    "ENDS_WORK",
-    "Action",
-    "CallWrapper",
-    "Check",
-    "Progress",
-    "ProgressSink",
-    "Purpose",
-    "RunCommand",
-    "RunSequence",
-    "SendLines",
-    "SendProgram",
-    "SendScpi",
-    "StartStream",
-    "StartSweep",
-    "StopAll",
-]
-
 Arguments = Mapping[str, Any]
 Check = Callable[[Arguments], None]
 """Raises ``Invalid`` when raw arguments do not fit a tool's schema."""

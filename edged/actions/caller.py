@@ -15,8 +15,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = ["CLIENT_CHARS", "Approval", "Caller", "Claims", "Route", "client_text", "who_of"]
-
 CLIENT_CHARS: Final = 64
 """What a client may say of itself: its name and version, on one line of a table."""
 

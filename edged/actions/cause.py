@@ -12,17 +12,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = [
-    "CALLER_CANCELLED",
-    "CALLER_GONE",
-    "ENGINE_STOPPED",
-    "NOT_NEEDED",
-    "SESSION_ENDED",
-    "TOKEN_EXPIRED",
-    "Cause",
-    "cause_of",
-]
-
 
 @record(kw_only=False)
 class Cause:

@@ -12,8 +12,6 @@ from typing import ClassVar, Protocol
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.record import record
 
-__all__ = ["CallClient", "Elicit", "InputRequired", "Round"]
-
 Elicit = Callable[[str], Awaitable[bool | None]]
 """Shows a person a question: yes, no, or ``None`` where the client could not ask."""
 

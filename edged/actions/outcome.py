@@ -12,8 +12,6 @@ from edged.record import record
 if TYPE_CHECKING:
     from edged.actions.tool import Tell, Underway
 
-__all__ = ["Done", "Outcome", "OutcomeStatus", "Picture", "ResourceLink"]
-
 
 class OutcomeStatus(enum.StrEnum):
     """``REFUSED``: nothing was sent to anything. ``FAILED``: it was tried.

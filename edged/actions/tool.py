@@ -16,18 +16,6 @@ from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome
 from edged.record import record
 
-__all__ = [
-    "DRY_RUN",
-    "LEASE",
-    "MakeAction",
-    "Tell",
-    "Tool",
-    "ToolAnnotations",
-    "ToolCall",
-    "Underway",
-]
-
-
 DRY_RUN: Final = "dry_run"
 """The argument by which a call asks what it would send; no parameter may have this name."""
 LEASE: Final = "lease"

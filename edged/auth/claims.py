@@ -18,26 +18,6 @@ from typing import Any, Final
 from edged.actions.caller import Claims
 from edged.record import record
 
-__all__ = [
-    "ALGORITHM",
-    "EVERY_EDGE",
-    "FLEET",
-    "HTTP_SD",
-    "MAX_HTTP_SD_LIFETIME_S",
-    "RETRY_AFTER",
-    "BadTokenError",
-    "Door",
-    "EdgeDoor",
-    "FleetDoor",
-    "NoKeysError",
-    "Token",
-    "check_claims",
-    "check_time",
-    "is_edge_id",
-    "read_token",
-    "unreadable_entries",
-]
-
 ALGORITHM: Final = "RS256"
 MAX_TOKEN_CHARS: Final = 16_384
 MAX_KID_CHARS: Final = 200

@@ -32,8 +32,6 @@ from edged.errors import ErrorCode, Failed
 from edged.files import read_bytes, write_atomically
 from edged.record import record
 
-__all__ = ["HttpJwksSource", "JwksError", "JwksSource", "KeyBook", "KeySet"]
-
 KEEP_MS: Final = 24 * 3600 * 1000
 AHEAD_MS: Final = 3600 * 1000
 """How long before their end keys are fetched anew if somebody uses them."""

@@ -15,8 +15,6 @@ from edged.actions.caller import Caller, Route
 from edged.errors import ErrorCode, Refused
 from edged.record import record
 
-__all__ = ["EVERYTHING", "Grant", "Permissions"]
-
 
 @record
 class Grant:

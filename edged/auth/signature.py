@@ -16,8 +16,6 @@ from jose.exceptions import JOSEError
 
 from edged.auth.claims import ALGORITHM
 
-__all__ = ["PublicKey", "read_keys", "verify"]
-
 MAX_KEYS: Final = 100
 MIN_MODULUS_BITS: Final = 2048
 """What is smaller is no signature to rely on."""

@@ -33,8 +33,6 @@ from edged.auth.signature import verify
 from edged.clock import Clock
 from edged.record import record
 
-__all__ = ["Verifier"]
-
 MAX_REMEMBERED: Final = 1_024
 MAX_LOGGED: Final = 10
 """Entries of one token that cannot be read; the log has the number of all."""

@@ -17,8 +17,6 @@ from edged.cli.shared.output import print_fields, print_json, print_lines
 from edged.clock import SystemClock
 from edged.host import ExitStatus
 
-__all__ = ["answer", "run"]
-
 SHOW: Final = "show"
 MOST_OF_A_LINE: Final = 10_000
 """More than the engine puts into a line: a person who approves must see all of it."""

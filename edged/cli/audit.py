@@ -27,8 +27,6 @@ from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, open_events
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "seq": "no",
     "time": "time",

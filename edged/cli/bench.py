@@ -42,8 +42,6 @@ from edged.service import START_FILE, lock_holder
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 MAX_START_FILE_BYTES: Final = 64 * 1024
 COLUMNS: Final = {
     "command": "command",

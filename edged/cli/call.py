@@ -21,8 +21,6 @@ from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 EPILOG = """examples:
   edged call list_instruments filter=rigol
   edged call rigol_dp832__set_voltage channel=1 voltage=5

@@ -21,8 +21,6 @@ from edged.errors import EdgedError
 from edged.host import ExitStatus
 from edged.record import record
 
-__all__ = ["Usage", "run", "usage_of"]
-
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 OPTION_CHOICES: Final = re.compile(r"\[?(--[a-z][a-z-]*) \{([^}]*)\}")
 CHOICES: Final = re.compile(r"(?<![-\w] )\{([^}]*)\}")

@@ -18,8 +18,6 @@ from edged.config.keys import KEYS, Key
 from edged.config.load import LoadedConfig
 from edged.host import ExitStatus
 
-__all__ = ["configuration_page", "run"]
-
 PAGE_HEAD = """# Configuration
 
 edged reads its configuration from one YAML file when it starts. For example, to add an instrument

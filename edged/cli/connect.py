@@ -36,8 +36,6 @@ from edged.host import (
 )
 from edged.record import record
 
-__all__ = ["CLIENTS", "ClientTarget", "run"]
-
 TOKEN_VARIABLE: Final = "EDGED_TOKEN"  # noqa: S105 - the name of a variable
 HEADER_VARIABLE: Final = "EDGED_AUTHORIZATION"
 DEFAULT_NAME: Final = "edged"

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from edged.cli.approve import answer
 from edged.cli.shared.options import add_engine_options, this_user
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

@@ -16,8 +16,6 @@ from edged.errors import EdgedError, Failed
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import EngineFile
 
-__all__ = ["run"]
-
 COLOURS: Final[Mapping[str, str]] = {
     "PASS": "\x1b[32m",
     "WARN": "\x1b[33m",

@@ -11,8 +11,6 @@ from edged.engine.sim_child import SimChild
 from edged.lean_imports import shallow
 from edged.log import set_up_logging
 
-__all__ = ["read", "run"]
-
 EPILOG = """`edged engine --sim` uses a simulated bench (a supply, a multimeter and an oscilloscope
 on loopback sockets). It searches no real bus unless DISCOVERY is set, and loads no SDK wrapper
 unless SDK_WRAPPER_DIRS is set."""

@@ -17,8 +17,6 @@ from edged.host import is_private, machine_addresses, read_supervisor_file
 from edged.service import relay_link
 from edged.supervisor.proxy import wanted_addresses
 
-__all__ = ["run"]
-
 COLUMNS = {
     "address": "address",
     "port": "port",

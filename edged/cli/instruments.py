@@ -21,8 +21,6 @@ from edged.cli.shared.output import (
     watched,
 )
 
-__all__ = ["absent_line", "absent_lines", "print_instruments", "run"]
-
 AWAY: Final = frozenset({"away", "lost", "silent"})
 """States of a unit in the table that is not reached now."""
 

@@ -19,8 +19,6 @@ from edged.errors import ErrorCode, NotFound, Refused
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "instruments": "instruments",
     "who": "who",

@@ -17,8 +17,6 @@ from edged.cli.shared.readable import under_way
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 COLUMNS: Final = {"instrument": "instrument", "by": "by", "reason": "reason", "since": "since"}
 STOP_TIMEOUT_S: Final = 60.0
 

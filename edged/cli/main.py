@@ -20,9 +20,6 @@ from edged.cli.shared.verb import CliVerb
 from edged.errors import EdgedError, ErrorCode
 from edged.host import ExitStatus
 
-__all__ = ["VERBS", "main"]
-
-
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
         "engine": CliVerb("edged.cli.engine", "run the engine: instruments, MCP endpoint, RPC"),

@@ -25,8 +25,6 @@ from edged.host import LOOPBACK, ExitStatus, netloc_of, reached_at, read_supervi
 from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import REDIRECT_FILE, keep_page_key
 
-__all__ = ["run"]
-
 REDIRECT: Final = """<!doctype html>
 <meta charset="utf-8">
 <title>edged</title>

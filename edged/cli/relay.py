@@ -16,8 +16,6 @@ from edged.host import ExitStatus
 from edged.log import set_up_logging
 from edged.plugins import load_plugin
 
-__all__ = ["run"]
-
 EPILOG = """A front needs RELAY_NATS_URL, RELAY_ISSUER and RELAY_JWKS_URL, and speaks plain HTTP:
 put a proxy with TLS before it (docs/relay.md)."""
 

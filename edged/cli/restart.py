@@ -21,8 +21,6 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 ASK_EVERY_S: Final = 10
 BACK_WITHIN_S: Final = 60.0
 LOOK_S: Final = 0.1

@@ -18,8 +18,6 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "run_id": "run",
     "status": "status",

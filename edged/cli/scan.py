@@ -10,8 +10,6 @@ from edged.cli.instruments import print_instruments
 from edged.cli.shared.options import add_engine_options, connect
 from edged.cli.shared.output import show
 
-__all__ = ["run"]
-
 # A scan of every bus with silent devices on it.
 SCAN_TIMEOUT_S: Final = 120.0
 

@@ -12,8 +12,6 @@ from edged.cli.shared.approval import call_telling
 from edged.cli.shared.options import add_dry_run_option, add_engine_options, connect
 from edged.cli.shared.output import cell, print_dry_run, show
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

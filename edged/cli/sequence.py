@@ -26,8 +26,6 @@ from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "run_id": "run",
     "instrument": "instrument",

@@ -18,8 +18,6 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.host import ExitStatus
 from edged.plugins import load_plugin
 
-__all__ = ["run"]
-
 WORKS_ONE: Final = """``edged sim fault | clear | state``: change a running simulated bench.
 
 The bench is that of the running engine (``edged engine --sim``), or the one whose control port

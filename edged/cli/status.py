@@ -18,8 +18,6 @@ from edged.cli.shared.output import add_watch_option, print_lines, show, watched
 from edged.cli.shared.readable import Name, aliased, local_time
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
-__all__ = ["glance", "run"]
-
 Told = Mapping[str, Any]
 MINUTE_S: Final = 60
 HOUR_S: Final = 3_600

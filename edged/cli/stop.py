@@ -18,8 +18,6 @@ from edged.errors import ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "name": "instrument",
     "state": "state",

@@ -21,8 +21,6 @@ from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events
 
-__all__ = ["run", "sparkline"]
-
 COLUMNS: Final = {
     "stream_id": "stream",
     "instrument": "instrument",

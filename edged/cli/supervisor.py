@@ -11,8 +11,6 @@ from edged.cli.shared.options import add_config_options, load
 from edged.host import ExitStatus
 from edged.log import set_up_logging
 
-__all__ = ["run"]
-
 EPILOG = """Everything after -- is passed to `edged engine`: edged supervisor -- --sim --seed 1"""
 
 

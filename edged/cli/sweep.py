@@ -37,8 +37,6 @@ from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 
-__all__ = ["line_of", "run"]
-
 COLUMNS: Final = {
     "sweep_id": "sweep",
     "status": "status",

@@ -11,8 +11,6 @@ from edged.cli.shared.options import add_engine_options, connect, positive
 from edged.cli.shared.output import cell, print_json
 from edged.host import ExitStatus
 
-__all__ = ["run"]
-
 ARROWS: Final = {"sent": "→", "received": "←", "discarded": "✗", "note": "·"}
 
 

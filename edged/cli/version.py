@@ -10,8 +10,6 @@ from edged import __version__
 from edged.cli.shared.output import print_json
 from edged.host import ExitStatus
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

@@ -49,15 +49,6 @@ from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
 from edged.store.approvals import SpentStates
 
-__all__ = [
-    "ApprovalControl",
-    "NeedsApproval",
-    "commands_sent",
-    "is_asked_about",
-    "matches_of",
-    "missing_yes",
-]
-
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
 PROGRESS_EVERY_S: Final = 10.0

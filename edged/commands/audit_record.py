@@ -40,8 +40,6 @@ from edged.store.audit.row import ERROR_CHARS, SCPI_CHARS, Entry, Phase, bounded
 from edged.store.experience import CapabilityBook
 from edged.store.unit import Unit
 
-__all__ = ["AuditRecord"]
-
 MAX_LINES: Final = 64
 LOOKS: Final = frozenset(
     {
@@ -119,7 +117,6 @@ class AuditRecord:
         return self._audit.intend(intent)
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        """See ``Record``."""
         # What an interlock reads all the time is told where it trips or refuses.
         if isinstance(action, RunCommand) and action.purpose is Purpose.INTERLOCK:
             return
@@ -197,7 +194,6 @@ class AuditRecord:
         return repeated
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        """See ``Record``."""
         self._audit.note(
             Entry(
                 time_ms=self._clock.wall_ns() // 1_000_000,

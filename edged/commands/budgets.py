@@ -27,8 +27,6 @@ from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
 from edged.store.budgets import BudgetRows
 
-__all__ = ["BudgetControl", "counted"]
-
 Share = tuple[int, ...]
 """What one write has taken of budgets, until it is spent or given back."""
 NOTHING: Final[Share] = ()
@@ -253,7 +251,6 @@ class _Plan:
         count: int = 1,
         every_s: float = 0.0,
     ) -> None:
-        """See ``runs.ports.StepPlan``."""
         instrument = self._control.instrument(action.instrument_id)
         budgets = instrument.rules.budget
         if not budgets:

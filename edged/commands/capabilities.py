@@ -21,8 +21,6 @@ from edged.profiles.model import (
 )
 from edged.store.experience import CommandKnowledge
 
-__all__ = ["capabilities_of"]
-
 Entry = dict[str, Any]
 
 

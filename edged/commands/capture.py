@@ -38,15 +38,13 @@ from edged.profiles.model import (
     Connection,
     ImageAnswer,
     Returns,
-    Scalar,
     WaveformAnswer,
 )
 from edged.profiles.template import render
 from edged.record import record
 from edged.runs.points import LargePicture, as_base64
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
-
-__all__ = ["LARGEST_INLINE_BYTES", "Captured", "Captures", "would_capture"]
+from edged.yaml.tree import Scalar
 
 LARGEST_INLINE_BYTES: Final = 4 * 1024 * 1024
 """Of a picture in a result; a larger one is told as a resource only."""

@@ -29,8 +29,6 @@ from edged.runs.ports import ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.store.dead_man import ArmedUnit, ArmedUnits
 
-__all__ = ["DeadManControl"]
-
 LONGEST_TICK_S: Final = 0.25
 SHORTEST_TICK_S: Final = 0.02
 LOOKS: Final = 6
@@ -82,15 +80,12 @@ class _Waiter:
     told: Callable[[EdgedError | None], None]
 
     def done(self) -> bool:
-        """See ``Waiter``."""
         return False
 
     def set_result(self, result: Any, /) -> None:  # noqa: ARG002 - the timer has taken note
-        """See ``Waiter``."""
         self.told(None)
 
     def set_exception(self, error: EdgedError, /) -> None:
-        """See ``Waiter``."""
         self.told(error)
 
 

@@ -24,12 +24,6 @@ from edged.record import record
 from edged.scpi.line import messages
 from edged.scpi.words import is_recalling, works_switch
 
-__all__ = [
-    "NOBODY_KNOWS", "Effect", "Key", "KnownSetting", "Reach", "after", "asked",
-    "couples_channels", "effects_of", "effects_of_lines", "is_measuring", "reach_of", "selected_by",
-    "value_name",
-]  # fmt: skip
-
 Key = tuple[str, str]
 """The channel that was selected before, and the header with what stands beside the value."""
 

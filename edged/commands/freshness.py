@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from edged.patterns import found_in
-from edged.profiles.model import Acquisition, Command, Profile, Scalar
+from edged.profiles.model import Acquisition, Command, Profile
 from edged.profiles.raw import identify
-
-__all__ = ["MEASUREMENT", "STALE_NOTES", "Acquisitions", "notes_of"]
+from edged.yaml.tree import Scalar
 
 STOPPED: Final = "acquisition is stopped: this {} is from before"
 WAITING: Final = "it waits for a trigger: this {} may be from before"

@@ -45,8 +45,6 @@ from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import Tripped, TripRows
 
-__all__ = ["InterlockControl", "TripUnits"]
-
 TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5
 """How soon it is seen that a tripped one guards nothing any more."""

@@ -29,8 +29,6 @@ from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
 from edged.store.leases import LeaseRows
 
-__all__ = ["ALL", "EndRun", "LeaseControl", "LeaseStanding"]
-
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
 """Of its ttl_s: a renewal that moves its end by less is not written down."""

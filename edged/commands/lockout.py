@@ -16,8 +16,6 @@ from edged.runs.units import unit_of_instrument
 from edged.store.lockouts import Lockouts
 from edged.transports.address import parse_address
 
-__all__ = ["LockoutControl", "StopOn"]
-
 Names = list[str]
 Meant = list[tuple[str, str]]
 """Ids of instruments, each with the key of its unit; empty where that is not known."""

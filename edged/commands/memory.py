@@ -43,7 +43,6 @@ from edged.profiles.model import (
     ImageAnswer,
     Parameter,
     Profile,
-    Scalar,
     ScalarAnswer,
     WaveformAnswer,
 )
@@ -51,8 +50,7 @@ from edged.profiles.raw import RawPart, value_choices
 from edged.profiles.template import render_lines
 from edged.record import record
 from edged.scpi.words import works_switch
-
-__all__ = ["NOTHING_REMEMBERED", "Memory", "Remembering", "Use", "Writing"]
+from edged.yaml.tree import Scalar
 
 MOST_KNOWN: Final = 256
 _NUMBER: Final = re.compile(r"[0-9]+")

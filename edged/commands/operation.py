@@ -19,8 +19,6 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, Failed, Fault
 from edged.record import record
 
-__all__ = ["NOTHING", "Failure", "Operation", "at_nothing", "bind", "failure_data"]
-
 
 @record
 class Failure:

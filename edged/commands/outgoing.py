@@ -16,21 +16,11 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from edged.profiles.model import Command, Parameter, ParameterType, Scalar
+from edged.profiles.model import Command, Parameter, ParameterType
 from edged.profiles.template import labels, pieces
 from edged.record import record
 from edged.scpi.numbers import NUMBER
-
-__all__ = [
-    "MOST_KEPT",
-    "MOST_LISTED",
-    "Argument",
-    "Origin",
-    "Outgoing",
-    "arguments_of",
-    "shown_line",
-    "unpacked",
-]
+from edged.yaml.tree import Scalar
 
 MOST_LISTED: Final = 40
 """Lines that are shown as they are, and rows that are shown instead of more lines."""

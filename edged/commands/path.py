@@ -34,13 +34,13 @@ from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
-from edged.commands.operation import NOTHING, Operation, failure_data
+from edged.commands.operation import Operation, failure_data
 from edged.commands.outgoing import Outgoing
 from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
 from edged.commands.record import Record
 from edged.commands.rehearsal import Rehearsal, Rehearsed
-from edged.commands.resolve import Resolver
+from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Precondition, Target
 from edged.commands.telling import NoteTold
@@ -48,9 +48,6 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Fault, NotFoun
 from edged.instruments.instrument import Instrument
 from edged.profiles.naming import tool_name
 from edged.runs.sweeps.request import SweepRequest
-
-__all__ = ["CommandPath"]
-
 
 PresentTool = Callable[[str, str], str]
 End = Callable[[Action, Target, float, Done | Exception], Outcome]

@@ -19,10 +19,11 @@ from edged.actions.outcome import Done, Outcome
 from edged.actions.tool import Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
-from edged.instruments.mailbox import Hold, Job, Waiter
-from edged.store.database import Written
 
-__all__ = ["Held", "Hold", "LineJob", "Pending", "Running", "begun", "settled"]
+# For the surfaces, which know no lines.
+from edged.instruments.mailbox import Hold as Hold
+from edged.instruments.mailbox import Job, Waiter
+from edged.store.database import Written
 
 
 class LineJob:
@@ -200,11 +201,9 @@ class Pending(Underway):
     # The waiter's side
 
     def done(self) -> bool:
-        """See ``Waiter``."""
         return self._is_over
 
     def set_result(self, reply: Reply, /) -> None:
-        """See ``Waiter``."""
         found: Done | Exception
         try:
             found = self._line_job.done(reply) if self._line_job is not None else _ended(NOT_NEEDED)
@@ -215,7 +214,6 @@ class Pending(Underway):
         self._settle(found)
 
     def set_exception(self, error: EdgedError, /) -> None:
-        """See ``Waiter``."""
         self._settle(error)
 
     def _task_is_done(self, task: asyncio.Future[Any]) -> None:

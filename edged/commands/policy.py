@@ -43,7 +43,7 @@ from edged.config.keys import RawScpi
 from edged.errors import ErrorCode, Invalid, Refused
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Changes, Command, ParameterType, Scalar
+from edged.profiles.model import Changes, Command, ParameterType
 from edged.profiles.owner_rules import ASK_THE_OWNER, UnitRules, tightened
 from edged.profiles.raw import (
     LineClass,
@@ -58,8 +58,7 @@ from edged.profiles.raw import (
 from edged.profiles.template import render_lines
 from edged.profiles.watchdog import disarms
 from edged.record import record
-
-__all__ = ["Policy", "beyond_profile"]
+from edged.yaml.tree import Scalar
 
 WITH_PARAMETERS: Final = RunCommand | RunSequence | StartStream | CallWrapper
 

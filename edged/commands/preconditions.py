@@ -21,8 +21,6 @@ from edged.runs.units import unit_of_instrument
 from edged.sharing.leases import Holder, Leases, Moment, Permit
 from edged.store.lockouts import Lockout, Lockouts
 
-__all__ = ["Leased", "holder_of", "locked_out", "moment", "swept", "unknown_beside_runs"]
-
 
 def locked_out(
     find: Callable[[Instrument], Lockout | None],

@@ -26,8 +26,6 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
 from edged.log import ASIDE
 
-__all__ = ["BUCKETS_S", "CountedRecord", "Latencies", "LogRecord", "Record"]
-
 
 class Record(Protocol):
     """Where every attempt is written."""
@@ -62,7 +60,6 @@ class LogRecord:
         self._put_aside = partial(ASIDE.put, self._log)
 
     async def intend(self, action: Action, target: Target) -> None:
-        """See ``Record``."""
         self.note_intent(action, target.instrument_id, target.command_name, target.lines)
 
     def note_intent(
@@ -100,7 +97,6 @@ class LogRecord:
         )
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        """See ``Record``."""
         self._log.info(
             "refused",
             tool=tool,
@@ -163,7 +159,6 @@ class CountedRecord:
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        """See ``Record``."""
         kind, status = type(action).__name__, outcome.status._value_
         self.calls[kind, action.caller.route._value_, status] += 1
         if not action.parent_id:
@@ -184,6 +179,5 @@ class CountedRecord:
             self.listener(action, target, outcome)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        """See ``Record``."""
         self.calls["none", caller.route.value, "refused"] += 1
         self._inner.refuse(caller, tool, error)

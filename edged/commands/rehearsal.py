@@ -22,11 +22,10 @@ from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Pause, Send
 from edged.profiles.arguments import shown
-from edged.profiles.model import Command, CompletionKind, Connection, Parameter, Scalar
+from edged.profiles.model import Command, CompletionKind, Connection, Parameter
 from edged.profiles.template import effective_bound
 from edged.record import record
-
-__all__ = ["Rehearsal", "Rehearse", "Rehearsed", "Spoken", "agreeing", "no_rehearsal", "spoken"]
+from edged.yaml.tree import Scalar
 
 MOST_LINES: Final = 2_000
 """Lines that are kept of a rehearsal; how many there are besides is counted."""

@@ -37,8 +37,6 @@ from edged.runs.sweeps.request import MeasureAsked, SweepRequest
 from edged.scpi.line import messages
 from edged.sdk.specs import WrapperSpec
 
-__all__ = ["MAX_RAW_LINE", "NOTHING", "FindSpec", "Resolver"]
-
 NOTHING: Final = Target()
 MAX_RAW_LINE: Final = 4096
 _UNPRINTABLE: Final = re.compile(r"[^\t\x20-\x7e]")

@@ -49,27 +49,13 @@ from edged.profiles.model import (
     ListAnswer,
     Parameter,
     Profile,
-    Scalar,
     WaveformAnswer,
 )
 from edged.profiles.raw import asks as is_question
 from edged.profiles.template import render
 from edged.scpi.answer_text import clean_text
 from edged.scpi.numbers import number_with_suffix
-
-__all__ = [
-    "GRACE_S",
-    "PRIORITY",
-    "TRANSFER_S",
-    "CommandJob",
-    "ProgramJob",
-    "RawJob",
-    "answer_form",
-    "armed_first",
-    "at_one_meeting",
-    "noting_write",
-    "read_reply",
-]
+from edged.yaml.tree import Scalar
 
 Finish = Callable[[Mapping[str, Any], Reply], Done]
 Read = Callable[[str], Any]
@@ -209,7 +195,6 @@ class CommandJob(LineJob):
         self.limits_s = limits_s or self._limits_s()
 
     def submit(self, waiter: Waiter) -> Job:
-        """See ``LineJob``."""
         if self._remembers is not None:
             self._remembers.begin()
         timeout_s, own_s = self.limits_s
@@ -230,7 +215,6 @@ class CommandJob(LineJob):
         return self._finish(part, reply)
 
     def over(self) -> None:
-        """See ``LineJob``."""
         if self._remembers is not None:
             self._remembers.over()
 
@@ -399,7 +383,6 @@ class RawJob(LineJob):
         self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
-        """See ``LineJob``."""
         self._remembers.begin()
         armed_s = _arming_s(self._timer, self._connection)
         more_s = 0.0 if self._form == 1 else TRANSFER_S
@@ -431,11 +414,9 @@ class RawJob(LineJob):
         return self._finish(reply)
 
     def over(self) -> None:
-        """See ``LineJob``."""
         self._remembers.over()
 
     def would_say(self) -> Spoken:
-        """See ``CommandJob``."""
         connection = dataclasses.replace(self._connection, acknowledge=None)
         return spoken(self._conversation(connection), connection)
 
@@ -492,7 +473,6 @@ class ProgramJob(LineJob):
         self._remembers = remembers
 
     def submit(self, waiter: Waiter) -> Job:
-        """See ``LineJob``."""
         self._remembers.begin()
         hold = self._action.hold
         return self._instrument.submit(
@@ -512,15 +492,12 @@ class ProgramJob(LineJob):
         return f"A read after {action.listens_to}" if action.listens_to else action.scpi
 
     def done(self, reply: Reply) -> Done:
-        """See ``LineJob``."""
         return self._finish(reply)
 
     def over(self) -> None:
-        """See ``LineJob``."""
         self._remembers.over()
 
     def would_say(self) -> Spoken:
-        """See ``CommandJob``."""
         connection = dataclasses.replace(self._connection, acknowledge=None)
         return spoken(self._conversation(connection), connection)
 

@@ -21,8 +21,6 @@ from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 
-__all__ = ["SendGuards", "guarded"]
-
 T = TypeVar("T")
 
 

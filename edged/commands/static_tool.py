@@ -19,14 +19,6 @@ from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.protocol.jsonrpc import encode_text
 from edged.record import record
 
-__all__ = [
-    "ANSWER_BYTES", "ANYTHING", "BOOLEAN", "CALM", "INSTRUMENT_ID", "INTEGER", "LIST", "MEASURE",
-    "NO_ARGUMENTS", "NUMBER", "OBJECT", "PARAMETERS", "READ", "STRING", "WORK", "Schema",
-    "StaticTool",
-    "command_of", "fitting", "integer_of", "limit_of", "mapping_of", "only_asking", "parameters_of",
-    "result_of", "rows_of", "text_of",
-]  # fmt: skip
-
 Schema = dict[str, Any]
 NO_ARGUMENTS: Final[Schema] = {"type": "object", "properties": {}, "additionalProperties": False}
 READ: Final = ToolAnnotations(read_only=True, destructive=False, idempotent=True, open_world=False)

@@ -19,7 +19,7 @@ from edged.instruments.conversation import Ask
 from edged.instruments.dead_man import Timer
 from edged.instruments.instrument import Instrument
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.model import Command, Profile, Scalar, Sequence
+from edged.profiles.model import Command, Profile, Sequence
 from edged.profiles.owner_rules import UnitRules, tightened
 from edged.profiles.raw import LineClass, RawPart
 from edged.profiles.template import optional_names
@@ -28,8 +28,7 @@ from edged.runs.units import unit_of_instrument
 from edged.sdk.specs import WrapperSpec
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import Entry
-
-__all__ = ["Catalog", "Precondition", "ProfileChecks", "SendGuard", "Target"]
+from edged.yaml.tree import Scalar
 
 SendGuard = Callable[[], None]
 """Raises ``EdgedError`` if a write that was judged must not be sent any more; from any thread."""

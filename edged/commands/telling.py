@@ -17,8 +17,6 @@ from edged.profiles.model import Profile
 from edged.profiles.template import render_lines
 from edged.runs.units import unit_of_instrument, unit_of_wrapper
 
-__all__ = ["NoteTold", "noting_tellings", "outputs_told"]
-
 NoteTold = Callable[[Action, Target], None]
 """Told of every write that is no safe one, before anything is sent. Never waits; raises ``Refused``
 where nothing may be put out."""

@@ -21,8 +21,6 @@ from typing import Any, Final
 from edged.config.kinds import BOOL, TEXT, BadValue, Kind, Value, integer, list_of, matching
 from edged.record import record
 
-__all__ = ["INSTRUMENTS", "TALK_FIELDS", "ErrorsEntry", "InstrumentEntry", "ProbeEntry"]
-
 MOST_LINES: Final = 20
 LONGEST_LINE: Final = 200
 ERROR_KINDS: Final = ("queue", "esr", "code")

@@ -37,23 +37,6 @@ from edged.config.kinds import (
 from edged.host import Places, host_name
 from edged.record import record
 
-__all__ = [
-    "KEYS",
-    "RENAMED",
-    "Bus",
-    "Exposure",
-    "InventoryPlace",
-    "Key",
-    "ListedTools",
-    "LogFormat",
-    "LogLevel",
-    "MetricsAccess",
-    "OnExit",
-    "RawScpi",
-    "ToolNames",
-    "VisaServer",
-]
-
 
 class Bus(enum.StrEnum):
     """What the discovery loop looks at."""

@@ -34,30 +34,6 @@ from edged.yaml.tree import (
     core_scalar,
 )
 
-__all__ = [
-    "BOOL",
-    "FILE",
-    "MAX_BYTES",
-    "NAME",
-    "NETWORK",
-    "PLACE",
-    "TEXT",
-    "BadValue",
-    "IpNetwork",
-    "Kind",
-    "Value",
-    "choice",
-    "integer",
-    "list_of",
-    "map_of",
-    "matching",
-    "matching_each",
-    "parse_scalar",
-    "parse_text",
-    "read_file",
-    "url",
-]
-
 # A configuration of a hundred instruments is 20 kB; the parser needs a second for 256 KiB.
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 16

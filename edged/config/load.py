@@ -39,25 +39,6 @@ from edged.host import ENVIRONMENT_PREFIX, LEASE_VARIABLE, Places, places_here
 from edged.record import record
 from edged.yaml.tree import Mark, YamlProblem
 
-__all__ = [
-    "Bus",
-    "Config",
-    "ConfigComplaint",
-    "Exposure",
-    "InstrumentEntry",
-    "InventoryPlace",
-    "KeySetting",
-    "ListedTools",
-    "LoadedConfig",
-    "LogFormat",
-    "LogLevel",
-    "MetricsAccess",
-    "RawScpi",
-    "ToolNames",
-    "load_config",
-    "this_machine",
-]
-
 MAX_DROP_INS: Final = 100
 REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
 """Keys that are empty beside a simulated bench unless they are set."""

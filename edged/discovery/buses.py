@@ -18,8 +18,6 @@ from edged.config.instruments import InstrumentEntry
 from edged.record import record
 from edged.transports.link import LinkError, translated
 
-__all__ = ["BusScanner", "BusSource", "Candidate", "Listing", "printable"]
-
 MOST_CANDIDATES: Final = 512
 """Of one source; what is beyond is not asked, so that no bus makes edged grow without bound."""
 _STRANGE: Final = re.compile(r"[^A-Za-z0-9_.+-]")

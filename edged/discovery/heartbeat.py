@@ -27,8 +27,6 @@ from edged.instruments.mailbox import Priority
 from edged.instruments.pool import InstrumentPool
 from edged.log import surviving
 
-__all__ = ["Heartbeat"]
-
 SHORTEST_S: Final = 0.25
 """Between two looks, while a line that is due has other things to do."""
 GRACE_S: Final = 2.0
@@ -135,12 +133,10 @@ class _Nobody:
         self._instrument_id = instrument_id
 
     def done(self) -> bool:
-        """See ``Waiter``."""
         return False
 
     def set_result(self, result: Any, /) -> None:
         """See ``Waiter``."""
 
     def set_exception(self, error: EdgedError, /) -> None:
-        """See ``Waiter``."""
         log.info("heartbeat_missed", id=self._instrument_id, reason=str(error))

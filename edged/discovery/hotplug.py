@@ -17,8 +17,6 @@ from edged.clock import Clock
 from edged.discovery.hotplug_windows import ListMonitor, ListThings
 from edged.record import record
 
-__all__ = ["Monitor", "Picked", "Settling", "pick_monitor", "start_monitor"]
-
 QUIET_S: Final = 0.15
 """A device without a further event for so long has settled."""
 LONGEST_S: Final = 0.6

@@ -16,8 +16,6 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-__all__ = ["KernelMonitor", "device_of", "parse_event"]
-
 KOBJECT_UEVENT: Final = 15
 """NETLINK_KOBJECT_UEVENT."""
 KERNEL_GROUP: Final = 1
@@ -41,13 +39,11 @@ class KernelMonitor:
         self._notice: Callable[[str], None] = _nobody
 
     def start(self, notice: Callable[[str], None]) -> None:
-        """See ``hotplug.Monitor``."""
         self._notice = notice
         self._socket = _open_socket()
         asyncio.get_running_loop().add_reader(self._socket.fileno(), self._read)
 
     async def stop(self) -> None:
-        """See ``hotplug.Monitor``."""
         line, self._socket = self._socket, None
         if line is not None:
             asyncio.get_running_loop().remove_reader(line.fileno())

@@ -13,8 +13,6 @@ from typing import Final
 
 from edged.clock import Clock
 
-__all__ = ["ListMonitor", "ListThings"]
-
 EVERY_S: Final = 2.0
 
 ListThings = Callable[[], Awaitable[frozenset[str] | None]]
@@ -30,11 +28,9 @@ class ListMonitor:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, notice: Callable[[str], None]) -> None:
-        """See ``hotplug.Monitor``."""
         self._task = asyncio.create_task(self._run(notice), name="edged-hotplug")
 
     async def stop(self) -> None:
-        """See ``hotplug.Monitor``."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

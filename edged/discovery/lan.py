@@ -26,8 +26,6 @@ from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import Candidate, Listing
 from edged.record import record
 
-__all__ = ["Announced", "LanSource", "Service", "browse_mdns", "call_vxi11"]
-
 
 @record(kw_only=False)
 class Announced:
@@ -194,7 +192,6 @@ class LanSource:
         self._call = call
 
     def list_now(self) -> Listing:
-        """See ``Source``."""
         heard: list[Announced] = []
         remarks: list[str] = []
         try:

@@ -51,8 +51,6 @@ from edged.record import record
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
-__all__ = ["Discovery", "KnownAddress", "PickMonitor", "Reprofile", "place_key"]
-
 
 @record(frozen=False, eq=False)
 class KnownAddress:

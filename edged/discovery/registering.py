@@ -38,7 +38,7 @@ from edged.instruments.instrument import Found, Instrument, connection_for
 from edged.instruments.line import BoundInstrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.addressed import names_address, with_address
-from edged.profiles.bench_file import BenchFile, UnitRules, tighten
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import (
     Identity,
@@ -49,23 +49,11 @@ from edged.profiles.match import (
     parse_idn,
 )
 from edged.profiles.model import Connection, ErrorCheck, Profile
+from edged.profiles.owner_rules import UnitRules, tighten
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind, clean_text
 from edged.scpi.errors import InstrumentError
 from edged.transports.address import parse_address
-
-__all__ = [
-    "OWNERS_WORD",
-    "Greeting",
-    "Knowledge",
-    "NoInstrument",
-    "examine",
-    "greeted",
-    "judge_again",
-    "patience_s",
-    "unchecked",
-    "vouched_identity",
-]
 
 ADDRESS_IT: Final = "Correct bus_address in INSTRUMENTS, or connection in the profile."
 TRIES: Final = 2

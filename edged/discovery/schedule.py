@@ -16,8 +16,6 @@ from edged.discovery.buses import BusScanner, BusSource, Listing
 from edged.discovery.hotplug import Settling
 from edged.log import surviving
 
-__all__ = ["SCANS_ASIDE", "ScanSchedule"]
-
 SCANS_ASIDE: Final = 10
 """Slow buses are looked at, and what was set aside is asked again, at every tenth scan."""
 RELOOKS_S: Final = (0.5, 2.0)

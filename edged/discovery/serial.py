@@ -13,8 +13,6 @@ from typing import Any, Final
 from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import Candidate, Listing
 
-__all__ = ["SerialSource", "known_usb_ids", "serial_address"]
-
 UNASKED_NAMED: Final = 8
 
 UsbId = tuple[int, int]
@@ -46,7 +44,6 @@ class SerialSource:
         self._comports = comports
 
     def list_now(self) -> Listing:
-        """See ``Source``."""
         allowed = {os.path.realpath(port): port for port in self._ports}
         found: list[Candidate] = []
         unasked: list[str] = []

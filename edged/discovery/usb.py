@@ -15,8 +15,6 @@ from typing import Any, Final
 from edged.config.instruments import InstrumentEntry
 from edged.discovery.buses import Candidate, Listing, printable
 
-__all__ = ["UsbSource", "usb_address"]
-
 USBTMC: Final = (0xFE, 0x03)
 """Interface class and subclass."""
 LIBUSB: Final = "libusb-1.0.so.0"
@@ -53,7 +51,6 @@ class UsbSource:
         self._serials: dict[DeviceKey, str] = {}
 
     def list_now(self) -> Listing:
-        """See ``Source``."""
         # Imported late: who has no USB need not wait for it.
         import usb.core
 

@@ -28,8 +28,6 @@ from edged.scpi.answer_text import clean_text
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
-__all__ = ["Guest", "visiting"]
-
 STEP_S: Final = 4.0
 LEAVE_S: Final = 1.0
 

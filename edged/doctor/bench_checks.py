@@ -21,23 +21,6 @@ from edged.profiles.library_cache import read_library
 from edged.runs.recordings.meta import clock_state
 from edged.store.bench_copy import BenchCopy
 
-__all__ = [
-    "check_attention",
-    "check_bench_file",
-    "check_budget",
-    "check_clock",
-    "check_discovery",
-    "check_imported",
-    "check_interlocks",
-    "check_lines",
-    "check_lockouts",
-    "check_profiles",
-    "check_set_aside",
-    "check_tool_list",
-    "check_unprofiled",
-    "check_wrappers",
-]
-
 SHOWN: Final = 3
 NEARLY_FULL: Final = 0.9
 

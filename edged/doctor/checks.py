@@ -46,8 +46,6 @@ from edged.doctor.port_checks import (
 )
 from edged.doctor.report import CheckLine, fail
 
-__all__ = ["CHECKS", "run_checks"]
-
 CHECKS: Final[Mapping[str, Callable[[Facts], CheckLine]]] = MappingProxyType(
     {
         "configuration": check_config,

@@ -17,8 +17,6 @@ from edged.profiles.library_cache import read_library
 from edged.record import record
 from edged.surfaces.rpc.client import EngineFile, RpcClient
 
-__all__ = ["Facts", "gather"]
-
 ANSWER_S: Final = 10.0
 
 

@@ -20,8 +20,6 @@ from edged.protocol.hislip import (
     read_header,
 )
 
-__all__ = ["check_hislip"]
-
 ANSWER_S: Final = 5.0
 VENDOR: Final = int.from_bytes(b"ED", "big")
 

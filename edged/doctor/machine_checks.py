@@ -25,8 +25,6 @@ from edged.store.file import MIGRATIONS, DatabaseFile, close
 from edged.store.health import is_locked
 from edged.store.safety_copy import HEAD
 
-__all__ = ["check_config", "check_database", "check_state_dir", "check_usb", "check_visa"]
-
 USBTMC: Final = ("fe", "03")
 """Interface class and subclass, as the kernel writes them (USB-TMC 1.0, table 43)."""
 SERIAL_NODES: Final = ("ttyUSB*", "ttyACM*")

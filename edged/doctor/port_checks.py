@@ -20,15 +20,6 @@ from edged.errors import EdgedError, ErrorCode, connection_trouble
 from edged.host import netloc_of, reached_at, read_supervisor_file
 from edged.service import lock_holder
 
-__all__ = [
-    "check_engine",
-    "check_mcp",
-    "check_reach",
-    "check_relay",
-    "check_rpc",
-    "check_telemetry",
-]
-
 LOOPBACK: Final = "127.0.0.1"
 ANSWER_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 1024 * 1024

@@ -9,8 +9,6 @@ from typing import Any
 
 from edged.record import record
 
-__all__ = ["CheckLine", "Verdict", "fail", "passed", "report", "skip", "warn"]
-
 
 class Verdict(enum.StrEnum):
     """What a check came to. SKIP: there is nothing to look at, and that is as it was configured."""

@@ -33,8 +33,6 @@ from edged.surfaces.page import PATH
 if TYPE_CHECKING:
     from edged.surfaces.page.server import NotePage, PageServer
 
-__all__ = ["BenchPageDoor", "own_names"]
-
 BELOW: Final = ("/bench/", "/bench?")
 EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
 
@@ -83,17 +81,14 @@ class BenchPageDoor:
         self._late = LateHandler(self._make, module="edged.surfaces.page.server", name="bench page")
 
     def takes(self, path: str) -> bool:
-        """See ``Neighbour``."""
         if self.config.bench_page is BenchPage.OFF:
             return False
         return path == PATH or path.startswith(BELOW)
 
     def takes_upgrade(self, head: bytes) -> bool:
-        """See ``Neighbour``."""
         return self.config.bench_page is not BenchPage.OFF and head.startswith(EVENTS)
 
     def is_looking(self, token: str) -> bool:
-        """See ``Neighbour``."""
         page = self._late.handler
         return page is not None and token in page.looks
 

@@ -11,8 +11,6 @@ import structlog
 from edged.clock import Clock
 from edged.errors import Failed
 
-__all__ = ["PortBinding"]
-
 SOON_S: Final = 1.0
 SOON_FOR_S: Final = 60.0
 

@@ -43,8 +43,8 @@ from edged.commands.resolve import Resolver
 from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog
 from edged.commands.telling import noting_tellings
-from edged.config.keys import BenchPage, SdkTools
-from edged.config.load import Config, ToolNames
+from edged.config.keys import BenchPage, SdkTools, ToolNames
+from edged.config.load import Config
 from edged.discovery.heartbeat import Heartbeat
 from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
@@ -99,8 +99,6 @@ from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
-
-__all__ = ["Engine", "main"]
 
 log = structlog.get_logger("edged.engine")
 

@@ -26,8 +26,6 @@ from edged.profiles.interlocks import Interlock, Trip
 from edged.runs.ports import NewId, Perform
 from edged.runs.units import unit_of_instrument
 
-__all__ = ["Guards"]
-
 log = structlog.get_logger("edged.guards")
 
 

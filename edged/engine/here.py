@@ -12,8 +12,6 @@ from edged.instruments.pool import InstrumentPool
 from edged.instruments.unit_state import StateOf
 from edged.record import record
 
-__all__ = ["Here"]
-
 NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
 
 

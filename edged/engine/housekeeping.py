@@ -29,15 +29,6 @@ import structlog
 from edged.clock import Clock
 from edged.profiles.arguments import load_authority
 
-__all__ = [
-    "LateImports",
-    "LoopWatch",
-    "give_back",
-    "keep_no_media_types",
-    "leave_garbage",
-    "share_one_heap",
-]
-
 EVERY_S: Final = 0.5
 LATE_S: Final = 0.05
 """Half of what a stop may take on an idle instrument (docs/promises.md section 13)."""

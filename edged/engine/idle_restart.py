@@ -20,8 +20,6 @@ from edged.record import record
 if TYPE_CHECKING:
     from edged.surfaces.rpc.methods import OwnMethod
 
-__all__ = ["IdleRestart", "Work", "under_way"]
-
 LOOK_EVERY_S: Final = 0.1
 WITHIN_S: Final = 3_600
 Params = Mapping[str, Any]

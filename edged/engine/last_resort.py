@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["end_at_last"]
-
 WITHIN_S: Final = 7.0
 """The 5 s that stopping may take, and what a busy machine takes longer. A supervisor kills its
 engine after 6 s, systemd its service after 15 s."""

@@ -36,8 +36,6 @@ from edged.service import START_FILE, StateLock, calm, lock_data
 from edged.store.dead_man import ArmedUnit, read_armed
 from edged.store.journal import JournalEntry, read_left
 
-__all__ = ["first_aid", "run"]
-
 if TYPE_CHECKING:
     from edged.discovery.visit import Guest
     from edged.runs.left_work import LeftWork

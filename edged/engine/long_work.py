@@ -60,8 +60,6 @@ from edged.runs.wording import (
 from edged.store.audit.run_rows import RowsOfRun
 from edged.transports.visa import VisaLibrary
 
-__all__ = ["LongWork"]
-
 log = structlog.get_logger("edged.exit")
 
 ABORT_WITHIN_S: Final = 2.5
@@ -331,12 +329,10 @@ class LongWork:
         return [str(sweep["sweep_id"]) for sweep in ended]
 
     async def stop_streams_on(self, instrument_id: str) -> list[str]:
-        """See ``stop_sweeps_on``."""
         cause = self._locked_out(instrument_id)
         return await self.streams.stop_all(cause, instrument_id=instrument_id)
 
     async def stop_sequences_on(self, instrument_id: str) -> list[str]:
-        """See ``stop_sweeps_on``."""
         is_its = functools.partial(self._is, instrument_id=instrument_id)
         return await self.sequences.stop_all(self._locked_out(instrument_id), is_its)
 

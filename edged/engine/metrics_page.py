@@ -14,8 +14,6 @@ from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.protocol.http_rules import Guard, HttpHead, Rejected, judge_visit, rejection
 from edged.protocol.jsonrpc import RpcCode
 
-__all__ = ["MetricsPage"]
-
 SHOWS: Final = "get_status"
 """Who may not call this tool sees no figures either."""
 

@@ -17,8 +17,6 @@ from edged.surfaces.mcp.seams import Neighbour
 if TYPE_CHECKING:
     from edged.engine.metrics_page import MetricsPage
 
-__all__ = ["METRICS_PATH", "MetricsDoor"]
-
 METRICS_PATH: Final = "/metrics"
 
 
@@ -56,13 +54,11 @@ class MetricsDoor:
         self.is_looking = beside.is_looking
 
     def takes(self, path: str) -> bool:
-        """See ``Neighbour``."""
         return (self._is_open and _is_ours(path)) or self._beside.takes(path)
 
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> bytes | None:
-        """See ``RequestHandler``."""
         if not _is_ours(message.path):
             return self._beside.serve(connection, message, body)
         return self._page.serve(connection, message, body)

@@ -21,7 +21,8 @@ from edged.clock import Clock
 from edged.commands.audit_record import AuditRecord
 from edged.commands.operation import Operation
 from edged.config.instruments import InstrumentEntry
-from edged.config.load import Bus, Config, this_machine
+from edged.config.keys import Bus
+from edged.config.load import Config, this_machine
 from edged.discovery.buses import BusSource, Candidate, Listing
 from edged.discovery.hotplug import pick_monitor
 from edged.discovery.lan import LanSource
@@ -51,8 +52,6 @@ from edged.store.leases import LeaseRows
 from edged.store.lockouts import Lockout, Lockouts
 from edged.store.told_on import ToldOn
 from edged.transports.address import parse_address
-
-__all__ = ["DATABASE_FILE", "SdkParts", "SimulatedBus", "Stores", "make_sources", "monitor_for"]
 
 DATABASE_FILE: Final = "edged.db"
 TIME_SERVICES: Final = (Path("/run/systemd/timesync"), Path("/run/chrony"), Path("/run/ntpd.pid"))
@@ -302,7 +301,6 @@ class SimulatedBus:
         self._sim = sim
 
     def list_now(self) -> Listing:
-        """See ``BusSource``."""
         state = _ask_control(self._sim.control_port, "state")
         found = [
             Candidate(
@@ -334,7 +332,6 @@ class NothingListed:
         self._remark = remark
 
     def list_now(self) -> Listing:
-        """See ``BusSource``."""
         return Listing(remark=self._remark)
 
 

@@ -35,8 +35,6 @@ from edged.profiles.library import ProfileLibrary, succeeded
 from edged.profiles.library_cache import load_cached_library
 from edged.store.bench_copy import BenchCopy, BenchReading
 
-__all__ = ["ProfileWatch", "main"]
-
 LOOK_EVERY_S: Final = 1.0
 READ_WITHIN_S: Final = 120.0
 TAKE_WITHIN_S: Final = 60.0

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from edged.errors import ErrorCode, Failed
 
-__all__ = ["SimChild"]
-
 READY_WITHIN_S: Final = 120.0
 END_WITHIN_S: Final = 2.0
 

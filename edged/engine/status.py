@@ -23,8 +23,6 @@ from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
-__all__ = ["StatusReport"]
-
 IN_ORDER: Final = frozenset({UnitState.READY, UnitState.BUSY, UnitState.LOCKED})
 """What is locked out stands among the lockouts."""
 KEPT_S: Final = 0.02

@@ -77,8 +77,6 @@ from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
 from edged.tools.resources import ResourceNews, Resources
 
-__all__ = ["Arrivals", "McpParts", "RelayRoute", "RpcParts"]
-
 
 @record
 class Arrivals:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from edged.instruments.trace import JobWatchOf
     from edged.telemetry.spans import Telemetry
 
-__all__ = ["EngineTelemetry"]
-
 
 class EngineTelemetry:
     """What the engine exports.

@@ -19,8 +19,6 @@ from edged.surfaces.visa.desk import VisaDesk
 if TYPE_CHECKING:
     from edged.surfaces.hislip.server import HislipServer
 
-__all__ = ["VisaPort"]
-
 TOLD_NAMES: Final = 40
 """More make a status long, and no reader wiser."""
 

@@ -15,8 +15,6 @@ from edged.profiles.budget import MOST_PER_HOUR, Budget
 from edged.record import record
 from edged.sharing.leases import Moment
 
-__all__ = ["HOUR_S", "Key", "Ledger", "SpentBudget"]
-
 HOUR_S: Final = 3600.0
 Key = tuple[str, str]
 """A unit and a command."""

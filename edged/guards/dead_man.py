@@ -22,8 +22,6 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["LEAST_SUPERVISED_S", "DeadMan", "Duty", "Stage"]
-
 LEAST_SUPERVISED_S: Final = 5.0
 """A supervisor needs up to three seconds to have another engine talk to the instruments."""
 FEEDS: Final = 3

@@ -16,8 +16,6 @@ from edged.profiles.expr import Expression
 from edged.profiles.interlocks import Interlock
 from edged.record import record
 
-__all__ = ["MeterReading", "ReadingWorth", "Told", "WatchState", "Watching", "judged"]
-
 MOST_SHOWN: Final = 80
 Told = tuple[str, str, int]
 """A unit, an output of it that may be on, and which telling that was."""

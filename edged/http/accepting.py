@@ -21,17 +21,6 @@ import structlog
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed
 
-__all__ = [
-    "accept_all",
-    "claim_port",
-    "connection_limit",
-    "keep_alive",
-    "limit_reads",
-    "listening_socket",
-    "move_high",
-    "raise_limit",
-]
-
 if sys.platform != "win32":
     import fcntl
     import resource

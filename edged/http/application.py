@@ -19,16 +19,6 @@ from aiohttp.http_parser import RawRequestMessage
 from edged.http.connection import BodyEnd, HttpConnection, whole_refusal
 from edged.protocol.http_rules import rejection
 
-__all__ = [
-    "SERVER_OPTIONS",
-    "ApplicationHandler",
-    "BodyLostError",
-    "RequestTransport",
-    "connection_of",
-    "note_end",
-    "written_together",
-]
-
 SERVER_OPTIONS: Final[dict[str, Any]] = {
     # The answer's end is the transport's; the connection lives on below it, and drains by itself.
     "keepalive_timeout": 0,
@@ -115,7 +105,6 @@ class RequestTransport(asyncio.Transport):
     # Of the body ----------------------------------------------------------------------------
 
     def body_received(self, data: bytes) -> None:
-        """See ``BodyTaker``."""
         if self._is_closed:
             return
         if self._is_chunked:
@@ -123,7 +112,6 @@ class RequestTransport(asyncio.Transport):
         self._protocol.data_received(data)
 
     def body_ended(self, end: BodyEnd) -> None:
-        """See ``BodyTaker``."""
         if self._is_closed or end is BodyEnd.GONE:
             return
         if end is BodyEnd.WHOLE:

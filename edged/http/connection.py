@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from aiohttp import StreamReader
     from aiohttp.base_protocol import BaseProtocol
 
-__all__ = [
-    "GO_ON",
-    "MAX_HELD_BYTES",
-    "BodyEnd",
-    "BodyTaker",
-    "ConnectionOwner",
-    "HttpConnection",
-    "RequestHandler",
-    "whole_refusal",
-]
-
 LINE_END: Final = b"\r\n"
 GO_ON: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 """Says that a body is wanted, or only that somebody is here: clients pass over what they did not

@@ -13,8 +13,6 @@ from aiohttp.http_parser import RawRequestMessage
 from edged.http.connection import HttpConnection, RequestHandler
 from edged.log import surviving
 
-__all__ = ["LateHandler"]
-
 H = TypeVar("H", bound=RequestHandler)
 log = structlog.get_logger("edged.http")
 
@@ -44,7 +42,6 @@ class LateHandler(Generic[H]):
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> bytes | None:
-        """See ``RequestHandler``."""
         if self.handler is not None:
             return self.handler.serve(connection, message, body)
         if self._is_stopped:

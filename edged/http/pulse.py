@@ -15,8 +15,6 @@ from typing import Final, Protocol
 
 from edged.clock import Clock
 
-__all__ = ["Pulse", "Road"]
-
 DOUBT_AFTER_S: Final = 0.15
 """Most answers come sooner; what is slower costs the engine one look."""
 

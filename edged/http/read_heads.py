@@ -12,8 +12,6 @@ from typing import Final
 from aiohttp import hdrs
 from aiohttp.http_parser import RawRequestMessage
 
-__all__ = ["HEAD_END", "ReadHeads"]
-
 HEAD_END: Final = b"\r\n\r\n"
 MOST_HEADS: Final = 512
 MOST_BYTES: Final = 1_024

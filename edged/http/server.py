@@ -21,8 +21,6 @@ from edged.http.connection import HttpConnection, RequestHandler
 from edged.http.read_heads import ReadHeads
 from edged.protocol.http_rules import FULL_HEADER, MAX_HEADER_BYTES, rejection
 
-__all__ = ["HttpServer", "Listener", "no_upgrade"]
-
 LOOK_EVERY_S: Final = 1.0
 """How much later than its bound a slow sender may be cut."""
 ABORTED_WITHIN_S: Final = 1.0

@@ -40,8 +40,6 @@ from edged.record import record
 from edged.transports.address import Address
 from edged.transports.link import Link
 
-__all__ = ["Actor", "OtherLine", "first_to_take", "named_first"]
-
 LONG_RECOVERY_S: Final = 0.8
 """A recovery that takes longer is no matter of a moment."""
 LOOK_AGAIN_S: Final = 0.2
@@ -299,13 +297,11 @@ class Actor:
         self._deadlines.add(job, timeout_s)
 
     def forget(self, job: Job) -> None:
-        """See ``JobOwner``."""
         self._deadlines.discard(job)
         if job.watch is not None:
             job.watch.taken()
 
     def withdraw(self, job: Job) -> None:
-        """See ``JobOwner``."""
         self.forget(job)
         job.is_withdrawn = True
         if self._mailbox.withdraw(job):

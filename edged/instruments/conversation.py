@@ -27,7 +27,6 @@ from edged.profiles.model import (
     ListAnswer,
     Precondition,
     Returns,
-    Scalar,
     ScalarAnswer,
 )
 from edged.record import record
@@ -42,39 +41,7 @@ from edged.scpi.answer_text import (
 )
 from edged.scpi.blocks import FindHead, find_block_head
 from edged.scpi.errors import InstrumentError, folded, parse_error
-
-__all__ = [
-    "ALL_LINES",
-    "UNTIL_QUIET",
-    "AbortReply",
-    "Answer",
-    "Apart",
-    "Ask",
-    "AskBlock",
-    "Beat",
-    "Conversation",
-    "ExpectMore",
-    "Listen",
-    "NotAcknowledged",
-    "Pause",
-    "Reply",
-    "Send",
-    "Step",
-    "abort_conversation",
-    "asked",
-    "capture_conversation",
-    "command_conversation",
-    "drain_errors",
-    "greet",
-    "lines_conversation",
-    "lines_in",
-    "listen_conversation",
-    "only_question",
-    "program_conversation",
-    "raw_conversation",
-    "require",
-    "write_lines",
-]
+from edged.yaml.tree import Scalar
 
 ENTRY: Final = re.compile(
     r"""\s*[+-]?[0-9]{1,6}\s*,\s*["'A-Za-z]"""

@@ -36,8 +36,6 @@ from edged.scpi.answer_text import clean_text
 from edged.scpi.line import is_query
 from edged.scpi.words import is_recalling, works_switch
 
-__all__ = ["Timer", "Words", "words_of"]
-
 SETS_UP: Final = "setting its dead-man going"
 
 

@@ -60,8 +60,6 @@ from edged.transports.link import (
     LinkTimeout,
 )
 
-__all__ = ["BRING_BACK_S", "SLACK_S", "Dialogue", "Known"]
-
 log = structlog.get_logger(__name__)
 
 MEBIBYTE: Final = 1024 * 1024

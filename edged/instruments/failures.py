@@ -15,8 +15,6 @@ from edged.instruments.mailbox import Job
 from edged.transports import link
 from edged.transports.link import LinkError, LinkGarbled, LinkLost, LinkPreempted, LinkTimeout
 
-__all__ = ["another_unit", "being_recovered", "failure", "fault", "lost_remedy"]
-
 log = structlog.get_logger(__name__)
 
 

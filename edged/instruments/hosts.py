@@ -19,8 +19,6 @@ import structlog
 
 from edged.transports.address import Address, Transport
 
-__all__ = ["Hosts", "LookUp", "look_up"]
-
 LIMIT_S: Final = 2.0
 """How long an instrument that has answered waits for its host's name to be resolved."""
 ON_THE_NETWORK: Final = re.compile(r"(?:TCPIP|PRLGX-TCPIP|VICP)[0-9]*", re.IGNORECASE)

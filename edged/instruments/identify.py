@@ -19,17 +19,6 @@ from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection
 from edged.scpi.answer_text import clean_text
 
-__all__ = [
-    "IDENTITY_QUESTION",
-    "beat",
-    "hail",
-    "identify",
-    "identify_again",
-    "identify_known",
-    "identify_otherwise",
-    "known_by_heart",
-]
-
 IDENTITY_QUESTION: Final = "*IDN?"
 SETTLED_S: Final = 0.2
 """A banner, or old answers, have ended when nothing more came for so long."""

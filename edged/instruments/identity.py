@@ -25,16 +25,6 @@ from edged.profiles.match import Identity, parse_idn
 from edged.record import record
 from edged.transports.address import Transport
 
-__all__ = [
-    "Met",
-    "Seat",
-    "are_ports_of_one",
-    "is_one_unit",
-    "is_same_unit",
-    "known_as",
-    "tells_itself",
-]
-
 
 def is_same_unit(known_idn: str, found_idn: str) -> bool:
     """Whether two ``*IDN?`` answers come from one unit; firmware may differ. Any thread."""

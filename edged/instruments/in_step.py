@@ -24,8 +24,6 @@ from typing import Final
 from edged.changes import TOLD
 from edged.record import record
 
-__all__ = ["Habits", "InStep", "Owed", "header_of"]
-
 QUIET_S: Final = 0.05
 """A line on which nothing comes for so long after an answer has no more to say."""
 CAUGHT_QUIET_S: Final = 0.2

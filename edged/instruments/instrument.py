@@ -37,14 +37,12 @@ from edged.instruments.registration import (
 )
 from edged.patterns import found_in
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER, with_address
-from edged.profiles.bench_file import UnitRules
 from edged.profiles.match import Identity, holds_more_than_names
 from edged.profiles.model import Connection, ErrorCheck, Probe, Profile
+from edged.profiles.owner_rules import UnitRules
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.transports.address import Transport, parse_address
-
-__all__ = ["Found", "Instrument", "connection_for"]
 
 T = TypeVar("T")
 
@@ -233,7 +231,6 @@ class Instrument:
         )
 
     def hangs_on(self, transport: Transport) -> bool:
-        """See ``Met``."""
         lines = [other.actor.address.transport for other in self.others.values()]
         return transport in lines or (self.is_connected and self.transport is transport)
 

@@ -62,17 +62,6 @@ from edged.transports.link import (
     Urgency,
 )
 
-__all__ = [
-    "NOBODY",
-    "BoundInstrument",
-    "Gate",
-    "Line",
-    "LineDown",
-    "LineReport",
-    "LineUp",
-    "UnitChanged",
-]
-
 MIN_ATTEMPT_GAP_S: Final = 0.25
 """Jobs on a lost line each try once to reopen it, but not more often than this."""
 SAFE_IDENTITY_S: Final = 1.0

@@ -15,8 +15,6 @@ from typing import Final
 
 from edged.errors import ErrorCode, Fault
 
-__all__ = ["LineEvent", "LineState", "next_line_state", "retry_delay_s"]
-
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 5.0
 """A power-cycled instrument boots for 10 to 60 s; asking a dead address costs next to nothing."""

@@ -21,8 +21,6 @@ from edged.instruments.trace import JobWatch
 from edged.record import record
 from edged.transports.link import Tokens
 
-__all__ = ["Hold", "Job", "JobOwner", "Mailbox", "Priority", "Waiter"]
-
 CAPACITY: Final = 256
 """Jobs that may wait on one line; more than any caller has use for, less than memory notices."""
 SAFE_CAPACITY: Final = 256

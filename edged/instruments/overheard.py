@@ -10,8 +10,6 @@ from edged.record import record
 from edged.scpi.blocks import MOST_HEAD, bytes_lacking
 from edged.transports.link import LinkGarbled
 
-__all__ = ["Overheard"]
-
 MOST_LINES: Final = 8
 LONGEST: Final = 1024 * 1024
 """Bytes that are kept of what one line is answered by."""

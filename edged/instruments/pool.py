@@ -45,17 +45,6 @@ from edged.record import record
 from edged.transports.address import parse_address
 from edged.transports.link import Link
 
-__all__ = [
-    "Arrived",
-    "Changed",
-    "Event",
-    "InstrumentPool",
-    "Left",
-    "address_key",
-    "bearers_of",
-    "search",
-]
-
 NAMES_IN_MESSAGE: Final = 20
 NAMES_COMPARED: Final = 200
 MOST_NAME_CHARS: Final = 1_024

@@ -14,14 +14,6 @@ from typing import Final
 
 from edged.errors import ErrorCode, Fault
 
-__all__ = [
-    "CONNECTED",
-    "WITH_TOOLS",
-    "RegistrationEvent",
-    "RegistrationState",
-    "next_registration_state",
-]
-
 
 class RegistrationState(enum.StrEnum):
     """What is known of an instrument.

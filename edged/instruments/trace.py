@@ -15,8 +15,6 @@ from edged.clock import Clock
 from edged.record import record
 from edged.scpi.answer_text import clean_text
 
-__all__ = ["Direction", "JobWatch", "JobWatchOf", "Trace", "TraceEntry"]
-
 RING_LENGTH: Final = 1_000
 KEPT_BYTES: Final = 4 * 1024
 """What is kept of one exchange: a screenful of SCPI, and the head of a waveform."""

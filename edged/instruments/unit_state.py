@@ -17,8 +17,6 @@ from edged.instruments.instrument import Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import CONNECTED, RegistrationState
 
-__all__ = ["StateOf", "UnitState", "counted", "heard_ms", "unit_state"]
-
 
 class UnitState(enum.StrEnum):
     """How a unit is, for whoever wants to work it; the first that holds.

@@ -32,16 +32,6 @@ from edged.profiles.model import ProfileHead
 from edged.record import record
 from edged.store.experience import CommandKnowledge
 
-__all__ = [
-    "OPERATIONS",
-    "BenchOperations",
-    "GetCapabilities",
-    "GetStatus",
-    "ListInstruments",
-    "ListProfiles",
-    "Scan",
-]
-
 
 def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
     return ()

@@ -54,8 +54,6 @@ from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import clean_text
 from edged.scpi.errors import InstrumentError
 
-__all__ = ["OPERATIONS", "BenchCheck", "CheckBench", "CheckUnit", "Findings"]
-
 ASK_S: Final = 2.25
 """What one unit may take, waiting for its turn included."""
 ANSWER_S: Final = 2.7

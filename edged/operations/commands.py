@@ -47,20 +47,13 @@ from edged.instruments.conversation import Reply, only_question
 from edged.instruments.instrument import Instrument
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import compile_expression
-from edged.profiles.model import (
-    Command,
-    ImageAnswer,
-    Scalar,
-    WaveformAnswer,
-    is_sequence_writing,
-)
+from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequence_writing
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.record import record
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.scpi.answer_text import clean_text, escaped
-
-__all__ = ["OPERATIONS", "CommandOperations"]
+from edged.yaml.tree import Scalar
 
 UNCHECKED: Final = "not checked for raw lines; `RAW_SCPI: known` in the configuration checks them"
 

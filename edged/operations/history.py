@@ -33,8 +33,6 @@ from edged.store.audit.book import Audit
 from edged.store.audit.history import CallFilter
 from edged.store.audit.row import AuditRow, Phase, clip
 
-__all__ = ["OPERATIONS", "GetHistory", "History"]
-
 DEFAULT_LIMIT: Final = 50
 MOST: Final = 500
 DEFAULT_SINCE_S: Final = 3_600

@@ -17,8 +17,6 @@ from edged.protocol.jsonrpc import encode_text
 from edged.protocol.results import ToldList
 from edged.store.lockouts import Lockout
 
-__all__ = ["InstrumentList"]
-
 
 class InstrumentList:
     """Makes the entries, and keeps all of them.

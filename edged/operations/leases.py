@@ -23,8 +23,6 @@ from edged.commands.target import Target
 from edged.record import record
 from edged.sharing.leases import DEFAULT_TTL_S, LEAST_TTL_S, MOST_TTL_S
 
-__all__ = ["OPERATIONS", "LeaseOperations"]
-
 MOST_PURPOSE: Final = 200
 LEASE_ID: Final = {"type": "string"}
 NAMES: Final = {
@@ -61,7 +59,6 @@ class LeaseOperations:
         return bind(self, OPERATIONS)
 
     async def reserve(self, action: Reserve, _target: Target, _began: float) -> Done:
-        """See ``LeaseControl.reserve``."""
         asked = action.arguments
         names = asked["instruments"]
         ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else DEFAULT_TTL_S
@@ -71,13 +68,11 @@ class LeaseOperations:
         )
 
     async def renew(self, action: Renew, _target: Target, _began: float) -> Done:
-        """See ``LeaseControl.renew``."""
         asked = action.arguments
         ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else None
         return Done(data=await self.control.renew(text_of(asked, "lease_id"), ttl_s))
 
     async def release(self, action: Release, _target: Target, _began: float) -> Done:
-        """See ``LeaseControl.release``."""
         return Done(data=await self.control.release(text_of(action.arguments, "lease_id")))
 
 

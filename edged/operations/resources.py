@@ -23,16 +23,6 @@ from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 
-__all__ = [
-    "OPERATIONS",
-    "ReadApp",
-    "ReadPicture",
-    "ReadProfile",
-    "ReadRun",
-    "ReadStream",
-    "ResourceOperations",
-]
-
 
 @record
 class ReadProfile(Action):

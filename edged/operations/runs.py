@@ -40,8 +40,6 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
-__all__ = ["OPERATIONS", "PlotRun", "ReadRuns", "RunOperations", "StopRun"]
-
 
 @record
 class ReadRuns(Action):

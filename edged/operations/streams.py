@@ -31,8 +31,6 @@ from edged.runs.points import DEFAULT_DECIMATED
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 
-__all__ = ["OPERATIONS", "FetchWaveform", "StopStream", "StreamOperations"]
-
 
 @record
 class StopStream(Action):

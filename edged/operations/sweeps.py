@@ -36,7 +36,6 @@ from edged.instruments.conversation import abort_conversation, raw_conversation
 from edged.instruments.mailbox import Priority
 from edged.plot.artist import Artist
 from edged.plot.figure import Figure
-from edged.profiles.model import Scalar
 from edged.record import record
 from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
@@ -45,8 +44,7 @@ from edged.runs.sweeps.ramp_plan import RampPlan, next_step, steps_left
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
-
-__all__ = ["OPERATIONS", "DrawSweep", "ReadSweep", "StopSweep", "SweepOperations"]
+from edged.yaml.tree import Scalar
 
 
 @record

@@ -23,8 +23,6 @@ from edged.operations import (
     wrappers,
 )
 
-__all__ = ["OPERATIONS", "bench_tools", "static_tools"]
-
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *bench.OPERATIONS,
     *bench_check.OPERATIONS,

@@ -28,8 +28,6 @@ from edged.commands.target import Target
 from edged.instruments.pool import InstrumentPool
 from edged.record import record
 
-__all__ = ["OPERATIONS", "FindTools", "ToolSearch", "ranked"]
-
 DEFAULT_LIMIT: Final = 8
 MOST: Final = 50
 _WORD: Final = re.compile(r"[a-z0-9]{2,}|[0-9xyz]")

@@ -19,8 +19,6 @@ from edged.sdk.registry import WrapperRegistry
 from edged.sdk.specs import WrapperSpec, wrapper_id
 from edged.store.experience import CommandKnowledge
 
-__all__ = ["OPERATIONS", "NamesOf", "WrapperOperations", "wrapper_capabilities"]
-
 Entry = dict[str, Any]
 
 

@@ -19,8 +19,6 @@ from edged.errors import Conflict, ErrorCode, Failed
 from edged.files import make_directory
 from edged.plot.figure import Figure
 
-__all__ = ["Artist"]
-
 DEADLINE_S: Final = 100.0
 """A picture takes about a second of processor time, and the first one on a machine waits for a list
 of its fonts. On a busy small computer that is a minute; what takes longer hangs."""

@@ -30,8 +30,6 @@ from edged.plot.figure import (
     read_figure,
 )
 
-__all__ = ["draw"]
-
 WIDTH_IN: Final = 9.0
 FINENESS: Final = (100, 80, 60, 40)
 """Dots an inch that are tried, one after the other."""

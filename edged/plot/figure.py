@@ -13,18 +13,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = [
-    "COLOURS",
-    "LINEAR_UNITS",
-    "MARKED_POINTS",
-    "Curve",
-    "Figure",
-    "Panel",
-    "figure_of",
-    "has_prefixes",
-    "read_figure",
-]
-
 COLOURS: Final = ("#1f5fa8", "#c8501e", "#2d8a4e", "#8a3a9a", "#a07d12", "#4b5563")
 MARKED_POINTS: Final = 60
 """Up to so many points each gets a mark."""

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from edged.errors import EdgedError
 from edged.patterns import found_in
-from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile, Scalar
+from edged.profiles.model import AbortStep, Changes, Command, Parameter, Profile
 from edged.profiles.raw import KeptByProfile, RawPart
 from edged.profiles.template import placeholders, possible_values, render, render_lines
 from edged.record import record
@@ -36,31 +36,7 @@ from edged.scpi.answer_text import TRUTH_WORDS, clean_text
 from edged.scpi.line import Message, messages, split_compound
 from edged.scpi.numbers import number_with_suffix
 from edged.scpi.words import match_header, sets_level, works_switch
-
-__all__ = [
-    "ANYTHING",
-    "HARMLESS",
-    "AbortVerdict",
-    "OutputSetting",
-    "Proof",
-    "asked_about",
-    "is_selecting",
-    "is_switching_off",
-    "judge",
-    "may_set",
-    "means_same",
-    "output_names",
-    "outputs_of",
-    "proofs_of",
-    "said_by",
-    "select",
-    "switch_proofs",
-    "tellings",
-    "told_by",
-    "told_raw",
-    "undecided",
-    "unproved_outputs",
-]
+from edged.yaml.tree import Scalar
 
 ANYTHING: Final = "*"
 """Stands for every output of a unit, where it is not known which one was told."""

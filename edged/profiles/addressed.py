@@ -13,8 +13,6 @@ from typing import Any, Final, TypeVar
 
 from edged.yaml.tree import Mark
 
-__all__ = ["ADDRESS", "PLACEHOLDER", "names_address", "with_address"]
-
 PLACEHOLDER: Final = "{address}"
 ADDRESS: Final = "<address>"
 """What stands in the place of ``PLACEHOLDER`` where that is no parameter's name."""

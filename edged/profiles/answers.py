@@ -34,7 +34,6 @@ from edged.profiles.model import (
     ListAnswer,
     Parameter,
     Returns,
-    Scalar,
     ScalarAnswer,
     WaveformAnswer,
 )
@@ -49,11 +48,9 @@ from edged.scpi.answer_text import (
     clean_text,
     escaped,
     labelled,
-    leading_integer,
     lines_of,
     only_line,
     plain_float,
-    plain_value,
     read_number,
     read_value,
     sentinel_flag,
@@ -63,28 +60,7 @@ from edged.scpi.answer_text import (
     with_point,
 )
 from edged.scpi.numbers import number_with_suffix
-
-__all__ = [
-    "DOUBLES",
-    "SIZES",
-    "Answer",
-    "Samples",
-    "check_count",
-    "clean_text",
-    "decode_codes",
-    "decode_waveform",
-    "find_piece",
-    "leading_integer",
-    "matches",
-    "parse_answer",
-    "parse_preamble",
-    "picked",
-    "plain_value",
-    "scale_codes",
-    "split_pieces",
-    "whole_number_of",
-    "x_increment",
-]
+from edged.yaml.tree import Scalar
 
 _BLANKS: Final = " \t"
 

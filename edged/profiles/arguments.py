@@ -30,30 +30,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from edged.errors import ErrorCode, Invalid
 from edged.profiles.expr import Expression, compile_expression
-from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
+from edged.profiles.model import Bound, Parameter, ParameterType
 from edged.profiles.parameter_schema import parameters_schema, usable_default
 from edged.profiles.template import narrowed, shortest_text
 from edged.record import record
-
-__all__ = [
-    "WITHIN",
-    "Acceptor",
-    "Check",
-    "Given",
-    "ParameterCheck",
-    "compile_given",
-    "compile_parameters",
-    "compile_schema",
-    "is_fit_number",
-    "load_authority",
-    "make_acceptor",
-    "out_of_bound",
-    "parameters_schema",
-    "shown",
-    "shown_value",
-    "unfit_number",
-    "worst_refusal",
-]
+from edged.yaml.tree import Scalar
 
 Acceptor = Callable[[object], bool]
 

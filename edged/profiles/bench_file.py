@@ -46,31 +46,13 @@ from edged.profiles.format.fields import (
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
-from edged.profiles.model import Bound, Command, Mark, Parameter, ParameterType, Profile, Scalar
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
 from edged.profiles.raw import identify, means_another_unit
 from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
 from edged.record import record
 from edged.scpi.line import messages
-from edged.yaml.tree import MapNode, Node, ScalarNode
-
-__all__ = [
-    "BenchFile",
-    "SeenUnit",
-    "UnitIndex",
-    "UnitRules",
-    "UnseenKey",
-    "interlock_summary",
-    "load_bench",
-    "parse_bench",
-    "plain",
-    "seen_units",
-    "serial_forms",
-    "tighten",
-    "unit_summary",
-    "unlimited",
-    "unseen_keys",
-]
+from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
 
 
 def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> dict[str, Any]:

@@ -6,8 +6,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = ["MOST_INTERVAL_S", "MOST_PER_HOUR", "Budget"]
-
 MOST_PER_HOUR: Final = 3600
 MOST_INTERVAL_S: Final = 3600
 

@@ -14,10 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from edged.profiles.model import Scalar
 from edged.record import record
-
-__all__ = ["EVERY_WAY", "ConfirmRule", "Way", "parse_confirm"]
+from edged.yaml.tree import Scalar
 
 
 class Way(enum.StrEnum):

@@ -33,23 +33,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NoReturn
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.model import Scalar
 from edged.record import record
-
-__all__ = [
-    "COMPARISONS",
-    "Binary",
-    "Expression",
-    "LinearForm",
-    "Literal",
-    "Name",
-    "Node",
-    "Unary",
-    "compile_expression",
-    "expression_text",
-    "names_in",
-    "parse",
-]
+from edged.yaml.tree import Scalar
 
 MAX_CHARACTERS: Final = 200
 MAX_DEPTH: Final = 32

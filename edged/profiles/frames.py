@@ -21,10 +21,9 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.patterns import compiled
 from edged.profiles.answers import SIZES, whole_number_of
 from edged.profiles.expr import compile_expression
-from edged.profiles.model import Packets, Returns, Scalar, WaveformAnswer
+from edged.profiles.model import Packets, Returns, WaveformAnswer
 from edged.scpi.blocks import MOST_HEAD, BlockHead, bad_block, find_block_head, parse_block
-
-__all__ = ["BLOCK", "LENGTHS", "Frame", "PacketJoiner"]
+from edged.yaml.tree import Scalar
 
 LENGTHS: Final[Mapping[str, tuple[int, Callable[[bytes], int]]]] = {
     "u16le": (2, lambda data: int.from_bytes(data, "little")),
@@ -71,7 +70,6 @@ class Frame:
         self.is_block = self.has_length_in_digits and not (waveform and waveform.prefix)
 
     def find(self, data: bytes) -> BlockHead | None:
-        """See ``find_block_head``."""
         answer = self._answer
         if answer is None:
             return find_block_head(data)

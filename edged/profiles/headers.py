@@ -24,7 +24,6 @@ from edged.profiles.model import (
     PollStep,
     Profile,
     QueryStep,
-    Scalar,
     Step,
 )
 from edged.profiles.template import (
@@ -49,19 +48,7 @@ from edged.scpi.words import (
     split_at_holes,
     without_optional,
 )
-
-__all__ = [
-    "Argument",
-    "Entry",
-    "Headers",
-    "Question",
-    "Reader",
-    "Sender",
-    "Spelling",
-    "asked_in",
-    "questions",
-    "step_questions",
-]
+from edged.yaml.tree import Scalar
 
 _MOST_VARIANTS: Final = 4
 """Optional parts of a template that are tried in every combination; beyond: all or none."""

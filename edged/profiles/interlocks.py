@@ -28,24 +28,12 @@ from edged.profiles.model import (
     FieldsAnswer,
     ImageAnswer,
     ListAnswer,
-    Mark,
     Profile,
-    Scalar,
     WaveformAnswer,
 )
 from edged.profiles.template import optional_names
 from edged.record import record
-from edged.yaml.tree import Node
-
-__all__ = [
-    "MOST",
-    "Guarded",
-    "Interlock",
-    "Trip",
-    "check_interlocks",
-    "read_interlocks",
-    "why_no_reading",
-]
+from edged.yaml.tree import Mark, Node, Scalar
 
 MOST: Final = 64
 MOST_GUARDED: Final = 64

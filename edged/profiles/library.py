@@ -33,18 +33,6 @@ from edged.record import record
 from edged.yaml.file import read_text
 from edged.yaml.tree import Mark, Node, YamlProblem
 
-__all__ = [
-    "MAX_BYTES",
-    "Complaint",
-    "PackedProfiles",
-    "ProfileLibrary",
-    "pack",
-    "parse_yaml",
-    "read_file",
-    "succeeded",
-    "unpack",
-]
-
 ROOMS: Final = ("edged.profiles.", "edged.scpi.", "edged.yaml.")
 PLAIN_TYPES: Final = frozenset({"frozenset", "set"})
 QUICK: Final = 6

@@ -30,8 +30,6 @@ from edged.profiles.library import MAX_BYTES, Packed, PackedProfiles, ProfileLib
 from edged.record import record
 from edged.yaml.tree import MapNode
 
-__all__ = ["CACHE", "load_cached_library", "read_library", "warm"]
-
 CACHE: Final = "profiles.cache"
 """The name of an engine's own, in STATE_DIR."""
 FORMAT: Final = b"edged-profiles-5"
@@ -136,7 +134,6 @@ class _Trees:
         self._now: dict[bytes, bytes] = {}
 
     def parse(self, text: str, path: Path) -> MapNode:
-        """See ``loading.parse_file``."""
         from edged.profiles.loading import parse_file
 
         digest = hashlib.sha256(f"{path}\n{text}".encode()).digest()

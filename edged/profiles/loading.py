@@ -30,17 +30,6 @@ from edged.profiles.model import Profile
 from edged.record import record
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = [
-    "complaints_of",
-    "load_library",
-    "load_profile",
-    "merge",
-    "parse_file",
-    "parse_profile",
-    "resolved_text",
-    "yaml_text",
-]
-
 Parse = Callable[[str, Path], MapNode]
 
 _OWN: Final = frozenset(key.name for key in PROFILE.keys.values() if key.is_own)

@@ -16,22 +16,6 @@ from edged.patterns import found_in
 from edged.profiles.model import Match
 from edged.record import record
 
-__all__ = [
-    "MAX_IDN",
-    "Identity",
-    "MatchResult",
-    "clean_idn",
-    "clean_serial",
-    "find_profile",
-    "has_name_form",
-    "holds_more_than_names",
-    "is_odd_name",
-    "is_refusal",
-    "is_service",
-    "parse_idn",
-    "says_name",
-]
-
 MAX_IDN: Final = 512
 """Characters of an answer that are looked at; the longest real one has 80."""
 

@@ -19,21 +19,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = [
-    "KnownInstrument",
-    "NameBook",
-    "Namer",
-    "book",
-    "clean_alias",
-    "listed_names",
-    "loose_name",
-    "sequence_tool_name",
-    "short_name",
-    "strict_name",
-    "tool_name",
-    "wrapper_tool_name",
-]
-
 SHORT_LENGTH: Final = 8
 STRICT_LENGTH: Final = 64
 """What the strictest clients and model APIs take; longer names make them drop the whole list."""

@@ -24,7 +24,6 @@ from edged.profiles.model import (
     Command,
     CommandStep,
     ForStep,
-    Mark,
     Parameter,
     ParameterType,
     Profile,
@@ -34,17 +33,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import tighter
 from edged.record import record
-
-__all__ = [
-    "ASK_THE_OWNER",
-    "EMPTY_RULES",
-    "OnExpiry",
-    "UnitRules",
-    "combined",
-    "misfits",
-    "tighten",
-    "tightened",
-]
+from edged.yaml.tree import Mark
 
 ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."
 """The remedy of whatever is denied."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from edged.profiles.model import Bound, Parameter, ParameterType, Scalar
+from edged.profiles.model import Bound, Parameter, ParameterType
 from edged.profiles.template import labels, shortest_text, widest_bound
-
-__all__ = ["MAX_STRING", "parameters_schema", "usable_default"]
+from edged.yaml.tree import Scalar
 
 MAX_STRING: Final = 256
 """Characters of a string parameter: longer than any label, name or file name of the facts."""

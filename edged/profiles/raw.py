@@ -28,15 +28,7 @@ from dataclasses import replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from edged.profiles.headers import Entry, Headers, Reader, Sender, Spelling
-from edged.profiles.model import (
-    Changes,
-    Command,
-    Connection,
-    Parameter,
-    ParameterType,
-    Profile,
-    Scalar,
-)
+from edged.profiles.model import Changes, Command, Connection, Parameter, ParameterType, Profile
 from edged.profiles.template import (
     Hole,
     Part,
@@ -52,24 +44,7 @@ from edged.scpi.errors import is_same_question
 from edged.scpi.line import LONGEST_KEPT, Message, is_query, messages, split_compound
 from edged.scpi.numbers import NUMBER, number_with_suffix
 from edged.scpi.words import Captures, match_argument, match_header
-
-__all__ = [
-    "KeptByProfile",
-    "LineClass",
-    "RawMatch",
-    "RawPart",
-    "addresses_another",
-    "asks",
-    "bare_choices",
-    "class_of",
-    "identify",
-    "in_its_unit",
-    "judged_parts",
-    "means_another_unit",
-    "nearest_commands",
-    "question_by_heart",
-    "value_choices",
-]
+from edged.yaml.tree import Scalar
 
 _TRUTHS: Final[Mapping[str, bool]] = {"ON": True, "1": True, "OFF": False, "0": False}
 _LEADING_NUMBER: Final = re.compile(NUMBER)

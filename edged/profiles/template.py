@@ -30,36 +30,9 @@ from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.model import Bound, Command, Parameter, ParameterType, Scalar
+from edged.profiles.model import Bound, Command, Parameter, ParameterType
 from edged.record import record
-
-__all__ = [
-    "Hole",
-    "NarrowedBound",
-    "Optional",
-    "Part",
-    "Placeholder",
-    "Text",
-    "effective_bound",
-    "format_step",
-    "labels",
-    "narrowed",
-    "number_text",
-    "optional_names",
-    "own_bound",
-    "parse_template",
-    "pieces",
-    "placeholders",
-    "possible_values",
-    "render",
-    "render_lines",
-    "resolution",
-    "shortest_text",
-    "tighter",
-    "widest_bound",
-    "wire_text",
-    "wire_value",
-]
+from edged.yaml.tree import Scalar
 
 MAX_CHARACTERS: Final = 2_000
 _FORMAT: Final = re.compile(r"q|\+?0?[0-9]{0,2}(?:\.[0-9]{1,2})?[efgEG]|\+?0?[0-9]{0,2}d")

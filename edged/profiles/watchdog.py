@@ -10,8 +10,6 @@ from edged.profiles.model import Profile
 from edged.scpi.line import Message, messages
 from edged.scpi.words import is_recalling, match_header
 
-__all__ = ["disarms"]
-
 _RESETS: Final = (("*RST",), ("*RCL",), ("SYSTem", "PRESet"), ("SYSTem", "RECall"))
 """What may leave a timer as the instrument was delivered, or as it was saved."""
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from edged.protocol.jsonrpc import JsonObject
 
-__all__ = ["BENCH_APP", "EXTENSION", "MIME_TYPE", "RUN_APP", "capability", "tool_meta"]
-
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
 BENCH_APP: Final = "ui://edged/bench"

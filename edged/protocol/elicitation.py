@@ -13,16 +13,6 @@ from edged.protocol.messages import wrong_params
 from edged.protocol.results import Server, plain_result
 from edged.protocol.revisions import CLIENT_CAPABILITIES_KEY, Elicitation, Revision
 
-__all__ = [
-    "answer_of",
-    "can_elicit",
-    "check_round",
-    "elicit_bytes",
-    "input_required_result",
-    "round_of",
-    "withdrawn_bytes",
-]
-
 KEY: Final = "approval"
 """Of our one question among ``inputRequests``."""
 SCHEMA: Final[JsonObject] = {

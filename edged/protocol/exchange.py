@@ -36,18 +36,6 @@ from edged.protocol.revisions import Revision
 from edged.protocol.sse import KEEP_ALIVE, EventLog, encode_event
 from edged.record import record
 
-__all__ = [
-    "Call",
-    "Effect",
-    "Effects",
-    "EndStream",
-    "Exchange",
-    "ExchangeState",
-    "OpenStream",
-    "Respond",
-    "Write",
-]
-
 
 @record(frozen=False)
 class Respond:

@@ -12,36 +12,6 @@ import enum
 import struct
 from typing import Final, NamedTuple
 
-__all__ = [
-    "ANY_MESSAGE_ID",
-    "DATA_TYPES",
-    "DEFAULT_PORT",
-    "FIRST_MESSAGE_ID",
-    "FIRST_VENDOR_TYPE",
-    "HEADER",
-    "LARGEST_MESSAGE",
-    "MAX_CONTROL_BYTES",
-    "MESSAGE_ID_STEP",
-    "SIZE",
-    "VERSION_1_0",
-    "FatalCode",
-    "Header",
-    "HislipFatal",
-    "HislipMessage",
-    "HislipProblem",
-    "LockResult",
-    "MessageReader",
-    "MessageType",
-    "ProblemCode",
-    "TooLarge",
-    "fatal",
-    "is_ahead",
-    "message",
-    "next_message_id",
-    "problem",
-    "read_header",
-]
-
 HEADER: Final = struct.Struct("!2sBBIQ")
 """Prologue, message type, control code, message parameter, length of the payload."""
 SIZE: Final = struct.Struct("!Q")

@@ -40,33 +40,6 @@ from edged.protocol.jsonrpc import (
 )
 from edged.record import record
 
-__all__ = [
-    "CALLER_TOKEN_HEADER",
-    "FETCH_SITE_HEADER",
-    "FULL_HEADER",
-    "JSON_TYPE",
-    "MAX_HEADER_BYTES",
-    "SESSION_HEADER",
-    "SSE_HEADERS",
-    "SSE_TYPE",
-    "VERSION_HEADER",
-    "Accepted",
-    "AccessPolicy",
-    "Guard",
-    "HttpHead",
-    "Rejected",
-    "Verb",
-    "accepts",
-    "cors_headers",
-    "is_json_type",
-    "judge_head",
-    "judge_host",
-    "judge_visit",
-    "preflight",
-    "rejected_message",
-    "rejection",
-]
-
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
 

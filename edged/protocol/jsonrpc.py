@@ -35,33 +35,6 @@ from typing import Any, Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = [
-    "MAX_BODY_BYTES",
-    "MAX_NESTING",
-    "BadJsonError",
-    "BadMessage",
-    "Batch",
-    "ErrorReply",
-    "JsonObject",
-    "Message",
-    "Notification",
-    "Request",
-    "RequestId",
-    "Response",
-    "RpcCode",
-    "VerbatimText",
-    "decode",
-    "encode",
-    "encode_long",
-    "encode_text",
-    "error_bytes",
-    "notification_bytes",
-    "parse",
-    "quote",
-    "result_bytes",
-    "result_bytes_from",
-]
-
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 """What the reference server takes too; a waveform never comes in, only small arguments do."""
 MAX_NESTING: Final = 64

@@ -32,43 +32,6 @@ from edged.protocol.results import Server, plain_result
 from edged.protocol.revisions import CLIENT_INFO_KEY, SUBSCRIPTION_ID_KEY, Revision
 from edged.record import record
 
-__all__ = [
-    "MAX_URI_CHARS",
-    "MAX_VALUES",
-    "MAX_WATCHED",
-    "PROMPTS_CHANGED",
-    "RESOURCES_CHANGED",
-    "RESOURCE_UPDATED",
-    "TOOLS_CHANGED",
-    "CallParams",
-    "ClientInfo",
-    "CompletionParams",
-    "Content",
-    "InitializeParams",
-    "News",
-    "ProgressToken",
-    "ResourceEntry",
-    "Subscription",
-    "TemplateEntry",
-    "acknowledged_bytes",
-    "call_params",
-    "cancelled_id",
-    "change_bytes",
-    "client_in_meta",
-    "completion_params",
-    "completion_result",
-    "initialize_params",
-    "list_cursor",
-    "progress_bytes",
-    "progress_token",
-    "prompt_params",
-    "read_result",
-    "resource_uri",
-    "subscription_params",
-    "updated_bytes",
-    "wrong_params",
-]
-
 MAX_CLIENT_CHARS: Final = 64
 """Of a client's name, and of its version."""
 TOOLS_CHANGED: Final = "notifications/tools/list_changed"

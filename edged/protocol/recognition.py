@@ -53,8 +53,6 @@ from edged.protocol.revisions import (
 )
 from edged.record import record
 
-__all__ = ["Recognized", "decode_value", "disagreement", "recognize", "recognize_stream"]
-
 DISCOVER: Final = "server/discover"
 HEADER_PREFIX: Final = "Mcp-Param-"
 _KEYWORD: Final = "x-mcp-header"

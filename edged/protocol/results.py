@@ -33,24 +33,6 @@ from edged.protocol.revisions import (
 )
 from edged.record import record
 
-__all__ = [
-    "MAX_PAGE_BYTES",
-    "Server",
-    "Told",
-    "ToldList",
-    "ToolEntry",
-    "discover_result",
-    "initialize_result",
-    "list_result",
-    "listen_result",
-    "page_number",
-    "ping_result",
-    "plain_result",
-    "told_result",
-    "tool_pages",
-    "tool_result",
-]
-
 MAX_PAGE_BYTES: Final = 1024 * 1024
 """Many clients read only the first page, so a page holds all that can be asked of one reader."""
 TTL_MS: Final = 0

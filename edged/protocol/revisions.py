@@ -18,24 +18,6 @@ from typing import Final
 from edged.protocol.jsonrpc import RpcCode
 from edged.record import record
 
-__all__ = [
-    "BASE",
-    "CLIENT_CAPABILITIES_KEY",
-    "CLIENT_INFO_KEY",
-    "LOG_LEVEL_KEY",
-    "NEWEST",
-    "PROTOCOL_VERSION_KEY",
-    "REVISIONS",
-    "SERVER_INFO_KEY",
-    "SUBSCRIPTION_ID_KEY",
-    "SUPPORTED_VERSIONS",
-    "VISA_METHODS",
-    "Elicitation",
-    "Revision",
-    "legacy_revision",
-    "negotiate",
-]
-
 _META_PREFIX: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION_KEY: Final = _META_PREFIX + "protocolVersion"
 CLIENT_INFO_KEY: Final = _META_PREFIX + "clientInfo"

@@ -17,8 +17,6 @@ from edged.protocol.http_rules import Guard, HeaderList, HttpHead, Rejected, jud
 from edged.protocol.results import Server
 from edged.protocol.revisions import SUPPORTED_VERSIONS
 
-__all__ = ["CARD_TYPE", "ServerCard"]
-
 CARD_TYPE: Final = "application/mcp-server-card+json"
 SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 DESCRIPTION: Final = "The instruments of a lab bench as typed, limit-checked tools."

@@ -19,17 +19,6 @@ from edged.errors import ErrorCode, Fault, Invalid
 from edged.protocol.jsonrpc import ErrorReply, Request, RpcCode
 from edged.protocol.revisions import VISA_METHODS, Revision
 
-__all__ = [
-    "MIN_ID_BYTES",
-    "TRANSITIONS",
-    "SessionEvent",
-    "SessionId",
-    "SessionState",
-    "admit",
-    "make_session_id",
-    "next_state",
-]
-
 SessionId = NewType("SessionId", str)
 MIN_ID_BYTES: Final = 16
 """128 bits of randomness cannot be guessed."""

@@ -11,8 +11,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = ["KEEP_ALIVE", "EventId", "EventLog", "Replay", "ReplayBuffer", "encode_event"]
-
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 """A comment: holds the connection open and is no event."""
 

@@ -21,20 +21,6 @@ from typing import Any, Final
 from edged.auth.claims import is_edge_id
 from edged.record import record
 
-__all__ = [
-    "AWAY_S",
-    "EVERY_S",
-    "HERE",
-    "MAX_ANNOUNCED_BYTES",
-    "BadAnnouncementError",
-    "Said",
-    "edge_of",
-    "encode_said",
-    "fitted",
-    "here_subject",
-    "read_said",
-]
-
 EVERY_S: Final = 10.0
 AWAY_S: Final = 30.0
 """An edge that has said nothing for so long is away."""

@@ -41,8 +41,6 @@ from edged.relay.envelope import (
 )
 from edged.relay.link import RelayMessage
 
-__all__ = ["Carrier", "EngineAddress", "RelayWire"]
-
 MAX_EXCHANGES: Final = 2_000
 MAX_BODIES: Final = 64 * 1024 * 1024
 BODY_WITHIN_S: Final = 30.0
@@ -141,11 +139,9 @@ class Carrier:
     # for the pulse: see ``pulse.Road``
 
     def waits_since(self, heard_s: float) -> bool:
-        """See ``Road``."""
         return any(True for _ in self._asked_since(heard_s))
 
     def refuse_since(self, heard_s: float) -> None:
-        """See ``Road``."""
         for exchange in tuple(self._asked_since(heard_s)):
             exchange.patience.reschedule(asyncio.get_running_loop().time())
 

@@ -16,8 +16,6 @@ from typing import Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = ["Nkey", "Pass", "Password", "public_nkey", "read_credentials"]
-
 SEED: Final = 18 << 3
 USER: Final = 20 << 3
 SEED_BYTES: Final = 36

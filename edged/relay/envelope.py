@@ -18,29 +18,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = [
-    "ANSWER_HEADERS",
-    "CHUNK_BYTES",
-    "MAX_BODY_BYTES",
-    "REQUEST_HEADERS",
-    "WINDOW_BYTES",
-    "Alive",
-    "BadEnvelopeError",
-    "Body",
-    "Cancel",
-    "Credit",
-    "Data",
-    "End",
-    "Envelope",
-    "Head",
-    "Headers",
-    "Open",
-    "decode",
-    "down_subject",
-    "encode",
-    "up_subject",
-]
-
 CHUNK_BYTES: Final = 128 * 1024
 """NATS carries 1 MiB at most; less lets other exchanges in between."""
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024

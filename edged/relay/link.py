@@ -21,16 +21,6 @@ from edged.errors import ErrorCode, Invalid
 from edged.record import record
 from edged.relay.credentials import Nkey, Pass, Password, read_credentials
 
-__all__ = [
-    "LinkSettings",
-    "LinkState",
-    "LinkStatus",
-    "NatsLink",
-    "RelayMessage",
-    "cancellable",
-    "link_settings",
-]
-
 Result = TypeVar("Result")
 
 AGAIN_S: Final = 0.5

@@ -18,8 +18,6 @@ from edged.record import record
 from edged.runs.journal_port import Journalling
 from edged.runs.left_work import Clean, LeftWork, Visit, make_safe
 
-__all__ = ["AfterCrash"]
-
 log = structlog.get_logger("edged.after_crash")
 
 

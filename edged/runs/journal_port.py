@@ -13,8 +13,6 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.format.connection_facts import connection_facts
 from edged.store.journal import JournalEntry
 
-__all__ = ["HEARTBEAT_S", "Journalling", "work_of"]
-
 HEARTBEAT_S: Final = 20.0
 """How often the journal hears of work that has nothing to write: its age is what counts after a
 crash (ABORT_AFTER_CRASH_SEC)."""

@@ -18,8 +18,6 @@ from edged.profiles.match import parse_idn
 from edged.runs.units import unit_of_identity
 from edged.store.dead_man import ArmedUnit
 
-__all__ = ["Feeding", "address_of", "feed_left", "keep_fed"]
-
 VISIT_S: Final = 4.0
 """Opening, a name and a question."""
 FEEDS: Final = 6

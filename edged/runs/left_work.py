@@ -29,8 +29,6 @@ from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
 from edged.store.journal import JournalEntry, JournalKind
 
-__all__ = ["Clean", "LeftWork", "Visit", "Visitor", "is_still_there", "is_young", "make_safe"]
-
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
 TRIES: Final = 3

@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = ["Pace", "PointNotes", "is_limited", "notes_of_fewer", "notes_of_limit", "why_slower"]
-
 LIMITED: Final = "limited"
 """The column of a source's curve, or value of a result: whether its limit was reached."""
 SLOW_S: Final = 1.0

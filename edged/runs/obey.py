@@ -22,8 +22,6 @@ from edged.profiles.abort import (
 from edged.record import record
 from edged.runs.ports import Perform
 
-__all__ = ["Obeyed", "obey"]
-
 UNHEARD: Final = frozenset(
     {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.PREEMPTED, ErrorCode.BUSY}
 )

@@ -32,22 +32,10 @@ from edged.profiles.answers import (
     x_increment,
 )
 from edged.profiles.expr import LinearForm, compile_expression
-from edged.profiles.model import Scalar, WaveformAnswer
+from edged.profiles.model import WaveformAnswer
 from edged.protocol.jsonrpc import VerbatimText
 from edged.record import record
-
-__all__ = [
-    "DEFAULT_DECIMATED",
-    "LargePicture",
-    "Outline",
-    "Waveform",
-    "as_base64",
-    "frequency_of",
-    "make_waveform",
-    "outline_of",
-    "short",
-    "summary_of",
-]
+from edged.yaml.tree import Scalar
 
 HYSTERESIS: Final = 0.1
 """Of peak to peak, on both sides of the middle: what noise may do without counting as a period."""

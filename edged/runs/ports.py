@@ -11,21 +11,8 @@ from typing import Any, Protocol
 from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
-from edged.profiles.model import Scalar
 from edged.runs.run_head import RunHead
-
-__all__ = [
-    "NewId",
-    "NewPlan",
-    "NoPlan",
-    "Perform",
-    "Precheck",
-    "Recorder",
-    "RowSink",
-    "RunNotes",
-    "StepPlan",
-    "ToldOutputs",
-]
+from edged.yaml.tree import Scalar
 
 Perform = Callable[[Action], Awaitable[Outcome]]
 """Performs an action and never raises an ``EdgedError``: what went wrong is in the outcome."""

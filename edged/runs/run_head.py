@@ -10,8 +10,6 @@ from typing import Any, Final
 from edged.actions.caller import Caller
 from edged.record import record
 
-__all__ = ["ELAPSED", "Column", "RunHead", "RunKind", "RunNow"]
-
 
 class RunKind(enum.StrEnum):
     """The kinds of long work whose data are kept."""

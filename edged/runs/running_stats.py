@@ -9,8 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-__all__ = ["RunningStats", "TableStats"]
-
 LARGEST: Final = 1e308
 
 

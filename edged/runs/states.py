@@ -16,22 +16,6 @@ from typing import Final, TypeVar
 
 from edged.errors import Conflict
 
-__all__ = [
-    "SEQUENCE",
-    "STREAM",
-    "SWEEP",
-    "SequenceEvent",
-    "SequenceState",
-    "StreamEvent",
-    "StreamState",
-    "SweepEvent",
-    "SweepState",
-    "next_sequence_state",
-    "next_stream_state",
-    "next_sweep_state",
-    "reference",
-]
-
 
 class SequenceState(enum.StrEnum):
     """Where a sequence run stands."""

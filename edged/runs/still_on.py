@@ -21,8 +21,6 @@ from edged.runs.ports import NewId, Perform
 from edged.runs.sweeps.sweep import Sweep
 from edged.scpi.answer_text import clean_text
 
-__all__ = ["still_on"]
-
 ASK_WITHIN_S: Final = 2.0
 """What asking may delay the answer of a stop that had nothing to stop."""
 

@@ -41,18 +41,6 @@ from edged.runs.units import unit_of_instrument
 from edged.runs.wording import all_stopped_by
 from edged.sdk.specs import wrapper_id
 
-__all__ = [
-    "NOBODY_THERE",
-    "BenchStop",
-    "EndWork",
-    "StopOthers",
-    "StopState",
-    "Stopped",
-    "WrapperAbort",
-    "WrapperStop",
-    "seen_off",
-]
-
 WITHIN_S: Final = 6.0
 WRAPPER_ANSWER_S: Final = 0.85
 """What is told after this is what is known by then; the tool goes on."""

@@ -10,8 +10,6 @@ from edged.profiles.match import Identity
 from edged.sdk.specs import WrapperSpec
 from edged.store.unit import Unit, unit_of
 
-__all__ = ["unit_of_identity", "unit_of_instrument", "unit_of_wrapper"]
-
 
 def unit_of_instrument(instrument: Instrument) -> Unit:
     """The unit behind an instrument."""

@@ -12,22 +12,6 @@ from typing import Final
 from edged.actions.cause import Cause
 from edged.clock import ago
 
-__all__ = [
-    "ALL_STEPS_DONE",
-    "DEAD_MAN",
-    "DURATION_REACHED",
-    "LEASE_END",
-    "MADE_SAFE",
-    "TARGET_REACHED",
-    "all_stopped_by",
-    "dead_man_tripped",
-    "held_by",
-    "interlock_tripped",
-    "locked_out",
-    "parked_by",
-    "stopped_by",
-]
-
 TARGET_REACHED: Final = "target reached"
 DURATION_REACHED: Final = "duration reached"
 ALL_STEPS_DONE: Final = "all steps done"

@@ -21,30 +21,6 @@ from edged.scpi.blocks import MOST_BRACKETED, definite_head
 from edged.scpi.numbers import MOST_NUMBER, NUMBER, number_with_suffix
 from edged.yaml.tree import Scalar
 
-__all__ = [
-    "TRUTH_WORDS",
-    "AnswerType",
-    "ErrorKind",
-    "bad_answer",
-    "check_text",
-    "clean_text",
-    "escaped",
-    "first_line",
-    "labelled",
-    "leading_integer",
-    "lines_of",
-    "only_line",
-    "plain_float",
-    "plain_value",
-    "read_number",
-    "read_value",
-    "sentinel_flag",
-    "truth_of",
-    "unblocked",
-    "unquoted",
-    "with_point",
-]
-
 
 class ErrorKind(enum.StrEnum):
     """What the answer of an error query is: a queue's entry, ``*ESR?``'s bits, a bare code."""

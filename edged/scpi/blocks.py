@@ -14,18 +14,6 @@ from typing import Final
 from edged.errors import ErrorCode, Failed
 from edged.record import record
 
-__all__ = [
-    "BlockHead",
-    "FindHead",
-    "bad_block",
-    "bytes_lacking",
-    "definite_head",
-    "digits_lacking",
-    "find_block_head",
-    "parse_block",
-    "whole_length",
-]
-
 MAX_HEADER: Final = 64
 """Bytes that may stand before the ``#``: a response header, stray line ends."""
 

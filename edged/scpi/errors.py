@@ -21,18 +21,6 @@ from edged.scpi.answer_text import ErrorKind, clean_text, first_line, leading_in
 from edged.scpi.line import Message
 from edged.scpi.words import match_header
 
-__all__ = [
-    "ErrorQuestion",
-    "InstrumentError",
-    "clears_errors",
-    "error_question",
-    "folded",
-    "is_same_question",
-    "parse_error",
-    "says_undefined",
-]
-
-
 _ESR_BITS: Final = {
     4: "query error",
     8: "device-dependent error",

@@ -15,19 +15,6 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 from edged.record import record
 
-__all__ = [
-    "LONGEST_KEPT",
-    "LONGEST_NODE",
-    "MOST_NODES",
-    "LineKind",
-    "Message",
-    "classify",
-    "is_query",
-    "kept",
-    "messages",
-    "split_compound",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -12,8 +12,6 @@ import re
 from decimal import Decimal
 from typing import Final
 
-__all__ = ["MOST_NUMBER", "NUMBER", "number_with_suffix"]
-
 NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?"
 
 MOST_NUMBER: Final = 512

@@ -14,8 +14,6 @@ from typing import Final, NoReturn
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = ["Incoming", "ProgramMessage"]
-
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Bytes of one message; waveforms for a generator are the longest there are."""
 MAX_TEXT_BYTES: Final = 64 * 1024

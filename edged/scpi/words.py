@@ -22,32 +22,6 @@ from typing import Final
 from edged.scpi.answer_text import read_number
 from edged.scpi.numbers import number_with_suffix
 
-__all__ = [
-    "FIRST_HOLE",
-    "Captures",
-    "asks_idn",
-    "first_letter",
-    "is_on",
-    "is_recalling",
-    "match_argument",
-    "match_header",
-    "match_node",
-    "match_pattern",
-    "may_put_out",
-    "same_word",
-    "sets_auxiliary_level",
-    "sets_level",
-    "short_form",
-    "side_effect",
-    "split_at_holes",
-    "switches_on",
-    "touches_output",
-    "why_not_on_connect",
-    "why_not_on_release",
-    "without_optional",
-    "works_switch",
-]
-
 FIRST_HOLE: Final = 0xE000
 """Placeholder n of a template is the character with this number plus n (private use area)."""
 

@@ -15,9 +15,6 @@ import os
 import signal
 import sys
 
-__all__ = ["bind_children", "end_children"]
-
-
 if sys.platform == "win32":
     import ctypes
     from ctypes import wintypes

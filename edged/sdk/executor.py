@@ -34,8 +34,6 @@ from edged.sdk.process import Worker, WorkerDied
 from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids, wrapper_id
 from edged.sdk.wrapper import stamp_of
 
-__all__ = ["WrapperExecutor", "WrapperState"]
-
 MOST_WAITING: Final = 32
 BEGIN_WITHIN_S: Final = 60.0
 """How long a call may wait behind others."""

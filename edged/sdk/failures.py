@@ -14,8 +14,6 @@ from edged.errors import ErrorCode, Failed, Invalid
 from edged.scpi.answer_text import clean_text
 from edged.sdk.specs import Returned, ReturnType, WrapperSpec
 
-__all__ = ["checked", "crashed", "ended_for", "failure_of", "overdue", "shown", "unloadable"]
-
 LONGEST: Final = 400
 INSTALL: Final = "Install the vendor's library; docs/sdk-wrappers.md says where it is looked for."
 _TYPES: Final[Mapping[ReturnType, tuple[type, ...]]] = {

@@ -27,8 +27,6 @@ from edged.record import record
 from edged.sdk.wire import HEAD, MAX_RESULT, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import LIBRARY_PREFIX, SETTING_PREFIX
 
-__all__ = ["Launch", "OutputLog", "Worker", "WorkerDied", "WorkerProcess"]
-
 LONGEST_LINE: Final = 1_000
 MOST_LINES: Final = 100
 """In one window; beyond that they are counted only."""
@@ -248,11 +246,9 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """See ``Worker``."""
         return self._process.pid if self._process is not None else 0
 
     async def start(self) -> Mapping[str, Any]:
-        """See ``Worker``."""
         first: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._first = first
         try:
@@ -287,7 +283,6 @@ class WorkerProcess:
     async def ask(
         self, method: str, arguments: Mapping[str, Any], timeout_s: float
     ) -> Mapping[str, Any]:
-        """See ``Worker``."""
         if self._process is None or self._process.stdin is None or self.is_dead:
             raise WorkerDied("is not running")
         number = self._asked = self._asked + 1
@@ -309,7 +304,6 @@ class WorkerProcess:
             self._answers.pop(number, None)
 
     def kill(self) -> None:
-        """See ``Worker``."""
         if self._process is None or self._is_over:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -337,7 +331,6 @@ class WorkerProcess:
             self.kill()
 
     async def end(self) -> None:
-        """See ``Worker``."""
         process = self._process
         if process is None:
             return

@@ -19,8 +19,6 @@ from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
 from edged.sdk.specs import PREFIX, UsbId, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
 
-__all__ = ["WrapperRegistry"]
-
 MEBIBYTE: Final = 1024 * 1024
 
 MakeWorker = Callable[[Launch, OutputLog, Clock, Callable[[], None]], Worker]

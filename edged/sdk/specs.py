@@ -20,21 +20,10 @@ from edged.profiles.arguments import ParameterCheck, compile_parameters
 from edged.profiles.format.fields import Fields, Gathering, check_name, complaint
 from edged.profiles.format.parameters import read_checks, read_parameters
 from edged.profiles.format.plain_values import plain_node
-from edged.profiles.model import Mark, Parameter
+from edged.profiles.model import Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.record import record
-from edged.yaml.tree import Node
-
-__all__ = [
-    "ReturnType",
-    "Returned",
-    "SpecSource",
-    "UsbId",
-    "WrapperSpec",
-    "read_specs",
-    "read_usb_ids",
-    "wrapper_id",
-]
+from edged.yaml.tree import Mark, Node
 
 PREFIX: Final = "sdk:"
 UsbId = tuple[int, int | None]
@@ -131,7 +120,6 @@ class WrapperSpec:
 
     @property
     def wrapper_id(self) -> str:
-        """See ``wrapper_id``."""
         return wrapper_id(self.wrapper)
 
 

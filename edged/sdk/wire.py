@@ -11,17 +11,6 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = [
-    "HEAD",
-    "MAX_FRAME",
-    "MAX_RESULT",
-    "OUT_OF_MEMORY",
-    "FrameError",
-    "decode",
-    "encode",
-    "frame_length",
-]
-
 HEAD: Final = struct.Struct(">I")
 MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of an order to a worker."""

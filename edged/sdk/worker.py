@@ -37,8 +37,6 @@ from edged.sdk.children import bind_children, end_children
 from edged.sdk.wire import HEAD, MAX_RESULT, OUT_OF_MEMORY, FrameError, decode, encode, frame_length
 from edged.sdk.wrapper import NotConnected, SdkMissing, json_ready, stamp_of
 
-__all__ = ["SPECS_NAME", "Loading", "main", "spec_lines", "told"]
-
 SPECS_NAME: Final = "MCP_TOOL_SPECS"
 USB_NAME: Final = "USB_IDS"
 CLASS_NAME: Final = "Wrapper"

@@ -26,17 +26,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = [
-    "NotConnected",
-    "SdkMissing",
-    "WrapperFiles",
-    "find_wrappers",
-    "json_ready",
-    "library",
-    "setting",
-    "stamp_of",
-]
-
 LIBRARY_PREFIX = "SDK_LIBRARY_"
 SETTING_PREFIX = "SDK_SETTING_"
 

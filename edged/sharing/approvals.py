@@ -16,8 +16,6 @@ from edged.errors import Conflict, ErrorCode, NotFound, Refused
 from edged.record import record
 from edged.sharing.leases import Moment
 
-__all__ = ["MOST_OF_ONE", "MOST_WAITING", "Approvals", "Question", "Verdict"]
-
 MOST_WAITING: Final = 64
 """More questions at once than any person answers."""
 MOST_OF_ONE: Final = 8

@@ -20,19 +20,6 @@ from typing import Final
 from edged.errors import Conflict, ErrorCode, NotFound, Refused
 from edged.record import record
 
-__all__ = [
-    "DEFAULT_TTL_S",
-    "LEAST_TTL_S",
-    "MOST_TTL_S",
-    "End",
-    "Holder",
-    "Lease",
-    "Leases",
-    "Moment",
-    "Permit",
-    "new_lease_id",
-]
-
 DEFAULT_TTL_S: Final = 900
 LEAST_TTL_S: Final = 30
 MOST_TTL_S: Final = 43_200

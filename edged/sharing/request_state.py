@@ -18,8 +18,6 @@ from typing import Any, Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = ["KEY_BYTES", "RequestState", "bad_state", "opened", "sealed"]
-
 KEY_BYTES: Final = 32
 MOST_CHARACTERS: Final = 4_096
 """A state of ours has some 300."""

@@ -15,8 +15,6 @@ from edged.files import keep_secret
 from edged.sharing.request_state import KEY_BYTES
 from edged.store.database import Database
 
-__all__ = ["KEY_FILE", "SpentStates", "keep_key"]
-
 KEY_FILE: Final = "approval.key"
 DROP_OLD: Final = "DELETE FROM spent_state WHERE until_ms < ?"
 SPEND: Final = "INSERT OR IGNORE INTO spent_state (approval_id, until_ms) VALUES (?, ?)"

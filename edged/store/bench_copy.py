@@ -23,10 +23,8 @@ from edged.host import kept_copy
 from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench
 from edged.profiles.format.fields import complaint
 from edged.profiles.library import ProfileLibrary, read_file
-from edged.profiles.model import Mark
 from edged.record import record
-
-__all__ = ["BenchCopy", "BenchReading"]
+from edged.yaml.tree import Mark
 
 OWNERS_ALONE: Final = 0o600
 PUT_BACK: Final = "Put it back; to lift its limits, write a file that holds only: format: 1"

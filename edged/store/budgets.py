@@ -13,8 +13,6 @@ from edged.sharing.leases import Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["BudgetRows"]
-
 LOAD: Final = "SELECT unit, command, payload FROM budget"
 SAVE: Final = "INSERT OR REPLACE INTO budget (unit, command, payload) VALUES (?, ?, ?)"
 REMOVE: Final = "DELETE FROM budget WHERE unit = ? AND command = ?"
@@ -58,7 +56,6 @@ class BudgetRows:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         del opening
         if self._is_loaded:
             return
@@ -67,7 +64,6 @@ class BudgetRows:
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
-        """See ``Book``."""
         with self._lock:
             self._writing, self._changed = self._changed, {}
         for key, left in self._writing.items():
@@ -77,7 +73,6 @@ class BudgetRows:
                 connection.execute(SAVE, (*key, _written(left)))
 
     def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
         if not is_committed:
             with self._lock:
                 self._changed = {**self._writing, **self._changed}

@@ -28,8 +28,6 @@ from edged.store.file import MIGRATIONS, DatabaseFile, Migration, close
 from edged.store.health import StoreHealth, StoreState, must_be_moved_aside, refusal, stalled
 from edged.store.writer import Book, DirtyFlag, Settle, Writer
 
-__all__ = ["Database", "Question", "Reader", "Written"]
-
 STEPS_BETWEEN_LOOKS: Final = 50_000
 """Virtual machine steps of SQLite (some milliseconds) after which an abandoned question ends."""
 

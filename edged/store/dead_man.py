@@ -19,8 +19,6 @@ from edged.store.database import Database
 from edged.store.file import open_database
 from edged.store.writer import Opening
 
-__all__ = ["ArmedUnit", "ArmedUnits", "read_armed"]
-
 LOAD: Final = "SELECT instrument_id, unit, payload FROM dead_man"
 SAVE: Final = "INSERT INTO dead_man (instrument_id, unit, payload) VALUES (?, ?, ?)"
 REMOVE_ALL: Final = "DELETE FROM dead_man"
@@ -94,7 +92,6 @@ class ArmedUnits:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         if self._is_loaded:
             if opening.is_fresh:
                 self._flag.is_raised = True

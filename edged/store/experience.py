@@ -23,8 +23,6 @@ from edged.store.database import Database
 from edged.store.unit import Unit
 from edged.store.writer import Opening
 
-__all__ = ["CapabilityBook", "CommandKnowledge", "Latency"]
-
 SMALLEST_MS: Final = 0.05
 BUCKETS: Final = 100
 """From 50 µs to 25 minutes."""
@@ -278,7 +276,6 @@ class CapabilityBook:
                 connection.execute(SAVE, _values(knowledge))
 
     def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
         if not is_committed:
             self._unit_changes.extendleft(reversed(self._writing_units))
             for knowledge in self._writing:

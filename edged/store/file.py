@@ -50,21 +50,6 @@ from edged.store.head_mark import head_mark_of
 from edged.store.health import FileLost, is_locked
 from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
 
-__all__ = [
-    "CLIENTS_SINCE",
-    "CUT",
-    "GONE",
-    "MIGRATIONS",
-    "DatabaseFile",
-    "Migration",
-    "Opened",
-    "WalWatch",
-    "migrate",
-    "open_database",
-    "salvage",
-    "version_of",
-]
-
 Migration = Callable[[sqlite3.Connection], None]
 """Runs on the store thread, inside a transaction that also sets the new version."""
 

@@ -14,8 +14,6 @@ from typing import Final
 from edged.files import KeptFile, open_bytes
 from edged.store.audit.row import GENESIS
 
-__all__ = ["HeadMark", "head_mark_of"]
-
 SEQ_DIGITS: Final = 20
 LENGTH: Final = SEQ_DIGITS + 1 + 2 * len(GENESIS) + 1
 

@@ -12,17 +12,6 @@ from typing import Final
 from edged.errors import ErrorCode, Failed
 from edged.record import record
 
-__all__ = [
-    "FileLost",
-    "StoreHealth",
-    "StoreState",
-    "is_locked",
-    "judge_error",
-    "must_be_moved_aside",
-    "refusal",
-    "stalled",
-]
-
 
 class StoreState(enum.StrEnum):
     """What can be done with the database.

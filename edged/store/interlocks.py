@@ -12,8 +12,6 @@ from edged.sharing.leases import Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["TripRows", "Tripped"]
-
 LOAD: Final = "SELECT name, reason, tripped_ms, monotonic_s FROM interlock_trip"
 REMOVE_ALL: Final = "DELETE FROM interlock_trip"
 SAVE: Final = (
@@ -62,7 +60,6 @@ class TripRows:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         if self._is_loaded:
             if opening.is_fresh:
                 self._flag.is_raised = True

@@ -30,8 +30,6 @@ from edged.store.head_mark import head_mark_of
 from edged.store.safety_copy import HEAD, SAFETY_FILE, Copied, read_copy
 from edged.store.writer import Opening
 
-__all__ = ["LOAD", "Journal", "JournalEntry", "JournalKind", "entry_of", "left_by", "read_left"]
-
 LOAD: Final = (
     "SELECT id, kind, instrument_id, unit, begun_ms, updated_ms, payload FROM journal "
     "ORDER BY begun_ms"
@@ -245,7 +243,6 @@ class Journal:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         if self._is_loaded:
             if opening.is_fresh:
                 self._must_restore = self._flag.is_raised = True
@@ -262,7 +259,6 @@ class Journal:
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
-        """See ``Book``."""
         if self._must_restore:
             under_way = [*list(self._left.values()), *list(self._open.values())]
             connection.executemany(SAVE, map(_values, under_way))
@@ -270,7 +266,6 @@ class Journal:
         connection.executemany(REMOVE, [(entry_id,) for entry_id in self._removing])
 
     def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
         if is_committed:
             self._must_restore = False
             self._finished.difference_update(self._removing)

@@ -15,8 +15,6 @@ from edged.sharing.leases import Lease, Moment
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["LeaseRows"]
-
 LOAD: Final = "SELECT payload FROM lease"
 LOAD_FENCES: Final = "SELECT unit, fence FROM fence"
 REMOVE_ALL: Final = "DELETE FROM lease"
@@ -62,7 +60,6 @@ class LeaseRows:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         if self._is_loaded:
             if opening.is_fresh:
                 self._flag.is_raised = True

@@ -19,8 +19,6 @@ from edged.record import record
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["Lockout", "Lockouts"]
-
 SAVE: Final = (
     "INSERT OR REPLACE INTO lockout (instrument_id, unit, reason, locked_by, since_ms) "
     "VALUES (?, ?, ?, ?, ?)"
@@ -172,7 +170,6 @@ class Lockouts:
         self._is_loaded = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:  # noqa: ARG002
-        """See ``Book``."""
         staying = [lock for key, lock in self.locked.items() if key not in self._clearing]
         connection.executemany(SAVE, map(_values, staying))
 

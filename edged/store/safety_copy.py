@@ -15,8 +15,6 @@ from typing import Any, Final
 from edged.files import read_text, write_atomically
 from edged.record import record
 
-__all__ = ["HEAD", "SAFETY_FILE", "Copied", "SafetyCopy", "read_copy"]
-
 SAFETY_FILE: Final = "safety.json"
 FORMAT: Final = 1
 EVERY_S: Final = 10.0

@@ -16,8 +16,6 @@ from edged.record import record
 from edged.store.database import Database
 from edged.store.writer import Opening
 
-__all__ = ["ToldOn", "Turns"]
-
 Turns = Mapping[str, Mapping[str, int]]
 """Unit → output → which telling it was; a later one has a higher number."""
 
@@ -138,7 +136,6 @@ class ToldOn:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         if self._is_loaded:
             if opening.is_fresh:
                 self._flag.is_raised = True

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Unit", "unit_of"]
-
 
 class Unit(NamedTuple):
     """One physical instrument: a key that stays the same, and the firmware it has now."""

@@ -51,17 +51,6 @@ from edged.store.health import (
 )
 from edged.store.safety_copy import Copied
 
-__all__ = [
-    "Book",
-    "DirtyFlag",
-    "Opening",
-    "Ring",
-    "Settle",
-    "WakeSignal",
-    "WriteJob",
-    "Writer",
-]
-
 
 class Ring(enum.IntEnum):
     """Why the thread is woken."""

@@ -27,8 +27,6 @@ from edged.supervisor.watchdog import Health
 from edged.surfaces.page import PATH
 from edged.surfaces.rpc.client import ENGINE_FILE, EngineFile, RpcClient
 
-__all__ = ["Announcer"]
-
 ANSWER_WITHIN_S: Final = 2.0
 AGAIN_S: Final = 1.0
 HERE_PATH: Final = "/here"

@@ -12,8 +12,6 @@ from edged.protocol.hislip import FatalCode, fatal, message
 from edged.supervisor.peer_header import PEER_MESSAGE
 from edged.supervisor.proxied import CarriedConnection, Refusal
 
-__all__ = ["CarriedSide"]
-
 AWAY = fatal(FatalCode.UNIDENTIFIED, "The engine is not running; it is being started again.")
 
 
@@ -21,19 +19,16 @@ class CarriedSide(CarriedConnection):
     """A client that speaks HiSLIP."""
 
     def welcome(self, whose: str) -> None:
-        """See ``CarriedConnection``."""
         if self._transport is not None:
             keep_alive(self._transport.get_extra_info("socket"))
         self._waiting += message(PEER_MESSAGE, payload=whose.encode("ascii", "replace"))
 
     def turn_away(self, refused: Refusal) -> None:
-        """See ``CarriedConnection``."""
         is_full = refused.status == 503
         code = FatalCode.TOO_MANY_CLIENTS if is_full else FatalCode.UNIDENTIFIED
         self.refuse(fatal(code, refused.text))
 
     def away(self) -> None:
-        """See ``CarriedConnection``."""
         self.refuse(AWAY)
 
     def data_received(self, data: bytes) -> None:
@@ -43,13 +38,11 @@ class CarriedSide(CarriedConnection):
             self.pass_on(data)
 
     def answer(self, data: bytes) -> None:
-        """See ``CarriedConnection``."""
         self._board.pulse.heard()
         if self._transport is not None and not self._is_refused:
             self._transport.write(data)
 
     def engine_ended(self) -> None:
-        """See ``CarriedConnection``."""
         if self._transport is not None and not self._is_refused:
             self._transport.close()
 

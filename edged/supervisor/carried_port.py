@@ -9,8 +9,6 @@ from edged.record import record
 from edged.supervisor.proxy import PortProxy
 from edged.supervisor.watchdog import Health
 
-__all__ = ["CarriedPort"]
-
 
 @record(frozen=False)
 class CarriedPort:

@@ -24,8 +24,6 @@ from edged.files import read_bytes
 from edged.service import hurry, lock_holder, without_notification
 from edged.supervisor.watchdog import Health
 
-__all__ = ["EngineChild", "read_engine_file"]
-
 ENGINE_FILE: Final = "engine.json"
 STOP_WITHIN_S: Final = 6.0
 KILLED_WITHIN_S: Final = 2.0

@@ -13,8 +13,6 @@ import enum
 import re
 from typing import Final
 
-__all__ = ["BadFramingError", "Framer"]
-
 MAX_HEAD_BYTES: Final = 40 * 1024
 MAX_CHUNK_LINE: Final = 4 * 1024
 MAX_TRAILER: Final = 8 * 1024

@@ -17,17 +17,6 @@ from typing import Final
 
 from edged.files import keep_secret
 
-__all__ = [
-    "PEER_HEADER",
-    "PEER_MESSAGE",
-    "keep_peer_secret",
-    "peer_in",
-    "peer_reader",
-    "peer_value",
-    "relayed_reader",
-    "relayed_value",
-]
-
 PEER_HEADER: Final = "Edged-Peer"
 PEER_MESSAGE: Final = 0xED
 """The type of HiSLIP message; those from 128 on are a vendor's."""

@@ -20,16 +20,6 @@ from edged.record import record
 from edged.supervisor.http_framing import BadFramingError, Framer
 from edged.supervisor.peer_header import PEER_HEADER
 
-__all__ = [
-    "CarriedConnection",
-    "ClientSide",
-    "EngineSide",
-    "Refusal",
-    "Switchboard",
-    "peer_of",
-    "refusal_bytes",
-]
-
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
 HIGH_WATER: Final = 256 * 1024
@@ -292,16 +282,13 @@ class ClientSide(CarriedConnection):
         self._answered_heads = 0
 
     def welcome(self, whose: str) -> None:
-        """See ``CarriedConnection``."""
         self._framer = Framer(PEER_HEADER, whose)
 
     def turn_away(self, refused: Refusal) -> None:
-        """See ``CarriedConnection``."""
         headers = SOON if refused.is_soon_over else ()
         self.refuse(refusal_bytes(rejection(refused.status, refused.text, headers=headers)))
 
     def away(self) -> None:
-        """See ``CarriedConnection``."""
         self.refuse(AWAY)
 
     def data_received(self, data: bytes) -> None:
@@ -336,7 +323,6 @@ class ClientSide(CarriedConnection):
     # from the engine's side
 
     def engine_made(self, engine: EngineSide) -> None:
-        """See ``CarriedConnection``."""
         super().engine_made(engine)
         if self._transport is not None and self._is_half_closed:
             engine.half_close()

@@ -30,8 +30,6 @@ from edged.record import record
 from edged.supervisor.peer_header import peer_value
 from edged.supervisor.proxied import CarriedConnection, ClientSide, Refusal, Switchboard
 
-__all__ = ["MakeSide", "PortProxy", "ProxySettings", "wanted_addresses"]
-
 BACKLOG: Final = 1_024
 LOOK_AGAIN_S: Final = 3.0
 CONNECT_WITHIN_S: Final = 1.0
@@ -181,11 +179,9 @@ class PortProxy:
     # for the pulse: see ``pulse.Road``
 
     def waits_since(self, heard_s: float) -> bool:
-        """See ``Road``."""
         return any(True for _ in self._asked_since(heard_s))
 
     def refuse_since(self, heard_s: float) -> None:
-        """See ``Road``."""
         for client in tuple(self._asked_since(heard_s)):
             client.refuse_unanswered()
 
@@ -195,7 +191,6 @@ class PortProxy:
     # for its connections: see ``proxied.Switchboard``
 
     def opened(self, client: CarriedConnection, host: str, port: int) -> Refusal | None:
-        """See ``Switchboard``."""
         self._clients.add(client)
         if host == LOOPBACK and port in self._own_ports:
             return OURSELVES
@@ -204,15 +199,12 @@ class PortProxy:
         return None if self._is_allowed(host) else NOT_ALLOWED
 
     def closed(self, client: CarriedConnection) -> None:
-        """See ``Switchboard``."""
         self._clients.discard(client)
 
     def peer_value(self, host: str) -> str:
-        """See ``Switchboard``."""
         return peer_value(self._settings.peer_secret, host)
 
     def connect(self, made: Callable[[], asyncio.Protocol]) -> asyncio.Task[bool] | None:
-        """See ``Switchboard``."""
         port = self._engine_port()
         if port is None:
             return None
@@ -222,7 +214,6 @@ class PortProxy:
         return task
 
     def now(self) -> float:
-        """See ``Switchboard``."""
         return self._clock.monotonic()
 
     async def _connect(self, made: Callable[[], asyncio.Protocol], port: int) -> bool:

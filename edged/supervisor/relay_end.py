@@ -16,8 +16,6 @@ from edged.relay.link import LinkStatus, NatsLink, link_settings
 from edged.supervisor.announcer import Announcer
 from edged.supervisor.watchdog import Health
 
-__all__ = ["RelayEnd"]
-
 FOREVER_S = 3_600.0
 
 

@@ -40,8 +40,6 @@ from edged.supervisor.watchdog import Health, Watchdog
 if TYPE_CHECKING:
     from edged.supervisor.relay_end import RelayEnd
 
-__all__ = ["Supervisor", "backoff_s", "ready_within_s", "run"]
-
 READY_WITHIN_S: Final = 60.0
 LONGEST_READY_S: Final = 480.0
 STEADY_S: Final = 60.0

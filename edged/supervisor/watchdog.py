@@ -19,8 +19,6 @@ from edged.http.pulse import Pulse
 from edged.protocol.http_rules import FULL_HEADER
 from edged.record import record
 
-__all__ = ["Health", "Watchdog", "ask", "look_at_mcp", "look_at_rpc"]
-
 EVERY_S: Final = 1.0
 ANSWER_WITHIN_S: Final = 2.0
 SILENT_AFTER_S: Final = 0.6

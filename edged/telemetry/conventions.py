@@ -12,17 +12,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = [
-    "DURATION",
-    "DURATION_BUCKETS_S",
-    "TOOL_ERROR",
-    "OperationFacts",
-    "attributes_of",
-    "carrier_of",
-    "measured_by",
-    "span_name",
-]
-
 DURATION: Final = "mcp.server.operation.duration"
 DURATION_BUCKETS_S: Final = (
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from edged.record import record
 
-__all__ = ["PACKAGE", "TelemetryWish", "wish_of"]
-
 PACKAGE: Final = "edged[otel]"
 """What has to be installed for it."""
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span, Tracer
 
-__all__ = ["LineSpans", "OperationSpan", "PathSpan", "Telemetry", "open_telemetry"]
-
 CLOSE_S: Final = 1.0
 """What the end of the daemon waits for a collector, at the most."""
 TOLD_EACH_S: Final = 60.0

@@ -18,8 +18,6 @@ from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.profiles.arguments import shown, shown_value
 from edged.tools.registry import ToolRegistry
 
-__all__ = ["ToolDispatcher"]
-
 NO_LEASE: Final = "(no text)"
 """Presented by whoever gives what is no id at all."""
 

@@ -32,15 +32,6 @@ from edged.profiles.naming import sequence_tool_name, strict_name, tool_name, wr
 from edged.sdk.executor import WrapperExecutor
 from edged.sdk.specs import WrapperSpec
 
-__all__ = [
-    "annotations_of",
-    "cautions",
-    "fits_json",
-    "instrument_tools",
-    "withheld_name",
-    "wrapper_tools",
-]
-
 NOT_IN_SERIAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 MOST_SERIAL: Final = 32
 UNREVIEWED: Final = (

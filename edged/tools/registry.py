@@ -32,8 +32,6 @@ from edged.record import record
 from edged.sdk.executor import WrapperExecutor
 from edged.tools.dynamic import instrument_tools, withheld_name, wrapper_tools
 
-__all__ = ["ToolRegistry"]
-
 MOST_COMPARED: Final = 200
 MOST_COMPARED_CHARS: Final = 64
 MOST_NAME_CHARS: Final = 1_024

@@ -38,20 +38,6 @@ from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
-__all__ = [
-    "KINDS",
-    "MOST_RUNS",
-    "READ_TOOL",
-    "ResourceKind",
-    "ResourceRead",
-    "ResourceSources",
-    "find_kind",
-    "present",
-    "run_entry",
-    "uri_of",
-    "values_of",
-]
-
 SCHEME: Final = "edged://"
 APP_SCHEME: Final = "ui://edged/"
 READ_TOOL: Final = "resources/read"

@@ -43,8 +43,6 @@ from edged.tools.resource_kinds import (
     values_of,
 )
 
-__all__ = ["ResourceNews", "Resources"]
-
 TELL_EVERY_S: Final = 0.5
 STATUS: Final = uri_of("status")
 INSTRUMENTS: Final = uri_of("instruments")

@@ -12,8 +12,6 @@ from edged.tools.dispatcher import ToolDispatcher
 if TYPE_CHECKING:
     from edged.telemetry.spans import PathSpan, Telemetry
 
-__all__ = ["TracedDispatcher"]
-
 
 class TracedDispatcher:
     """Takes calls by tool name, and tells telemetry of them; see ``ToolDispatcher``."""
@@ -23,7 +21,6 @@ class TracedDispatcher:
         self._telemetry = telemetry
 
     def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
-        """See ``ToolDispatcher.begin``."""
         span = self._telemetry.path()
         if span is None:
             return self._dispatcher.begin(call, tell)

@@ -18,15 +18,6 @@ from typing import Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = [
-    "TRANSPORTS",
-    "Address",
-    "Cleaning",
-    "Transport",
-    "TransportRow",
-    "parse_address",
-]
-
 _INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
 _BUS: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.I)
 """``ASRL/dev/ttyUSB0::INSTR@6``: one of several units behind one port; the form is ours."""
@@ -52,27 +43,22 @@ class Transport(enum.StrEnum):
 
     @property
     def is_cable(self) -> bool:
-        """See ``TransportRow``."""
         return TRANSPORTS[self].is_cable
 
     @property
     def has_messages(self) -> bool:
-        """See ``TransportRow``."""
         return TRANSPORTS[self].has_messages
 
     @property
     def keeps_old_answers(self) -> bool:
-        """See ``TransportRow``."""
         return TRANSPORTS[self].keeps_old_answers
 
     @property
     def has_heartbeat(self) -> bool:
-        """See ``TransportRow``."""
         return TRANSPORTS[self].has_heartbeat
 
     @property
     def cleaning(self) -> Cleaning:
-        """See ``TransportRow``."""
         return TRANSPORTS[self].cleaning
 
 

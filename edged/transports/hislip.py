@@ -43,8 +43,6 @@ from edged.transports.link import (
 from edged.transports.message import MESSAGE_AVAILABLE, MessageLinkBase
 from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel, hislip_error
 
-__all__ = ["HislipLink"]
-
 VENDOR: Final = int.from_bytes(b"ED", "big")
 SYNCHRONIZED: Final = 0
 """What is asked for at a clear: the mode in which one question has one answer."""
@@ -93,7 +91,6 @@ class HislipLink(MessageLinkBase):
         self._unproved_clears = 0
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         self._next_id = FIRST_MESSAGE_ID
         self._last_id = NO_MESSAGE_ID
@@ -120,7 +117,6 @@ class HislipLink(MessageLinkBase):
         self._status.opened()
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
         has_read_all, self._has_read_all = int(self._has_read_all), False
         self._answer.forget()
@@ -176,7 +172,6 @@ class HislipLink(MessageLinkBase):
         return True
 
     def close(self) -> None:
-        """See ``Link``."""
         channels = (self._sync_channel, self._async_channel)
         self._sync_channel = self._async_channel = self._header = None
         self._answer.forget()

@@ -34,29 +34,6 @@ from edged.clock import Clock
 from edged.errors import connection_trouble
 from edged.profiles.model import Connection
 
-__all__ = [
-    "REMEDIES",
-    "Link",
-    "LinkBase",
-    "LinkError",
-    "LinkGarbled",
-    "LinkLost",
-    "LinkOverlong",
-    "LinkPreempted",
-    "LinkTimeout",
-    "OpenResource",
-    "Since",
-    "SocketWatch",
-    "Teller",
-    "ThreadWake",
-    "Tokens",
-    "Urgency",
-    "Wake",
-    "Worker",
-    "translated",
-    "wait_readable",
-]
-
 T = TypeVar("T")
 
 Teller = Callable[[Callable[[Any], None], object], None]
@@ -326,11 +303,9 @@ class Wake(abc.ABC):
         self._is_released = False
 
     def begin(self, ticket: int) -> None:
-        """See ``Link.begin``."""
         self._ticket = ticket
 
     def preempt(self, ticket: int) -> None:
-        """See ``Link.preempt``."""
         if self._is_released:
             return
         self._preempted = max(self._preempted, ticket)
@@ -443,24 +418,20 @@ class ThreadWake(Wake):
         return self._ours.fileno()
 
     def stir(self) -> None:
-        """See ``Wake``."""
         with contextlib.suppress(OSError):
             self._theirs.send(b".")
 
     def listen(self, seconds: float) -> None:
-        """See ``Wake``."""
         if wait_readable(self.fileno(), seconds):
             self.heard()
 
     def heard(self) -> None:
-        """See ``Wake``."""
         with contextlib.suppress(BlockingIOError):
             while self._ours.recv(4096):
                 pass
         self.check()
 
     def watch(self, connection: socket.socket) -> SocketWatch:
-        """See ``Wake``."""
         return BlockingWatch(self, connection)
 
     def apart(self, function: Callable[[], T]) -> T:
@@ -468,15 +439,12 @@ class ThreadWake(Wake):
         return function()
 
     def worker(self, work: Callable[[], None], name: str) -> Worker:
-        """See ``Wake``."""
         return threading.Thread(target=work, name=name[:64], daemon=True)
 
     def tokens(self) -> Tokens:
-        """See ``Wake``."""
         return queue.SimpleQueue()
 
     def teller(self, loop: asyncio.AbstractEventLoop) -> Teller:
-        """See ``Wake``."""
 
         def tell(function: Callable[[Any], None], value: object) -> None:
             try:
@@ -488,7 +456,6 @@ class ThreadWake(Wake):
         return tell
 
     def release(self) -> None:
-        """See ``Wake``."""
         super().release()
         self._ours.close()
         self._theirs.close()
@@ -521,7 +488,6 @@ class BlockingWatch:
             self._poll.register(self._fd, select.POLLIN)
 
     def wait(self, events: int, seconds: float) -> tuple[bool, bool]:
-        """See ``SocketWatch``."""
         is_new, self._events = events != self._events, events
         if sys.platform == "win32":
             if is_new:
@@ -558,7 +524,6 @@ class LinkBase(abc.ABC):
 
     @property
     def wake(self) -> Wake:
-        """See ``Link``."""
         return self._wake
 
     def tune(self, _connection: Connection) -> None:
@@ -566,7 +531,6 @@ class LinkBase(abc.ABC):
         return
 
     def begin(self, ticket: int) -> None:
-        """See ``Link``."""
         self._wake.begin(ticket)
 
     def take_turn(self, _timeout_s: float, _urgency: Urgency) -> Since:
@@ -582,7 +546,6 @@ class LinkBase(abc.ABC):
         return False
 
     def pause(self, seconds: float) -> None:
-        """See ``Link``."""
         self._wake.pause(seconds, self._clock)
 
     def clear(self, _timeout_s: float) -> bool:
@@ -598,7 +561,6 @@ class LinkBase(abc.ABC):
         return None
 
     def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
         self._wake.preempt(ticket)
 
     @abc.abstractmethod
@@ -606,6 +568,5 @@ class LinkBase(abc.ABC):
         """See ``Link``."""
 
     def release(self) -> None:
-        """See ``Link``."""
         self.close()
         self._wake.release()

@@ -29,8 +29,6 @@ from greenlet import getcurrent, greenlet
 from edged.transports.link import SocketWatch, Teller, Tokens, Wake, Worker
 from edged.turns import TURNS
 
-__all__ = ["LoopWake"]
-
 T = TypeVar("T")
 
 NOTHING: Final = object()
@@ -63,7 +61,6 @@ class LoopWake(Wake):
         self.is_rung = False
 
     def worker(self, work: Callable[[], None], name: str) -> Worker:  # noqa: ARG002 - of threads
-        """See ``Wake``."""
         return _GreenletWorker(self, work)
 
     def begin_work(self, work: Callable[[], None]) -> greenlet:
@@ -74,15 +71,12 @@ class LoopWake(Wake):
         return self._greenlet
 
     def tokens(self) -> Tokens:
-        """See ``Wake``."""
         return _LoopTokens(self)
 
     def watch(self, connection: socket.socket) -> SocketWatch:
-        """See ``Wake``."""
         return _LoopWatch(self, self._loop, connection)
 
     def stir(self) -> None:
-        """See ``Wake``."""
         if threading.get_ident() == self._thread:
             self._ring()
             return
@@ -93,12 +87,10 @@ class LoopWake(Wake):
             return
 
     def listen(self, seconds: float) -> None:
-        """See ``Wake``."""
         if self.is_rung or (self.wait(self, seconds) and self.is_rung):
             self.heard()
 
     def heard(self) -> None:
-        """See ``Wake``."""
         self.is_rung = False
         self.check()
 
@@ -168,7 +160,6 @@ class LoopWake(Wake):
         self._tell_all()
 
     def release(self) -> None:
-        """See ``Wake``."""
         super().release()
         if self._alarm is not None:
             self._alarm.cancel()

@@ -33,8 +33,6 @@ from edged.transports.link import (
 )
 from edged.transports.tcp import MAX_MESSAGE_BYTES, Opener, line_end_by
 
-__all__ = ["MESSAGE_AVAILABLE", "MessageAnswer", "MessageLink", "MessageLinkBase", "StatusQuery"]
-
 More = Callable[[float], None]
 """Fetches the next piece and adds it; takes the monotonic deadline, and raises a ``LinkError``."""
 
@@ -181,17 +179,14 @@ class MessageLinkBase(LinkBase):
         self._status = StatusQuery()
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
         return self._answer.take_message(
             terminator, timeout_s, ends_at_terminator=self.ends_at_terminator
         )
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
         return self._answer.take_exactly(count, timeout_s)
 
     def status_byte(self, timeout_s: float) -> int | None:
-        """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
         return self._status.ask(lambda: self._read_status(deadline))
 
@@ -234,14 +229,12 @@ class MessageLink(MessageLinkBase):
             self._set_up()
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         self._resource = self._opener.open(timeout_s)
         self._set_up()
         self._status.opened()
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         self._wake.check()
         self._answer.forget()
         with translated("writing"):
@@ -267,7 +260,6 @@ class MessageLink(MessageLinkBase):
         return True
 
     def close(self) -> None:
-        """See ``Link``."""
         resource, self._resource = self._resource, None
         self._answer.forget()
         if resource is not None:

@@ -43,8 +43,6 @@ from edged.transports.link import (
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import MAX_MESSAGE_BYTES, SocketStream, TcpChannel
 
-__all__ = ["PrologixAdapter", "PrologixLink", "adapter_place"]
-
 READ_SLICE_MS: Final = 100
 """How long the adapter waits for an instrument to talk before it takes the next order."""
 MOST_BYTES: Final = 4 * MAX_MESSAGE_BYTES
@@ -163,7 +161,6 @@ class PrologixLink(MessageLinkBase):
         self._status.opened()
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
         self._answer.forget()
         escaped = ESCAPED.sub(lambda found: b"\x1b" + found[0], data)

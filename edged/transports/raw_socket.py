@@ -15,8 +15,6 @@ from edged.clock import Clock
 from edged.transports.link import LinkBase, LinkLost, LinkTimeout, Wake
 from edged.transports.tcp import SocketStream, TcpChannel
 
-__all__ = ["RawSocketLink"]
-
 
 class RawSocketLink(LinkBase):
     """See ``Link``; messages are split here, by the terminator that the reader names."""
@@ -31,7 +29,6 @@ class RawSocketLink(LinkBase):
         self.pending: Callable[[], bytes] = _nothing_open
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         self._channel = TcpChannel(
             self._address,
@@ -43,16 +40,13 @@ class RawSocketLink(LinkBase):
         self.pending = self._stream.drain
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         (self._stream or _nothing_open()).send(data, self._clock.monotonic() + timeout_s)
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
         stream = self._stream or _nothing_open()
         return stream.take_until(terminator, self._clock.monotonic() + timeout_s)
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
         stream = self._stream or _nothing_open()
         try:
             return stream.take(count, self._clock.monotonic() + timeout_s)
@@ -61,11 +55,9 @@ class RawSocketLink(LinkBase):
             raise
 
     def is_quiet(self) -> bool:
-        """See ``Link``."""
         return self._stream is not None and self._stream.is_quiet()
 
     def close(self) -> None:
-        """See ``Link``."""
         channel, self._channel, self._stream = self._channel, None, None
         self.pending = _nothing_open
         if channel is not None:

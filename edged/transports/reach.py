@@ -18,8 +18,6 @@ from edged.errors import ErrorCode, Failed
 from edged.record import record
 from edged.transports.address import Transport, parse_address
 
-__all__ = ["NetworkDoor", "door_of", "knock"]
-
 PORT_MAPPER: Final = 111
 HISLIP: Final = 4880
 RAW: Final = 5025

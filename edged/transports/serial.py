@@ -36,8 +36,6 @@ from edged.transports.link import (
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import Opener
 
-__all__ = ["SPOILED", "SerialLink", "Unmarker", "is_pseudo_terminal", "mark_errors"]
-
 SPOILED: Final = 0x1A
 """SUB of ASCII, which stands for a character that is in error."""
 MARK: Final = 0xFF
@@ -149,7 +147,6 @@ class SerialLink(MessageLinkBase):
         self._unmarker: Unmarker | None = None
 
     def tune(self, connection: Connection) -> None:
-        """See ``Link``."""
         if connection is self._connection:
             return
         self._connection = connection
@@ -158,7 +155,6 @@ class SerialLink(MessageLinkBase):
                 self._set_up()
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         self._have_to_itself()
         try:
@@ -199,7 +195,6 @@ class SerialLink(MessageLinkBase):
                 port.write(data[start : start + self._piece_bytes])
 
     def pending(self) -> bytes:
-        """See ``Link``."""
         port = self._opened()
         with _serial("reading"):
             waiting = port.in_waiting
@@ -208,7 +203,6 @@ class SerialLink(MessageLinkBase):
         return self._answer.take_rest()
 
     def close(self) -> None:
-        """See ``Link``."""
         resource, self._resource = self._resource, None
         self._port = None
         self._answer.forget()

@@ -31,8 +31,6 @@ from edged.transports.link import (
     Urgency,
 )
 
-__all__ = ["SharedLink", "SharedPort"]
-
 LISTEN_S: Final = 0.02
 """How long one wait for the turn lasts before a pre-emption is noticed."""
 QUIET_S: Final = 0.1
@@ -128,12 +126,10 @@ class SharedLink(LinkBase):
         port.links.add(self)
 
     def begin(self, ticket: int) -> None:
-        """See ``Link``."""
         super().begin(ticket)
         self._ticket = ticket
 
     def take_turn(self, timeout_s: float, urgency: Urgency) -> Since:
-        """See ``Link``."""
         port = self._port
         deadline = self._clock.monotonic() + timeout_s
         with port.free:
@@ -176,7 +172,6 @@ class SharedLink(LinkBase):
         self._wake.check()
 
     def end_turn(self, *, is_clean: bool) -> None:
-        """See ``Link``."""
         port = self._port
         with port.free:
             if port.turn is not None and port.turn.link is self:
@@ -189,7 +184,6 @@ class SharedLink(LinkBase):
                 port.free.notify_all()
 
     def preempt(self, ticket: int) -> None:
-        """See ``Link``."""
         super().preempt(ticket)
         port = self._port
         with port.free:
@@ -215,33 +209,28 @@ class SharedLink(LinkBase):
         self._opening = port.opening
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         with self._minded():
             link = self._opened()
             self._port.speaker = self
             link.write(data, timeout_s)
 
     def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        """See ``Link``."""
         with self._minded():
             message = self._opened().read_message(terminator, timeout_s)
         self._hear()
         return message
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
-        """See ``Link``."""
         with self._minded():
             data = self._opened().read_exactly(count, timeout_s)
         self._hear()
         return data
 
     def pending(self) -> bytes:
-        """See ``Link``."""
         with self._minded():
             return self._opened().pending()
 
     def pause(self, seconds: float) -> None:
-        """See ``Link``."""
         with self._minded():
             self._port.link.pause(seconds)
 

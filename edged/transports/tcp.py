@@ -38,17 +38,6 @@ from edged.transports.link import (
     translated,
 )
 
-__all__ = [
-    "MAX_MESSAGE_BYTES",
-    "Opener",
-    "SocketStream",
-    "TcpChannel",
-    "hislip_error",
-    "line_end_by",
-    "rpc_refusal",
-    "vxi11_error",
-]
-
 MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """Longer than any answer in text (a deep waveform in ASCII); garbage without line ends is cut."""
 RECEIVE_BYTES: Final = 64 * 1024

@@ -29,8 +29,6 @@ from edged.transports.link import (
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import Opener
 
-__all__ = ["UsbtmcLink"]
-
 SLICE_MS: Final = 100
 """How long one transfer waits before a pre-emption is heard."""
 HEADER_BYTES: Final = 12
@@ -86,7 +84,6 @@ class UsbtmcLink(MessageLinkBase):
         self._chunk_bytes = connection.chunk_bytes or READ_BYTES
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         self._resource = self._opener.open(timeout_s)
         try:
@@ -127,7 +124,6 @@ class UsbtmcLink(MessageLinkBase):
         return is_clear
 
     def close(self) -> None:
-        """See ``Link``."""
         resource, self._resource = self._resource, None
         self._device = None
         self._forget_answer()

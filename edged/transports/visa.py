@@ -28,8 +28,6 @@ from edged.transports.message import MessageLink
 from edged.transports.prologix import PrologixAdapter, PrologixLink, adapter_place
 from edged.transports.shared import SharedLink, SharedPort
 
-__all__ = ["VisaLibrary"]
-
 
 class VisaLibrary:
     """The one VISA of this process.

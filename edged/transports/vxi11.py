@@ -23,8 +23,6 @@ from edged.transports.link import (
 from edged.transports.message import MessageLinkBase
 from edged.transports.tcp import SocketStream, TcpChannel, rpc_refusal, vxi11_error
 
-__all__ = ["Vxi11Link"]
-
 CORE_PROGRAM: Final = 0x0607AF
 ASYNC_PROGRAM: Final = 0x0607B0
 DEVICE_ABORT: Final = 1
@@ -78,7 +76,6 @@ class Vxi11Link(MessageLinkBase):
         self._is_waiting = False
 
     def open(self, timeout_s: float) -> None:
-        """See ``Link``."""
         self.close()
         deadline = self._clock.monotonic() + timeout_s
         try:
@@ -98,7 +95,6 @@ class Vxi11Link(MessageLinkBase):
             raise
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """See ``Link``."""
         deadline = self._clock.monotonic() + timeout_s
         self._answer.forget()
         for start in range(0, len(data), self._takes_bytes):

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from edged.yaml.tree import Mark, YamlProblem
 
-__all__ = ["read_text"]
-
 
 def read_text(path: Path, most_bytes: int) -> str:
     """The text of the file; a byte order mark is taken off.

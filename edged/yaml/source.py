@@ -43,8 +43,6 @@ from edged.yaml.tree import (
     core_scalar,
 )
 
-__all__ = ["Bounds", "parse_document"]
-
 
 @record
 class Bounds:

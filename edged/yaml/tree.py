@@ -21,19 +21,6 @@ from typing import Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-__all__ = [
-    "ListNode",
-    "MapNode",
-    "Mark",
-    "Node",
-    "NotFinite",
-    "Scalar",
-    "ScalarNode",
-    "YamlProblem",
-    "core_scalar",
-    "quotable",
-]
-
 Scalar = float | int | str | bool
 
 

@@ -21,15 +21,6 @@ from edged.transports.address import Address, parse_address
 from edged.transports.reach import knock
 from edged_author.one_off_engine import errand_engine, registered
 
-__all__ = [
-    "Borrowed",
-    "at_running_engine",
-    "borrowed",
-    "entry_for",
-    "errand_settings",
-    "need_address",
-]
-
 
 @record
 class Borrowed:

@@ -33,8 +33,6 @@ from edged_author.importing.drafting import Draft
 from edged_author.importing.importing import Imported, import_tree
 from edged_author.importing.source import MAX_CHARACTERS, UnreadableError
 
-__all__ = ["run"]
-
 MOST_FILES: Final = 5_000
 MOST_FOLDERS: Final = 2_000
 DEEPEST: Final = 16

@@ -46,8 +46,6 @@ from edged_author.probing import (
 )
 from edged_author.wire_talk import WireTalk
 
-__all__ = ["run"]
-
 T = TypeVar("T")
 
 UNNAMED: Final = "unnamed_instrument"
@@ -173,7 +171,6 @@ class EngineTalk:
         self._known = known
 
     def hold(self, talk: Talk[T]) -> T:
-        """As ``WireTalk.hold``."""
         return held(talk, self._hear)
 
     def _hear(self, say: Say) -> Heard:

@@ -35,8 +35,6 @@ from edged_author.probing import (
 )
 from edged_author.wire_talk import WireTalk
 
-__all__ = ["run"]
-
 WITHIN_S: Final = 57.0
 """For all that is asked; the verb ends within a minute."""
 

@@ -43,8 +43,6 @@ from edged_author.cli.borrowing import (
 from edged_author.drafting import TrialQuestion, plan_trial
 from edged_author.one_off_engine import errand_engine, registered
 
-__all__ = ["run"]
-
 COLUMNS: Final = {
     "command": "command",
     "arguments": "arguments",

@@ -19,8 +19,6 @@ from edged_author.importing.declarations import Argument, DriverReader, Members
 from edged_author.importing.literals import NotLiteralError
 from edged_author.importing.naming import clean_name
 
-__all__ = ["About", "about", "pattern_for"]
-
 _MAKERS: Final[Mapping[str, tuple[str, str]]] = {
     "hp": ("Hewlett-Packard", "hewlett"),
     "srs": ("Stanford Research Systems", "stanford"),

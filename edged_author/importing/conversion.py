@@ -26,8 +26,6 @@ from edged_author.importing.passing import passes_on
 from edged_author.importing.source import ClassSource
 from edged_author.importing.units import unit_in
 
-__all__ = ["Channels", "Converted", "Values", "convert", "printf_parts", "values_of"]
-
 VALUE: Final = "\ue000"
 """Stands for the value while a channel's template is taken apart; no source holds it."""
 _PERCENT: Final = re.compile(

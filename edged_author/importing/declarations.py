@@ -20,15 +20,6 @@ from edged.record import record
 from edged_author.importing.literals import NotLiteralError, literal, shown
 from edged_author.importing.source import ClassSource, Module, SourceTree
 
-__all__ = [
-    "Argument",
-    "ChannelGroup",
-    "Declaration",
-    "DriverReader",
-    "LeftOut",
-    "Members",
-]
-
 KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     "control": ("get_command", "set_command", "docs", "validator", "values", "map_values"),
     "measurement": ("get_command", "docs", "values", "map_values"),

@@ -33,8 +33,6 @@ from edged_author.importing.naming import (
 from edged_author.importing.passing import hands_id_on
 from edged_author.importing.source import ClassSource
 
-__all__ = ["Draft", "DraftEntry", "draft_of"]
-
 MOST_COMMANDS: Final = 480
 """The format takes 500; some are left for what switches off."""
 MOST_ABORTS: Final = 32

@@ -17,8 +17,6 @@ from edged_author.importing.source import (
     calls_that_declare,
 )
 
-__all__ = ["Imported", "import_tree"]
-
 MOST_DRAFTS: Final = 1_000
 
 

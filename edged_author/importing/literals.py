@@ -14,8 +14,6 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["NotLiteralError", "literal", "shown"]
-
 MAX_DEPTH: Final = 24
 MAX_ELEMENTS: Final = 1_000
 MAX_TEXT: Final = 4_000

@@ -9,8 +9,6 @@ from typing import Final
 
 from edged.profiles.naming import SHORT_LENGTH, STRICT_LENGTH
 
-__all__ = ["clean_name", "command_name", "free_name", "key_for", "parameter_name", "words_of"]
-
 LONGEST_KEY: Final = 24
 LONGEST_PARAMETER: Final = 40
 RESERVED: Final = frozenset(

@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 from typing import Final, TypeGuard
 
-__all__ = ["hands_id_on", "passes_on"]
-
 MOST_STATEMENTS: Final = 20
 
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from edged.record import record
 
-__all__ = ["ClassSource", "Module", "SourceTree", "UnreadableError", "calls_that_declare"]
-
 MAX_CHARACTERS: Final = 256 * 1024
 """Of a file that is parsed; the longest driver has half of that. Its tree takes a hundred times as
 much, for as long as it is looked at."""

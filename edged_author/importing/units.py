@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["unit_in"]
-
 MAX_DOCS: Final = 2_000
 _WORDS: Final[Mapping[str, str]] = {
     "volt": "V", "volts": "V", "ampere": "A", "amperes": "A", "amp": "A", "amps": "A",

@@ -25,8 +25,6 @@ from edged_relay.fleet.reach import EdgeAnswer, EdgeReach
 from edged_relay.fleet.table import Edge, EdgeState, EdgeTable
 from edged_relay.fleet.tools import CALL, FIND, HISTORY, LIST, STOP, FleetTools
 
-__all__ = ["FleetDesk", "allowed_edges"]
-
 STOP_WITHIN_S: Final = 2.7
 """With what is left of the promised three seconds for the answer's own way."""
 STOP_REACHES_WITHIN_S: Final = 15.0
@@ -78,7 +76,6 @@ class FleetDesk:
         self._kept: set[asyncio.Task[Any]] = set()
 
     def begin(self, call: ToolCall, tell: Tell) -> Outcome | Underway:
-        """See ``Dispatcher``."""
         try:
             work = self._begun(call)
         except EdgedError as refused:
@@ -308,7 +305,6 @@ class _Running(Underway):
         self._task.add_done_callback(self._is_done)
 
     def cancel(self, cause: Cause) -> None:
-        """See ``Underway``."""
         self._task.cancel(cause)
 
     def _is_done(self, task: asyncio.Task[Done]) -> None:

@@ -18,8 +18,6 @@ from edged.surfaces.mcp.caller import RelayGuard
 from edged.surfaces.mcp.seams import CallerHead
 from edged_relay.front import bearer_of
 
-__all__ = ["MCP_PATH", "PAGES_PATH", "FleetEntrance", "FleetGuard", "bearer_head"]
-
 MCP_PATH: Final = "/mcp"
 PAGES_PATH: Final = "/fleet"
 
@@ -40,7 +38,6 @@ class FleetGuard:
         self._guard = guard
 
     async def guard(self, head: CallerHead) -> Caller:
-        """See ``CallerGuard``."""
         return replace(await self._guard.guard(head), bearer=head.tokens[0])
 
     def direct(self, remote: str) -> Caller:
@@ -66,7 +63,6 @@ class FleetEntrance:
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> bytes | None:
-        """See ``RequestHandler``."""
         path = message.path.partition("?")[0]
         if path in (MCP_PATH, f"{MCP_PATH}/"):
             return self._mcp.serve(connection, message, body)

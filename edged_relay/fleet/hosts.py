@@ -20,8 +20,6 @@ from edged.auth.claims import EVERY_EDGE
 from edged.config.kinds import IpNetwork
 from edged.relay.announcement import Said
 
-__all__ = ["NO_HOSTS", "FleetHosts"]
-
 # Services of clouds that give credentials to whoever asks; those of IPv4 are link-local, but this.
 METADATA: Final = frozenset({"100.100.100.200", "fd00:ec2::254"})
 

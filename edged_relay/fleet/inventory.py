@@ -18,8 +18,6 @@ from edged.relay.announcement import MAX_ANNOUNCED_BYTES, BadAnnouncementError
 from edged.sharing.leases import Moment
 from edged_relay.fleet.table import Edge, EdgeTable
 
-__all__ = ["BUCKET", "KEPT_S", "MOST_KEPT_BYTES", "Inventory", "Kept"]
-
 BUCKET: Final = "edged_fleet"
 KEPT_S: Final = 30 * 24 * 3_600.0
 """An edge that nobody has heard for a month is forgotten."""
@@ -79,7 +77,6 @@ class Inventory:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def note(self, edge: Edge, data: bytes) -> None:
-        """See ``Keep``."""
         mark, put_s = self._put.get(edge.edge_id, (0, float("-inf")))
         if mark == edge.mark and edge.heard.monotonic_s - put_s < REPEAT_S:
             return

@@ -39,8 +39,6 @@ from edged_relay.fleet.door import PAGES_PATH, FleetGuard, bearer_head
 from edged_relay.fleet.table import EdgeTable
 from edged_relay.fleet.tools import LIST
 
-__all__ = ["FleetPages"]
-
 HTTP_SD_PATH: Final = f"{PAGES_PATH}/http_sd"
 FILES: Final[Mapping[str, tuple[str, str]]] = {
     f"{PAGES_PATH}/page.js": ("page.js", "text/javascript; charset=utf-8"),

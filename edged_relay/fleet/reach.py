@@ -19,8 +19,6 @@ from edged.protocol.jsonrpc import BadJsonError, RpcCode, decode, encode
 from edged.record import record
 from edged_relay.exchanges import OFFLINE_S, Asked, BrokenError, Exchanges, NoRoomError
 
-__all__ = ["EdgeAnswer", "EdgeReach"]
-
 REVISION: Final = "2025-11-25"
 """In which a call without a session is served, and one whose caller goes away goes on."""
 HEADERS: Final = (

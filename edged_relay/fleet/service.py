@@ -32,8 +32,6 @@ from edged_relay.fleet.table import Edge, EdgeTable
 from edged_relay.fleet.tools import INSTRUCTIONS, FleetTools
 from edged_relay.login import LoginMetadata, challenge_of
 
-__all__ = ["Fleet", "Keep", "forget"]
-
 OFFERED: Final = frozenset(
     {"initialize", "ping", "server/discover", "tools/list", "tools/call", "subscriptions/listen"}
 )

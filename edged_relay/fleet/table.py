@@ -16,8 +16,6 @@ from edged.relay.announcement import AWAY_S, BadAnnouncementError, Said, edge_of
 from edged.sharing.leases import Moment
 from edged_relay.fleet.hosts import NO_HOSTS, FleetHosts
 
-__all__ = ["MAX_TABLED_BYTES", "MAX_TABLED_EDGES", "Edge", "EdgeState", "EdgeTable"]
-
 MAX_TABLED_EDGES: Final = 10_000
 MAX_TABLED_BYTES: Final = 256 * 1024 * 1024
 """Of all announcements as they came; a front holds some four times as much."""

@@ -10,8 +10,6 @@ from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.errors import ErrorCode, NotFound
 from edged.profiles.arguments import compile_given, compile_schema
 
-__all__ = ["CALL", "FIND", "HISTORY", "INSTRUCTIONS", "LIST", "STOP", "FleetTools"]
-
 LIST: Final = "fleet__list_edges"
 FIND: Final = "fleet__find_instrument"
 HISTORY: Final = "fleet__history"
@@ -175,7 +173,6 @@ class FleetTools:
         self._given = {tool.name: compile_given(tool.input_schema) for tool in TOOLS}
 
     def find(self, name: str) -> Tool:
-        """See ``ToolSource``."""
         found = self._tools.get(name)
         if found is None:
             raise NotFound(
@@ -197,10 +194,8 @@ class FleetTools:
         return arguments
 
     def tools(self) -> tuple[Tool, ...]:
-        """See ``ToolSource``."""
         return TOOLS
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """See ``ToolSource``."""
         del callback
         return lambda: None

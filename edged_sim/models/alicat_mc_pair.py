@@ -27,11 +27,9 @@ class AlicatPair:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.setpoints = dict.fromkeys(IDS, 0.0)
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return dict(self.setpoints)
 
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary, flag
 
-__all__ = ["MODEL"]
-
 LIMIT_A: Final = 80.0
 """What the magnet of the bench can bear."""
 TESLA_PER_AMP: Final = 0.1125
@@ -63,7 +61,6 @@ class Programmer:
         self.is_tesla, self.is_per_minute = True, False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.advance(now)
         return {
             "ramp": {"is_on": self.state in {State.RAMPING, State.ZEROING}},

@@ -62,7 +62,6 @@ class Sm15k(Supply[Channel]):
         super().reset(now)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.look(now)
         return {**super().describe(now), "watchdog": self.watchdog.describe(now)}
 

@@ -19,11 +19,9 @@ class Generic:
         self.is_on = False
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.level, self.is_on = 0.0, False
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {"level": self.level, "is_on": self.is_on}
 
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keysight_e4980a
 
-__all__ = ["MODEL"]
-
 
 class Hp4284a(keysight_e4980a.E4980a):
     """The state of one unit."""

@@ -38,7 +38,6 @@ class Fp50(Bath):
         super().__init__(unit)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.setpoints = [20.0, 25.0, 30.0]
         self.selected = 0

@@ -65,12 +65,10 @@ class Keithley2000(Meter):
     unclocked_s = 0.1
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.moves = "REP"
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         settings = self.settings[self.function]
         return {
             "function": self.function,

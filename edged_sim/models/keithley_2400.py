@@ -67,7 +67,6 @@ class Smu2400(KeithleySmu):
     ranges = RANGES
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.source_range = {name: steps[-1] for name, steps in self.ranges.items()}
         self.sense_ranges = {

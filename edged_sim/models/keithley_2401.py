@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keithley_2400
 
-__all__ = ["MODEL"]
-
 
 class Smu2401(keithley_2400.Smu2400):
     """The state of one unit."""

@@ -84,7 +84,6 @@ class Smu2450(KeithleySmu):
     ranges = RANGES
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.source_range = {"VOLT": RANGES["VOLT"][0], "CURR": RANGES["CURR"][0]}
         self.delay_s = {"VOLT": 0.0, "CURR": 0.0}

@@ -38,7 +38,6 @@ class K6221(SourceUnit):
     volts_limit = 10.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.output.is_current = True
         self.output.apply(now)
@@ -49,7 +48,6 @@ class K6221(SourceUnit):
         self.is_best, self.seconds = True, "INF"
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             "is_on": self.output.is_on,
             "wave": {"is_on": self.is_swinging, "is_armed": self.is_armed},

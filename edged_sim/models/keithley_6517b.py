@@ -57,7 +57,6 @@ class K6517b(SourceUnit):
         self.readings = 0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             "is_on": self.output.is_on,
             "volts_set": self.output.volts,

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
-__all__ = ["MODEL"]
-
 MULTIPLEXER: Final = "C7011"
 MATRIX: Final = "C7012"
 CHANNELS: Final = 40
@@ -52,7 +50,6 @@ class Switch:
         return tuple(relay for slot, card in self.cards.items() for relay in _relays(slot, card))
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {_address(relay): {"is_on": relay in self.closed} for relay in self.relays}
 
     def told(self) -> str:

@@ -97,12 +97,10 @@ class Dmm6500(Meter):
     unclocked_s = 0.1
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.temperature_unit = "CELS"
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         settings = self.settings[self.function]
         return {
             "function": self.function,

@@ -17,8 +17,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.models.families.generator import Generator, GeneratorOutput
 from edged_sim.scpi import Dialect, Function, ModelSpec, ScpiError, SimCall, Vocabulary, flag
 
-__all__ = ["MODEL", "WORDS", "Agilent33220a"]
-
 LOWEST_HZ: Final = 1e-6
 NO_LOAD: Final = 9.9e37
 LOAD_OHMS: Final = 50.0
@@ -77,7 +75,6 @@ class Agilent33220a(Generator):
     duty: ClassVar[tuple[float, float]] = (20.0, 80.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         for output in self.outputs.values():
             output.load_ohms = LOAD_OHMS

@@ -14,9 +14,6 @@ from typing import Final
 from edged_sim.models import keysight_33220a
 from edged_sim.scpi import SimCall, Vocabulary
 
-__all__ = ["MODEL"]
-
-
 WAVEFORMS: Final[Mapping[str, str]] = {
     "SINusoid": "SIN",
     "SQUare": "SQU",

@@ -14,8 +14,6 @@ from edged_sim.models import keysight_34461a
 from edged_sim.models.families.meter import MeterFunction
 from edged_sim.scpi import Answer, Dialect, ScpiError, SimCall, Vocabulary, below
 
-__all__ = ["MODEL"]
-
 FUNCTIONS: Final = {
     **{name: keysight_34461a.FUNCTIONS[name] for name in ("VOLT", "VOLT:AC", "RES", "FRES")},
     "CURR": MeterFunction(header=":CURRent[:DC]", ranges=(0.01, 0.1, 1.0, 3.0), has_nplc=True),

@@ -13,8 +13,6 @@ from edged_sim.models import keysight_34461a
 from edged_sim.models.families.meter import MeterFunction
 from edged_sim.scpi import Vocabulary
 
-__all__ = ["MODEL"]
-
 OHMS: Final = (*keysight_34461a.OHMS, 1e9)
 FUNCTIONS: Final = {
     **keysight_34461a.FUNCTIONS,

@@ -70,14 +70,12 @@ class Truevolt(Meter):
     nplc_steps: ClassVar[tuple[float, ...]] = NPLC_STEPS
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.trigger = "IMM"
         self.ready_at: float | None = None
         self.is_armed = False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         settings = self.settings[self.function]
         return {
             "function": self.function,

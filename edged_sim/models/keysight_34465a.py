@@ -11,8 +11,6 @@ from typing import Final
 
 from edged_sim.models import keysight_34461a
 
-__all__ = ["MODEL"]
-
 
 class Dmm34465a(keysight_34461a.Truevolt):
     """The state of one unit."""

@@ -54,7 +54,6 @@ class Logger:
         self.memory: list[str] = []
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {"scan": list(self.scanned), "functions": dict(self.functions)}
 
     def value(self, channel: int, now: float) -> float:

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keysight_34970a
 
-__all__ = ["MODEL"]
-
 MODEL: Final = dataclasses.replace(
     keysight_34970a.MODEL,
     idn="Agilent Technologies,34972A,{serial},1.16-1.12-02-02",

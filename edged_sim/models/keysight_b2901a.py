@@ -56,7 +56,6 @@ class B2901a(SourceUnit):
     volts_limit = 2.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.fixed_range: dict[str, float | None] = {"VOLT": None, "CURR": None}
         self.sense_range = {"VOLT": 2.0, "CURR": 1e-4}

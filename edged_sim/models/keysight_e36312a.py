@@ -38,7 +38,6 @@ class Channel(SupplyChannel):
         self.is_remote_sensed = False
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         return {**super().describe(now), "tripped": self.source.tripped}
 
     def set_amps(self, amps: float, now: float) -> None:

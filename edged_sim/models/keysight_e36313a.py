@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keysight_e36312a
 
-__all__ = ["MODEL"]
-
 
 class E36313a(keysight_e36312a.E36312a):
     """The state of one unit."""

@@ -33,7 +33,6 @@ class E3631a(E3600Unit):
     }
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.has_tracking = False
         for place, amps in ((1, 5.0), (2, 1.0), (3, 1.0)):

@@ -11,8 +11,6 @@ from typing import Final
 from edged_sim.models import keysight_e3634a
 from edged_sim.models.families.e3600 import E3600Unit
 
-__all__ = ["MODEL"]
-
 
 class E3632a(E3600Unit):
     """The state of one unit."""

@@ -22,8 +22,6 @@ from edged_sim.models.families.e3600 import (
 )
 from edged_sim.scpi import ModelSpec, SimCall, SimUnit, Vocabulary, flag
 
-__all__ = ["MODEL", "E3646a"]
-
 BEYOND: Final = 1.1
 """Highest protection level, of the highest voltage."""
 
@@ -41,7 +39,6 @@ class E3646a(E3600Unit):
         super().__init__(unit)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.has_tracking = False
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keysight_e3646a
 
-__all__ = ["MODEL"]
-
 
 class E3649a(keysight_e3646a.E3646a):
     """The state of one unit."""

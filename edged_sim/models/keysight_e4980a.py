@@ -82,7 +82,6 @@ class E4980a:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.hertz = 1000.0
         self.volts, self.amps, self.is_current = 1.0, 0.0, False
         self.function = "CPD"
@@ -97,7 +96,6 @@ class E4980a:
         self.last: str = ""
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             "hertz": self.hertz,
             "volts": self.volts,

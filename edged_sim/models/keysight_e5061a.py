@@ -31,8 +31,6 @@ from edged_sim.scpi import (
     nearest_at_least,
 )
 
-__all__ = ["MODEL", "Ena"]
-
 LOWEST_HZ: Final = 300e3
 NARROWEST_HZ: Final = 1.0
 BANDWIDTHS: Final = in_steps(10, 30e3)
@@ -89,7 +87,6 @@ class Ena(Receiver):
         self.is_continuous = True
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             **super().describe(now),
             "source": {"is_on": self.is_on, "dbm": self.dbm},

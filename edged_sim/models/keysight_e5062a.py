@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import keysight_e5061a
 
-__all__ = ["MODEL"]
-
 
 class E5062a(keysight_e5061a.Ena):
     """The state of one unit."""

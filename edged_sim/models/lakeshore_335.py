@@ -78,7 +78,6 @@ class Model335:
         self.mode = 1
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             f"out{number}": {
                 "setpoint": loop.advance(now).setpoint,

@@ -11,8 +11,6 @@ from typing import Final
 
 from edged_sim.models import lakeshore_335
 
-__all__ = ["MODEL"]
-
 
 class Model336(lakeshore_335.Model335):
     """The state of one unit."""

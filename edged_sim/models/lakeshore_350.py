@@ -11,8 +11,6 @@ from typing import Final
 from edged_sim.models import lakeshore_335, lakeshore_336
 from edged_sim.scpi import SimCall, Vocabulary
 
-__all__ = ["MODEL"]
-
 
 class Model350(lakeshore_336.Model336):
     """The state of one unit."""

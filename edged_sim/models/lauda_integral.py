@@ -36,7 +36,6 @@ class Integral(Bath):
     highest_c = 220.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.level = 4
         self.cooling = 2

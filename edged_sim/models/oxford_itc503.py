@@ -48,7 +48,6 @@ class Itc503:
         self.values = {"T": 0.0, "O": 0.0, "G": 0.0, "P": 10.0, "I": 1.0, "D": 0.0}
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.advance(now)
         return {
             "setpoint": self.values["T"],

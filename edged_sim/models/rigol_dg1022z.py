@@ -66,7 +66,6 @@ class Dg1022z(Generator):
     highest_hz: ClassVar[Mapping[str, float]] = HIGHEST_HZ
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.modes = {number: Modes() for number in self.nodes}
 

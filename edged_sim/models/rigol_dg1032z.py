@@ -11,8 +11,6 @@ from typing import Final
 
 from edged_sim.models import rigol_dg1022z
 
-__all__ = ["MODEL"]
-
 
 class Dg1032z(rigol_dg1022z.Dg1022z):
     """The state of one unit."""

@@ -29,7 +29,6 @@ class Dl3021(ElectronicLoad):
     low_range_a: ClassVar[float] = 4.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.transient_mode = "CONT"
         self.transient = {"a": 0.0, "b": 0.0, "hertz": 1000.0}

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import rigol_dl3021
 
-__all__ = ["MODEL"]
-
 
 class Dl3031(rigol_dl3021.Dl3021):
     """The state of one unit."""

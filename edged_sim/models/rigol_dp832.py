@@ -75,7 +75,6 @@ class Channel(SupplyChannel):
         self.over_volts, self.over_amps = self.rating.over_volts, self.rating.over_amps
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         told = super().describe(now)
         return {**told, "mode": self.mode(now), "tripped": self.source.tripped}
 

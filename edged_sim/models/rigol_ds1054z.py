@@ -84,7 +84,6 @@ class Ds1054z(Scope[Channel]):
     divisions = 12
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.channels = {
             number: Channel(number == 1) for number in range(1, self.channel_count + 1)
         }
@@ -103,7 +102,6 @@ class Ds1054z(Scope[Channel]):
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {
             "is_running": self.is_running,
             "time_division_s": self.time_division_s,
@@ -119,7 +117,6 @@ class Ds1054z(Scope[Channel]):
 
     @property
     def is_live(self) -> bool:
-        """See ``Scope``."""
         return self.is_running
 
     def memory_points(self) -> int:

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import rigol_ds1054z
 
-__all__ = ["MODEL"]
-
 MODEL: Final = dataclasses.replace(
     rigol_ds1054z.MODEL,
     idn="RIGOL TECHNOLOGIES,DS1104Z,{serial},00.04.05.SP2",

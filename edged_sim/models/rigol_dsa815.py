@@ -34,8 +34,6 @@ from edged_sim.scpi import (
     nearest_at_least,
 )
 
-__all__ = ["MODEL", "Dsa815"]
-
 HIGHEST_HZ: Final = 1.5e9
 NARROWEST_HZ: Final = 100.0
 RESOLUTIONS: Final = in_steps(10, 1e6)
@@ -90,7 +88,6 @@ class Dsa815(Receiver):
         self.is_on, self.generator_dbm = False, -20.0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             **super().describe(now),
             "resolution_hz": self.resolution_hz,

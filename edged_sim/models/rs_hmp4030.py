@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import rs_hmp4040
 
-__all__ = ["MODEL"]
-
 
 class Hmp4030(rs_hmp4040.Hmp4040):
     """The state of one unit."""

@@ -42,7 +42,6 @@ class Channel(SelectedChannel):
         self.fuse_delay_ms = 0
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         return {
             "is_active": self.is_active,
             **super().describe(now),

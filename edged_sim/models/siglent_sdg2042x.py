@@ -47,7 +47,6 @@ class Sdg2042x(Generator):
     volts_pp = 4.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.waves = dict.fromkeys(self.nodes, "SINE")
         self.polarity = dict.fromkeys(self.nodes, "NOR")
@@ -60,7 +59,6 @@ class Sdg2042x(Generator):
         }
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {
             f"ch{n}": {"is_on": output.is_on, "wave": self.waves[n], **output.describe()}
             for n, output in self.outputs.items()

@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.models.families.load import ElectronicLoad, set_load_level, switch_input
 from edged_sim.scpi import Dialect, ModelSpec, SimCall, Vocabulary, flag
 
-__all__ = ["MODEL", "Sdl1020x"]
-
 MODES: Final = {"CURRent": "CC", "VOLTage": "CV", "RESistance": "CR", "POWer": "CP"}
 LOW_RANGE_V: Final = 36.0
 
@@ -29,7 +27,6 @@ class Sdl1020x(ElectronicLoad):
     low_range_a: ClassVar[float] = 5.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.range_v = self.highest_v
         self.trips = {"CURR": self.highest_a, "POW": self.highest_w}

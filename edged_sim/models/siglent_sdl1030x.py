@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import siglent_sdl1020x
 
-__all__ = ["MODEL"]
-
 
 class Sdl1030x(siglent_sdl1020x.Sdl1020x):
     """The state of one unit."""

@@ -15,8 +15,6 @@ from edged_sim.models import keysight_34461a
 from edged_sim.models.families.meter import MeterFunction
 from edged_sim.scpi import Answer, ScpiError, SimCall, Vocabulary, below, nearest_at_least
 
-__all__ = ["MODEL"]
-
 VOLTS: Final = (0.2, 2.0, 20.0, 200.0)
 AMPS: Final = (2e-4, 2e-3, 0.02, 0.2, 2.0, 10.0)
 OHMS: Final = (200.0, 2e3, 2e4, 2e5, 2e6, 1e7, 1e8)

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import siglent_sdm3055
 
-__all__ = ["MODEL"]
-
 
 class Sdm3065x(siglent_sdm3055.Sdm3055):
     """The state of one unit."""

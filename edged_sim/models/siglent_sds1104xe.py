@@ -69,7 +69,6 @@ class Sds1104xe(Scope[Channel]):
         self.execution_error = 0
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.channels = {
             number: Channel(number == 1) for number in range(1, self.channel_count + 1)
         }
@@ -84,7 +83,6 @@ class Sds1104xe(Scope[Channel]):
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {
             "mode": self.mode,
             "has_headers": self.has_headers,
@@ -97,7 +95,6 @@ class Sds1104xe(Scope[Channel]):
 
     @property
     def is_live(self) -> bool:
-        """See ``Scope``."""
         return self.mode != "STOP"
 
     def samples_per_s(self) -> float:

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import siglent_sds1104xe
 
-__all__ = ["MODEL"]
-
 
 class Sds1202xe(siglent_sds1104xe.Sds1104xe):
     """The state of one unit."""

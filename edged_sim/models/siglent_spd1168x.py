@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.models.families.supply import Supply, SupplyChannel, memory_words
 from edged_sim.scpi import Dialect, ModelSpec, ScpiError, SimCall, SimUnit, Vocabulary
 
-__all__ = ["MODEL", "Spd1000x"]
-
 LOST_WITHIN_S: Final = 0.08
 MOST_STEPS: Final = 5
 MOST_MEMORIES: Final = 5
@@ -42,7 +40,6 @@ class Channel(SupplyChannel):
         self.has_timer = self.is_four_wire = False
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         return {**super().describe(now), "has_timer": self.has_timer}
 
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import siglent_spd1168x
 
-__all__ = ["MODEL"]
-
 
 class Spd1305x(siglent_spd1168x.Spd1000x):
     """The state of one unit."""

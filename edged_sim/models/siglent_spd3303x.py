@@ -49,7 +49,6 @@ class Channel(SupplyChannel):
         self.has_timer = self.has_wave = False
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         return {**super().describe(now), "has_timer": self.has_timer}
 
 
@@ -61,13 +60,11 @@ class Spd3303x(Supply[Channel]):
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.track = 0
         self.channels[3].source.volts = FIXED_V
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {**super().describe(now), "track": self.track}
 
     def adjustable(self, call: SimCall) -> Channel:

@@ -78,7 +78,6 @@ class Sr830(LockIn):
         super().__init__(unit)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.sensitivity, self.time_constant = 26, 8
         self.choices |= {"OFSL": 1, "FMOD": 1, "SRAT": 4, "SEND": 1}
@@ -86,7 +85,6 @@ class Sr830(LockIn):
         self.aux = dict.fromkeys(range(1, 5), 0.0)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         shown = self.look(now)
         return {
             "hertz": self.hertz,

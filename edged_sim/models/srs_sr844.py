@@ -50,7 +50,6 @@ class Sr844(LockIn):
     snapped = (1, 10, 6)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.hertz, self.volts = 1e6, 0.3
         self.sensitivity, self.time_constant = 14, 6
@@ -58,7 +57,6 @@ class Sr844(LockIn):
         self.aux = dict.fromkeys((1, 2), 0.0)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         shown = self.look(now)
         return {"hertz": self.hertz, "r": abs(shown), "aux": dict(self.aux)}
 

@@ -65,14 +65,12 @@ class Sr860(LockIn):
     digits = 9
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.hertz, self.volts, self.dc = 100_000.0, 0.0, 0.0
         self.sensitivity, self.time_constant = 0, 10
         self.aux = dict.fromkeys(range(4), 0.0)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         shown = self.look(now)
         return {
             "hertz": self.hertz,

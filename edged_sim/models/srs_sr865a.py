@@ -7,8 +7,6 @@ from typing import Final
 
 from edged_sim.models import srs_sr860
 
-__all__ = ["MODEL"]
-
 
 class Sr865a(srs_sr860.Sr860):
     """The state of one unit."""

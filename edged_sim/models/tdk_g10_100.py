@@ -66,14 +66,12 @@ class G10100(Supply[Channel]):
         return BITS[source.tripped] | watchdog | (0 if source.is_on else 64)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         self.look(now)
         self.watchdog.disable()
         self.watchdog.delay_s, self.watchdog.is_tripped = DELAY_S, False
         super().reset(now)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.look(now)
         return {**super().describe(now), "watchdog": self.watchdog.describe(now)}
 

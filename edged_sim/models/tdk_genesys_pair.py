@@ -51,7 +51,6 @@ class GenesysPair(Supply[Channel]):
         self.selected = 0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {**super().describe(now), "addressed": self.selected}
 
 

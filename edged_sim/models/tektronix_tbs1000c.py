@@ -82,7 +82,6 @@ class Tbs(Scope[Channel]):
         self.captures.clear()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {
             "is_running": self.is_running,
             "has_headers": self.has_headers,
@@ -95,7 +94,6 @@ class Tbs(Scope[Channel]):
 
     @property
     def is_live(self) -> bool:
-        """See ``Scope``."""
         return self.is_running
 
     def increment_v(self) -> float:

@@ -10,8 +10,6 @@ from typing import Final
 
 from edged_sim.models import tektronix_tbs1000c
 
-__all__ = ["MODEL"]
-
 
 class Tbs2204b(tektronix_tbs1000c.Tbs):
     """The state of one unit."""

@@ -48,7 +48,6 @@ class Gs200(SourceUnit):
     volts_limit = 30.0
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.ranges = {"VOLT": 10.0, "CURR": 10e-3}
         self.has_monitor = False
@@ -64,7 +63,6 @@ class Gs200(SourceUnit):
         self.events = 0
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.move(now)
         out = self.output
         return {

@@ -21,8 +21,6 @@ from edged.record import record
 from edged_sim.faults import FaultKind
 from edged_sim.wires.stream import LOOPBACK, Host, TcpListener, Visit, reset
 
-__all__ = ["HislipWire"]
-
 
 class HislipMouth:
     """Answers as Data and DataEnd, in pieces that the client takes."""
@@ -48,11 +46,9 @@ class HislipMouth:
             await self._writer.drain()
 
     def end(self) -> None:
-        """See ``Mouth``."""
         self._writer.close()
 
     def reset(self) -> None:
-        """See ``Mouth``."""
         reset(self._writer)
 
 
@@ -84,17 +80,14 @@ class HislipWire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
         return f"TCPIP::{self._at}::hislip0,{self.port}::INSTR"
 
     @property
     def port(self) -> int:
-        """See ``Wire``."""
         return self._listener.port
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
         return self._listener.is_listening
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -15,8 +15,6 @@ from edged_sim.faults import FaultKind
 from edged_sim.output import HeldOutput
 from edged_sim.wires.stream import LOOPBACK, Host, TcpListener, Visit
 
-__all__ = ["PrologixWire", "SimulatedAdapter"]
-
 VERSION: Final = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"
 READ_BYTES: Final = 65_536
 ESCAPE: Final = 0x1B
@@ -39,7 +37,6 @@ class PrologixWire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
         return f"PRLGX-TCPIP::{LOOPBACK}::{self.port}::{self.gpib}::INSTR"
 
     @property
@@ -49,16 +46,13 @@ class PrologixWire:
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
         return self._is_on
 
     async def open(self, port: int) -> None:
-        """See ``Wire``."""
         await self._adapter.attach(self, port)
         await self.power_on()
 
     async def power_on(self) -> None:
-        """See ``Wire``."""
         if not self._is_on:
             self._is_on = True
             self._output = HeldOutput()
@@ -72,7 +66,6 @@ class PrologixWire:
             asyncio.get_running_loop().create_task(visit.stop())
 
     async def close(self) -> None:
-        """See ``Wire``."""
         if self._visit is not None:
             await self._visit.stop()
         await self._adapter.detach(self)

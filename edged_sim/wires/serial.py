@@ -14,8 +14,6 @@ from typing import Final
 from edged.errors import Invalid
 from edged_sim.wires.stream import Host, LineFramer, Visit
 
-__all__ = ["SerialWire"]
-
 READ_BYTES: Final = 65_536
 FULL_RETRY_S: Final = 0.002
 """A pty holds 4 KiB; so soon it is looked whether the reader has taken some."""
@@ -39,21 +37,17 @@ class SerialWire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
         return f"ASRL{self._path}::INSTR"
 
     @property
     def port(self) -> int:
-        """See ``Wire``."""
         return 0
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
         return self._ours >= 0
 
     async def open(self, port: int) -> None:
-        """See ``Wire``."""
         if "openpty" not in vars(os):
             raise Invalid("A simulated serial port needs ptys, which Windows has not.")
         if port:
@@ -62,7 +56,6 @@ class SerialWire:
         await self.power_on()
 
     async def power_on(self) -> None:
-        """See ``Wire``."""
         if self._ours < 0 and self._folder is not None:
             self._plug_in()
 
@@ -80,7 +73,6 @@ class SerialWire:
             self._spawn(visit.stop())
 
     async def close(self) -> None:
-        """See ``Wire``."""
         self.power_off()
         for task in tuple(self._tasks):
             task.cancel()
@@ -90,7 +82,6 @@ class SerialWire:
             self._folder = None
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:  # noqa: ARG002 - the seam's
-        """See ``Mouth``."""
         end = self._host.serial_end
         rest = data.rstrip(b"\r\n") + end if is_end and end else data
         while rest and self._ours >= 0:

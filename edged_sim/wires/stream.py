@@ -42,22 +42,6 @@ from edged_sim.faults import (
 )
 from edged_sim.scpi import SimulatedInstrument
 
-__all__ = [
-    "LOOPBACK",
-    "ByteLog",
-    "Host",
-    "LineFramer",
-    "Mouth",
-    "SimWire",
-    "SocketWire",
-    "TcpListener",
-    "Visit",
-    "WireEntry",
-    "WireKind",
-    "WireVisitor",
-    "reset",
-]
-
 LONGEST_MESSAGE_BYTES: Final = 1024 * 1024
 """What an input buffer holds; instruments hold less, and this only bounds memory."""
 
@@ -568,17 +552,14 @@ class StreamMouth:
         self._writer = writer
 
     async def say(self, data: bytes, *, is_end: bool, tag: int) -> None:  # noqa: ARG002 - the seam's
-        """See ``Mouth``."""
         if not self._writer.is_closing():
             self._writer.write(data)
             await self._writer.drain()
 
     def end(self) -> None:
-        """See ``Mouth``."""
         self._writer.close()
 
     def reset(self) -> None:
-        """See ``Mouth``."""
         reset(self._writer)
 
 
@@ -596,17 +577,14 @@ class SocketWire:
 
     @property
     def address(self) -> str:
-        """See ``SimWire``."""
         return f"TCPIP::{self._at}::{self.port}::SOCKET"
 
     @property
     def port(self) -> int:
-        """See ``SimWire``."""
         return self._listener.port
 
     @property
     def is_listening(self) -> bool:
-        """See ``SimWire``."""
         return self._listener.is_listening
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

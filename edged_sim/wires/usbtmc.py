@@ -25,8 +25,6 @@ from edged_sim.faults import FaultKind
 from edged_sim.output import HeldOutput
 from edged_sim.wires.stream import Host, Visit
 
-__all__ = ["KernelBus", "UsbBus", "UsbtmcWire"]
-
 VENDOR: Final = 0x1209
 PRODUCT: Final = 0x0001
 """pid.codes' vendor, and its product for what is tried and never sold."""
@@ -100,7 +98,6 @@ class KernelBus:
         self._place = place
 
     def why_not(self) -> str:
-        """See ``UsbBus``."""
         if not (self._place / "attach").exists():
             return (
                 "This kernel has no vhci_hcd (usbip, of Linux alone), by which a simulated USB "
@@ -111,7 +108,6 @@ class KernelBus:
         return ""
 
     def plug(self, connection: socket.socket) -> int:
-        """See ``UsbBus``."""
         for status in sorted(self._place.glob("status*")):
             # hub, port, status (4: free), …; super speed has hubs of its own.
             for line in status.read_text(encoding="ascii").splitlines():
@@ -124,7 +120,6 @@ class KernelBus:
         raise Invalid("No port of usbip's vhci_hcd is free.", remedy="`usbip port` lists them.")
 
     def unplug(self, port: int) -> None:
-        """See ``UsbBus``."""
         with contextlib.suppress(OSError):
             (self._place / "detach").write_text(f"{port}", encoding="ascii")
 
@@ -141,21 +136,17 @@ class UsbtmcWire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
         return f"USB0::0x{VENDOR:04X}::0x{PRODUCT:04X}::{self._host.name}::INSTR"
 
     @property
     def port(self) -> int:
-        """See ``Wire``."""
         return 0
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
         return self._plugged >= 0
 
     async def open(self, port: int) -> None:
-        """See ``Wire``."""
         if port:
             raise Invalid("A USB device has no TCP port.")
         why_not = self._bus.why_not()
@@ -164,7 +155,6 @@ class UsbtmcWire:
         await self.power_on()
 
     async def power_on(self) -> None:
-        """See ``Wire``."""
         if self.is_listening:
             return
         ours, theirs = socket.socketpair()
@@ -185,7 +175,6 @@ class UsbtmcWire:
             self._serving = None
 
     async def close(self) -> None:
-        """See ``Wire``."""
         self.power_off()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 

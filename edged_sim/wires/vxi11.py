@@ -14,8 +14,6 @@ from edged_sim.faults import FaultKind
 from edged_sim.output import HeldOutput
 from edged_sim.wires.stream import LOOPBACK, Host, TcpListener, Visit, reset
 
-__all__ = ["Vxi11Wire"]
-
 LAST_FRAGMENT: Final = 0x8000_0000
 LONGEST_RECORD: Final = 4 * 1024 * 1024
 TAKES_BYTES: Final = 64 * 1024
@@ -87,36 +85,29 @@ class Vxi11Wire:
 
     @property
     def address(self) -> str:
-        """See ``Wire``."""
         return f"TCPIP::{self._at},{self.port}::inst0::INSTR"
 
     @property
     def port(self) -> int:
-        """See ``Wire``."""
         return self._core.port
 
     @property
     def is_listening(self) -> bool:
-        """See ``Wire``."""
         return self._core.is_listening
 
     async def open(self, port: int) -> None:
-        """See ``Wire``."""
         await self._core.open(port)
         await self._abort.open()
 
     async def power_on(self) -> None:
-        """See ``Wire``."""
         await self._core.power_on()
         await self._abort.power_on()
 
     def power_off(self) -> None:
-        """See ``Wire``."""
         self._core.power_off()
         self._abort.power_off()
 
     async def close(self) -> None:
-        """See ``Wire``."""
         await self._core.close()
         await self._abort.close()
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from tests.bench.sdk_session import NODE_PACKAGES, interpreter, script
 
-__all__ = ["AGENTS", "GEMINI", "agent"]
-
 AGENTS: dict[str, tuple[str, str]] = {
     "autogen": ("autogen", "autogen_agent.py"),
     "semantic-kernel": ("semantic-kernel", "semantic_kernel_agent.py"),

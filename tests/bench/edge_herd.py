@@ -25,8 +25,6 @@ from edged.relay.envelope import (
     up_subject,
 )
 
-__all__ = ["Herd"]
-
 UNITS = 10
 
 

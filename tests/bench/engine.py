@@ -28,7 +28,8 @@ import structlog
 
 from edged.cli.engine import read
 from edged.clock import SystemClock
-from edged.config.load import Config, LogFormat, LogLevel
+from edged.config.keys import LogFormat, LogLevel
+from edged.config.load import Config
 from edged.engine import engine as engine_module
 from edged.engine.life import first_aid
 from edged.engine.sim_child import SimChild

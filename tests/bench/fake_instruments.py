@@ -20,10 +20,10 @@ from edged.errors import Conflict, ErrorCode, NotFound
 from edged.instruments.conversation import Apart, Ask, AskBlock, ExpectMore, Pause, Send
 from edged.instruments.dead_man import Timer
 from edged.instruments.mailbox import Priority, Waiter
-from edged.profiles.bench_file import UnitRules
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection, Profile
+from edged.profiles.owner_rules import UnitRules
 from edged.transports.address import Transport
 
 PROFILE = """
@@ -132,7 +132,6 @@ class FakeInstrument:
 
     @property
     def called(self) -> str:
-        """As ``Instrument.called``."""
         return self.alias or self.id
 
     @property

@@ -22,8 +22,6 @@ from typing import Any, Final
 from tests.bench.engine_process import REPOSITORY, engine_process
 from tests.bench.pages import is_alike
 
-__all__ = ["NOTEBOOKS", "PAGE", "PICTURES", "are_alike", "code_cells", "run_notebook", "shown_on"]
-
 DOCS: Final = REPOSITORY / "docs"
 NOTEBOOKS: Final = sorted((DOCS / "notebooks").glob("*.ipynb"))
 PAGE: Final = DOCS / "notebooks.md"

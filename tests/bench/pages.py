@@ -47,18 +47,6 @@ from typing import Any, Final
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.sdk_session import SdkSession, sdk_session
 
-__all__ = [
-    "MAY_FAIL",
-    "NOT_RUN",
-    "Block",
-    "Differs",
-    "arguments_of",
-    "blocks_of",
-    "is_alike",
-    "run_page",
-    "running_page",
-]
-
 BLOCK: Final = re.compile(
     r"^(?:<!-- (?P<mark>[^\n]+) -->\n)?```(?P<kind>sh|json|text)\n(?P<commands>.*?)^```\n"
     r"(?:\n```text\n(?P<shown>.*?)^```\n)?",

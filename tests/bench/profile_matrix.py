@@ -15,16 +15,9 @@ from typing import Any
 
 from edged.errors import Invalid
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.model import (
-    Bound,
-    Command,
-    Parameter,
-    ParameterType,
-    Profile,
-    Scalar,
-    Sequence,
-)
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile, Sequence
 from edged.profiles.template import effective_bound, optional_names, possible_values, resolution
+from edged.yaml.tree import Scalar
 from edged_sim.models import model_names
 from tests.bench.engine import Engine
 from tests.bench.shipped import shipped_library

@@ -9,8 +9,6 @@ from typing import Final
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
 
-__all__ = ["PROFILES", "shipped_library"]
-
 PROFILES: Final = Path(__file__).resolve().parents[2] / "profiles"
 
 

@@ -6,8 +6,6 @@ import ast
 import gc
 from pathlib import Path
 
-__all__ = ["PACKAGES", "REPOSITORY", "modules_with", "place_of", "syntax_tree"]
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("edged", "edged_author", "edged_relay", "edged_sim")
 """The daemon, and what its entry points find."""

@@ -27,7 +27,7 @@ from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
 from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
-from edged.profiles.bench_file import UnitRules
+from edged.profiles.owner_rules import UnitRules
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.stop_all import BenchStop

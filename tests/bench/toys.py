@@ -13,8 +13,6 @@ import threading
 import tty
 from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["Hear", "behind_prologix", "on_a_pty", "on_a_socket"]
-
 Hear = Callable[[str], bytes]
 """What an instrument sends for a line; nothing where it is silent."""
 VERSION = b"Prologix GPIB-ETHERNET Controller version 1.6.6.0\r\n"

@@ -8,10 +8,11 @@ from typing import Any
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome
+from edged.actions.tool import Tell
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.leases import LeaseStanding
-from edged.commands.pending import Pending, Tell
+from edged.commands.pending import Pending
 from edged.commands.policy import Policy
 from edged.commands.target import Catalog
 from edged.config.keys import RawScpi

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from edged.profiles.model import Command, Parameter, Scalar
+from edged.profiles.model import Command, Parameter
+from edged.yaml.tree import Scalar
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient

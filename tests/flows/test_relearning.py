@@ -17,12 +17,14 @@ from edged.errors import NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.registration import RegistrationState
-from edged.profiles.bench_file import BenchFile, UnitRules
+from edged.profiles.bench_file import BenchFile
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
-from edged.profiles.model import Bound, Mark, Profile
+from edged.profiles.model import Bound, Profile
+from edged.profiles.owner_rules import UnitRules
 from edged.tools.registry import ToolRegistry
 from edged.transports.visa import VisaLibrary
+from edged.yaml.tree import Mark
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.promises import promise
 

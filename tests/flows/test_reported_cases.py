@@ -15,7 +15,7 @@ from tests.bench.hislip_program import HislipProgram
 from tests.bench.hosted import hosted
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.paced_unit import PacedUnit, Piece
-from tests.bench.relay_chain import wait_for
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 TSP = """

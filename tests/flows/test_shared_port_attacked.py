@@ -18,9 +18,9 @@ from tests.bench.addressed_units import Flows
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import engine_process
 from tests.bench.hislip_program import HislipProgram
-from tests.bench.relay_chain import wait_for
 from tests.bench.tagged_bus import PROFILE, Bus, tagged_bus
 from tests.bench.toys import on_a_pty
+from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 NUMBERS = ("6", "7", "8")

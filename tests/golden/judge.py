@@ -24,10 +24,11 @@ from edged.commands.path import CommandPath  # noqa: E402
 from edged.commands.target import Catalog  # noqa: E402
 from edged.errors import EdgedError, Invalid  # noqa: E402
 from edged.operations.commands import OPERATIONS  # noqa: E402
-from edged.profiles.bench_file import parse_bench, tighten  # noqa: E402
+from edged.profiles.bench_file import parse_bench  # noqa: E402
 from edged.profiles.library import ProfileLibrary  # noqa: E402
 from edged.profiles.loading import load_library  # noqa: E402
 from edged.profiles.model import Profile  # noqa: E402
+from edged.profiles.owner_rules import tighten  # noqa: E402
 from edged.profiles.raw import RawPart  # noqa: E402
 from tests.bench.command_path import command_path  # noqa: E402
 from tests.bench.fake_instruments import FakeInstrument, FakePool  # noqa: E402

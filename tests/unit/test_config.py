@@ -11,8 +11,8 @@ import pytest
 
 from edged.cli.config import configuration_page
 from edged.config.instruments import ErrorsEntry, InstrumentEntry, ProbeEntry
-from edged.config.keys import KEYS, RENAMED, BenchPage, SdkTools
-from edged.config.load import Bus, Config, LoadedConfig, LogLevel, RawScpi, load_config
+from edged.config.keys import KEYS, RENAMED, BenchPage, Bus, LogLevel, RawScpi, SdkTools
+from edged.config.load import Config, LoadedConfig, load_config
 from edged.errors import ErrorCode, Invalid
 from edged.host import Places
 from tests.promises import promise

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 import structlog
 
-from edged.config.load import LogFormat, LogLevel
+from edged.config.keys import LogFormat, LogLevel
 from edged.log import ASIDE, MOST_ASIDE, REMOVED, scrub, set_up_logging
 from tests.promises import promise
 

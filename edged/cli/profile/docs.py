@@ -19,8 +19,6 @@ from edged.profiles.authoring.checking import checking_section, library_lines, t
 from edged.profiles.authoring.markdown import profile_markdown
 from edged.profiles.authoring.verification import FOLDER, Trial, load_reports
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

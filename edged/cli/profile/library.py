@@ -18,8 +18,6 @@ from edged.profiles.loading import complaints_of, load_library, load_profile
 from edged.profiles.model import Profile
 from edged.record import record
 
-__all__ = ["Chosen", "choose", "find_one"]
-
 
 @record
 class Chosen:

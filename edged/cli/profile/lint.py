@@ -19,8 +19,6 @@ from edged.host import ExitStatus
 from edged.profiles.authoring.lint import Finding, lint_profile
 from edged.profiles.loading import resolved_text
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

@@ -9,9 +9,6 @@ from typing import Final
 
 from edged.cli.shared.verb import CliVerb
 
-__all__ = ["run"]
-
-
 VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     {
         "lint": CliVerb("edged.cli.profile.lint", "all faults, as file:line:column"),

@@ -14,8 +14,6 @@ from pathlib import Path
 from edged.cli.shared.output import print_json, write_text
 from edged.host import ExitStatus
 
-__all__ = ["run"]
-
 
 def run(arguments: Sequence[str]) -> int:
     """Run the verb; returns the exit status."""

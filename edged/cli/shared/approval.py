@@ -16,8 +16,6 @@ from edged.cli.shared.output import cell
 from edged.errors import EdgedError
 from edged.surfaces.rpc.client import RpcClient, ToolAnswer
 
-__all__ = ["call_telling"]
-
 LOOKS_AFTER_S: Final = (1.0, 3.0, 10.0)
 """A question is asked before anything is sent, and each look is a row of the record."""
 LOOK_WITHIN_S: Final = 2.0

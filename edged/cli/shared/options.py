@@ -37,26 +37,6 @@ from edged.surfaces.rpc.client import EngineFile, RpcClient, find_engine
 if TYPE_CHECKING:
     from edged.config.load import LoadedConfig
 
-__all__ = [
-    "HelpText",
-    "add_config_options",
-    "add_dry_run_option",
-    "add_engine_options",
-    "connect",
-    "finite",
-    "load",
-    "locate",
-    "number",
-    "own_profile_dir",
-    "parse_arguments",
-    "positive",
-    "read_parameters",
-    "schema_of_parameters",
-    "seconds",
-    "state_dirs",
-    "this_user",
-]
-
 NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 WHOLE: Final = r"[+-]?[0-9]+"
 PLAIN_PATH: Final = r"(?:/[A-Za-z0-9_.-]+)+"

@@ -26,23 +26,6 @@ from edged.files import resolved, write_atomically
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import ToolAnswer
 
-__all__ = [
-    "LONGEST_LINE",
-    "add_watch_option",
-    "aligned",
-    "cell",
-    "print_dry_run",
-    "print_fields",
-    "print_json",
-    "print_lines",
-    "print_result",
-    "print_table",
-    "show",
-    "unwritable",
-    "watched",
-    "write_text",
-]
-
 MAX_CELL: Final = 200
 LONGEST_LINE: Final = 1_000
 MAX_COLUMNS: Final = 7

@@ -14,8 +14,6 @@ from edged.surfaces.rpc.client import RpcClient
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["Name", "aliased", "local_time", "namer", "under_way"]
-
 Name = Callable[[Any], Any]
 """Gives what people call the instrument of an id."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 
 from edged.record import record
 
-__all__ = ["CliVerb"]
-
 
 @record(kw_only=False)
 class CliVerb:

@@ -31,8 +31,6 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 
-__all__ = ["checking_section", "class_title", "library_lines", "trial_lines"]
-
 MOST_CHOICES: Final = 40
 """Of one argument; more are counted."""
 _TITLES: Final[Mapping[str, str]] = {

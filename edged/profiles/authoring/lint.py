@@ -51,12 +51,10 @@ from edged.profiles.model import (
     CommandStep,
     Connection,
     ForStep,
-    Mark,
     Parameter,
     ParameterType,
     Profile,
     RowStep,
-    Scalar,
     ScalarAnswer,
     Sequence,
     Step,
@@ -85,16 +83,7 @@ from edged.scpi.words import (
     why_not_on_release,
     works_switch,
 )
-
-__all__ = [
-    "Finding",
-    "LintPlace",
-    "Severity",
-    "is_energising",
-    "is_output_command",
-    "lint_abort",
-    "lint_profile",
-]
+from edged.yaml.tree import Mark, Scalar
 
 
 def is_energising(template: str, parameters: Mapping[str, Parameter]) -> bool:

@@ -24,8 +24,6 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 
-__all__ = ["profile_markdown"]
-
 MAX_OPTIONS: Final = 24
 """Choices of one argument that are listed; a longer list says how many more there are."""
 

@@ -19,8 +19,6 @@ from edged.files import read_bytes
 from edged.profiles.model import ProfileHead
 from edged.record import record
 
-__all__ = ["FOLDER", "Trial", "digest_of", "load_reports", "report_name"]
-
 FOLDER: Final = "verified"
 """Where reports are kept, in the state directory of the daemon that is to tell of them."""
 MAX_REPORT_BYTES: Final = 4 * 1024 * 1024

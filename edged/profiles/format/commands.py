@@ -75,17 +75,6 @@ from edged.profiles.template import placeholders
 from edged.scpi.words import is_recalling
 from edged.yaml.tree import ListNode, MapNode, Node
 
-__all__ = [
-    "ABORT",
-    "ABORT_KIND",
-    "COMMAND",
-    "SWEEP",
-    "VERIFY",
-    "is_question",
-    "read_command",
-    "templates_of",
-]
-
 _UNASKABLE: Final = "none"
 """What ``ask`` says where the instrument has no answer for what the line did."""
 

@@ -50,23 +50,6 @@ from edged.profiles.model import (
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
-__all__ = [
-    "ACKNOWLEDGE",
-    "COMPLETION",
-    "COMPLETION_KIND",
-    "CONNECTION",
-    "ERRORS",
-    "ERRORS_KIND",
-    "IDENTIFY",
-    "MATCH",
-    "MAX_TIMEOUT_MS",
-    "PAUSE",
-    "PRECONDITION",
-    "PROBE",
-    "TIMEOUT",
-    "WIRE",
-]
-
 MAX_TIMEOUT_MS: Final = 3_600_000
 """An hour: some calibrations take that long, nothing takes longer."""
 MAX_PAUSE_MS: Final = 60_000

@@ -13,8 +13,6 @@ from typing import Any, Final
 from edged.profiles.model import Connection, ErrorCheck, Identify, Probe
 from edged.scpi.answer_text import ErrorKind
 
-__all__ = ["connection_facts", "connection_of"]
-
 _WHOLE: Final = ("timeout_ms", "open_timeout_ms", "after_write_ms", "min_gap_ms")
 _WHOLE_OR_NONE: Final = ("chunk_bytes", "baud_rate", "data_bits")
 _TEXT: Final = ("read_termination", "write_termination", "encoding")

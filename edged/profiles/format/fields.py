@@ -19,36 +19,9 @@ from edged.errors import ErrorCode, Invalid
 from edged.patterns import MAX_PATTERN, compiled, why_slow
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.expr import compile_expression
-from edged.profiles.model import Mark, Scalar
 from edged.profiles.template import placeholders
 from edged.record import record
-from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode, quotable
-
-__all__ = [
-    "FORMAT",
-    "MAX_TEXT",
-    "Fields",
-    "Gathering",
-    "check_format",
-    "check_name",
-    "choice_of",
-    "complaint",
-    "each_of",
-    "every_complaint",
-    "expression_of",
-    "list_of",
-    "map_of",
-    "marks_of",
-    "nearest",
-    "number_of",
-    "one_of",
-    "pattern_of",
-    "scalar_of",
-    "template_of",
-    "text_of",
-    "truth_of",
-    "whole_number_of",
-]
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode, quotable
 
 _MOST_LISTED: Final = 12
 _Word = TypeVar("_Word", bound=str)

@@ -31,18 +31,8 @@ from edged.profiles.format.tables import (
     reference,
     text,
 )
-from edged.profiles.model import Bound, Mark, Parameter, ParameterType, Scalar
-from edged.yaml.tree import MapNode, Node, ScalarNode
-
-__all__ = [
-    "BOUND",
-    "CHECKS",
-    "PARAMETER",
-    "PARAMETERS",
-    "read_checks",
-    "read_parameters",
-    "read_value",
-]
+from edged.profiles.model import Bound, Parameter, ParameterType
+from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
 
 MOST_PARAMETERS: Final = 50
 RESERVED: Final[Mapping[str, str]] = {

@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.profiles.format.fields import complaint
-from edged.profiles.model import Mark
-from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
-
-__all__ = ["plain_node", "plain_tree"]
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode
 
 
 def plain_tree(node: Node) -> Any:

@@ -56,11 +56,9 @@ from edged.profiles.model import (
     Command,
     Connection,
     Limiting,
-    Mark,
     Match,
     Profile,
     ProfileStatus,
-    Scalar,
     Sequence,
     Setting,
     WaveformAnswer,
@@ -68,9 +66,7 @@ from edged.profiles.model import (
 from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import may_put_out, side_effect
-from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
-
-__all__ = ["ACQUISITION", "LIMITED", "PROFILE", "SETTING", "check_key", "read_profile"]
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode
 
 _RESERVED_KEY: Final = "bench"
 _MOST_COMMANDS: Final = 500

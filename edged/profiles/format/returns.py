@@ -65,21 +65,6 @@ from edged.profiles.model import (
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import ListNode, Node
 
-__all__ = [
-    "ANSWER_FIELD",
-    "BIT",
-    "BITS",
-    "DECIMAL",
-    "IMAGE",
-    "NUMBERS",
-    "PACKETS",
-    "PREAMBLE",
-    "RETURNS",
-    "WAVEFORM",
-    "is_number",
-    "read_returns",
-]
-
 MOST_FIELDS: Final = 200
 MOST_PIECES: Final = 1_000_000
 MOST_DIGITS: Final = 18

@@ -40,8 +40,6 @@ from edged.profiles.format.sequences import SEQUENCE, STEPS
 from edged.profiles.format.tables import QUESTION, Key, Schema, Table
 from edged.profiles.format.watchdog import TRIPPED, WATCHDOG
 
-__all__ = ["TABLES", "UNIONS", "profile_schema", "schema_text"]
-
 TABLES: Final[tuple[Table[Any], ...]] = (
     PROFILE, MATCH, IDENTIFY, CONNECTION, WIRE, PROBE, ERRORS, QUESTION, ACQUISITION, LIMITED,
     COMMAND, PARAMETER, BOUND, ANSWER_FIELD, PREAMBLE, WAVEFORM, PACKETS, BITS, BIT, IMAGE,

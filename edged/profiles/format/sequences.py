@@ -68,15 +68,6 @@ from edged.profiles.template import optional_names
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
-__all__ = [
-    "SEQUENCE",
-    "STEPS",
-    "answer_fields",
-    "checked_value",
-    "read_range",
-    "read_sequence",
-]
-
 MAX_POINTS: Final = 100_000
 
 

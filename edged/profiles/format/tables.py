@@ -34,39 +34,6 @@ from edged.profiles.format.fields import (
 )
 from edged.yaml.tree import MapNode, Node, ScalarNode
 
-__all__ = [
-    "EXPRESSION",
-    "NAMED",
-    "NAME_PATTERN",
-    "PATTERN",
-    "PLAIN_QUERY",
-    "PLAIN_QUESTION",
-    "POSITIVE",
-    "QUERY",
-    "QUESTION",
-    "SCALAR_SCHEMA",
-    "SENDABLE",
-    "TEMPLATE",
-    "TEXT_SCHEMA",
-    "TRUTH",
-    "Key",
-    "Kind",
-    "Schema",
-    "Table",
-    "array",
-    "choice",
-    "integer",
-    "is_word",
-    "known_name_of",
-    "mapping",
-    "number",
-    "pattern",
-    "query_of",
-    "question_of",
-    "reference",
-    "text",
-]
-
 Schema = dict[str, Any]
 Reader = Callable[[Fields, str, Node, Collection[str]], Any]
 """The mapping, the key, what stands under it, and the names that templates there may use."""

@@ -28,8 +28,6 @@ from edged.profiles.model import InstrumentWatchdog, Tripped
 from edged.scpi.words import is_recalling, works_switch
 from edged.yaml.tree import Node
 
-__all__ = ["TRIPPED", "WATCHDOG", "WATCHDOG_KIND"]
-
 ANY: Final = "any"
 """What ``feeds`` says where whatever is said does."""
 _TIME: Final = re.compile(r"\{m?s\}")

@@ -20,8 +20,6 @@ from edged.runs.recordings.formats import (
     member_of,
 )
 
-__all__ = ["THE_DISK", "Appending", "Archive", "Disk"]
-
 
 class Disk(Protocol):
     """What is asked of the disk; each may raise ``OSError``."""

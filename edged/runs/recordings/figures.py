@@ -30,8 +30,6 @@ from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import no_column, rows_of
 from edged.runs.run_head import RunKind
 
-__all__ = ["PlotWish", "described", "run_figure", "table_figure", "waveform_figure"]
-
 MOST_STRETCHES: Final = 1_500
 MOST_PANELS: Final = 5
 MOST_LINES: Final = 6

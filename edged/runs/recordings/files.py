@@ -37,30 +37,11 @@ from edged.files import (
     remove_directory,
     sync_directory,
 )
-from edged.profiles.model import Scalar
 from edged.record import record
 from edged.runs.recordings.append import THE_DISK, Appending, Archive, Disk
 from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
 from edged.runs.recordings.table import stats_of
-
-__all__ = [
-    "ARRAYS_FILE",
-    "META_FILE",
-    "ROWS_FILE",
-    "Array",
-    "Row",
-    "RunFiles",
-    "Written",
-    "came_to_its_end",
-    "claim_marks",
-    "drop_mark",
-    "note_end",
-    "repair",
-    "repair_interrupted",
-    "set_mark",
-    "used_bytes",
-    "write_meta",
-]
+from edged.yaml.tree import Scalar
 
 ROWS_FILE: Final = "data.csv"
 ARRAYS_FILE: Final = "data.npz"

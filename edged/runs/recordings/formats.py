@@ -19,21 +19,6 @@ from typing import BinaryIO, Final
 from edged.files import open_bytes, open_update
 from edged.record import record
 
-__all__ = [
-    "MAX_ARCHIVE",
-    "MAX_MEMBERS",
-    "Member",
-    "archive_bytes",
-    "directory_bytes",
-    "finish_archive",
-    "member_bytes",
-    "member_of",
-    "missing_end",
-    "npy_bytes",
-    "read_npy",
-    "text_npy_bytes",
-]
-
 MAX_ARCHIVE: Final = 1 << 30
 """Bytes after which a writer begins another archive."""
 MAX_MEMBERS: Final = 1_000

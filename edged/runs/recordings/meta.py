@@ -22,12 +22,11 @@ from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.answers import parse_answer
-from edged.profiles.model import Command, Profile, Scalar, ScalarAnswer, Setting
+from edged.profiles.model import Command, Profile, ScalarAnswer, Setting
 from edged.profiles.template import render
 from edged.runs.ports import NewId, Perform
 from edged.runs.run_head import RunHead
-
-__all__ = ["asker", "caller_told", "clock_state", "first_meta", "iso", "read_settings"]
+from edged.yaml.tree import Scalar
 
 FORMAT: Final = 1
 MAX_SETTINGS: Final = 500

@@ -39,19 +39,6 @@ from edged.runs.recordings.formats import (
 )
 from edged.runs.recordings.table import PageWish, cell_value, read_page, stats_of
 
-__all__ = [
-    "FORMATS",
-    "MAX_ROWS",
-    "archive_number",
-    "check_own_run",
-    "export_run",
-    "find_run",
-    "list_runs",
-    "page_of_run",
-    "read_meta",
-    "show_run",
-]
-
 FORMATS: Final = ("csv", "jsonl", "npz")
 MAX_ROWS: Final = 10_000
 MOST_NAMES: Final = 1_000

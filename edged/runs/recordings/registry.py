@@ -28,7 +28,6 @@ import structlog
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.instruments.pool import InstrumentPool
-from edged.profiles.model import Scalar
 from edged.record import record
 from edged.runs.ports import NewId, Perform
 from edged.runs.recordings.append import THE_DISK, Disk
@@ -50,8 +49,7 @@ from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.recordings.reader import check_own_run
 from edged.runs.run_head import RunHead
 from edged.runs.running_stats import TableStats
-
-__all__ = ["Book", "Recording", "RunRegistry"]
+from edged.yaml.tree import Scalar
 
 MAX_WAITING_ROWS: Final = 100_000
 MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
@@ -110,7 +108,6 @@ class Recording:
         self._waiting_bytes = 0
 
     def append(self, row: Sequence[Scalar | None]) -> None:
-        """See ``RowSink``."""
         if self.files is None:
             return
         if len(self.rows) >= MAX_WAITING_ROWS:
@@ -126,7 +123,6 @@ class Recording:
             self._book.note_first_row(self)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
-        """See ``RowSink``."""
         if self.files is None:
             return
         if self._waiting_bytes + len(samples) > MAX_WAITING_BYTES and self.arrays:
@@ -138,7 +134,6 @@ class Recording:
         self._array_count += 1
 
     def told(self) -> dict[str, Any]:
-        """See ``RowSink``."""
         files = self.files
         return {
             "run_id": self.head.run_id,
@@ -173,7 +168,6 @@ class Recording:
         self._array_count -= len(arrays)
 
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        """See ``RowSink``."""
         await self._book.close(self, status, summary or {})
 
     def take(self) -> tuple[list[Row], list[Array]]:
@@ -335,7 +329,6 @@ class RunRegistry:
         }
 
     async def open(self, head: RunHead) -> Recording:
-        """See ``Recorder``."""
         recording = Recording(
             head=head,
             meta=first_meta(head, self._pool, self._clock),
@@ -373,7 +366,6 @@ class RunRegistry:
         return recording
 
     def note_first_row(self, recording: Recording) -> None:
-        """See ``Book``."""
         if recording.head.sets_up:
             self._ask_settings(recording)
 

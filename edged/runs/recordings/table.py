@@ -22,8 +22,6 @@ from edged.files import open_bytes
 from edged.record import record
 from edged.runs.running_stats import TableStats
 
-__all__ = ["Page", "PageWish", "cell_value", "read_page", "rows_of", "stats_of"]
-
 PIECE_BYTES: Final = 1 << 20
 
 

@@ -14,8 +14,6 @@ from typing import Final
 from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
 from edged.runs.report.svg import draw_figure
 
-__all__ = ["POLICY", "document_of"]
-
 LONG_WORD: Final = 26
 """A longer one is broken rather than that its table grows out of the page."""
 STYLE: Final = """

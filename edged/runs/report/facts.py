@@ -15,18 +15,6 @@ from edged.plot.figure import Figure
 from edged.record import record
 from edged.runs.report.parts import FactList, FactTable, Note, Part, Plot, Report, Section
 
-__all__ = [
-    "DataFile",
-    "Extract",
-    "Material",
-    "RecordRow",
-    "RecordRows",
-    "Standing",
-    "report_of",
-    "span_of",
-    "unit_ids",
-]
-
 MOST_TEXT: Final = 2_000
 """Of one cell or value; a longer one is cut, and says so."""
 MOST_COLUMNS: Final = 9

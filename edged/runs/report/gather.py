@@ -22,8 +22,6 @@ from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import PageWish, read_page
 from edged.runs.report.facts import DataFile, Extract
 
-__all__ = ["FileHash", "RecordedRun", "look_at", "take_piece"]
-
 ROWS_FROM_EACH_END: Final = 10
 PIECE_BYTES: Final = 32 * 1024 * 1024
 """Hashed at once; others read recordings between."""

@@ -27,8 +27,6 @@ from edged.runs.report.gather import FileHash, RecordedRun, look_at, take_piece
 from edged.runs.report.parts import Report
 from edged.store.audit.run_rows import RowsOfRun, RunRow
 
-__all__ = ["ReportMaker"]
-
 
 class ReportMaker:
     """Implements ``Maker``.
@@ -52,7 +50,6 @@ class ReportMaker:
         self._clock = clock
 
     async def make(self, run_id: str) -> bytes:
-        """See ``Reports.make``."""
         report = await self._report(run_id)
         return await self._runs.read(lambda _root: document_of(report))
 

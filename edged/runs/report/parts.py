@@ -5,8 +5,6 @@ from __future__ import annotations
 from edged.plot.figure import Figure
 from edged.record import record
 
-__all__ = ["FactList", "FactTable", "Note", "Part", "Plot", "Report", "Section"]
-
 
 @record
 class FactList:

@@ -9,8 +9,6 @@ from typing import Final, Protocol
 from edged.errors import Conflict, ErrorCode, Failed
 from edged.runs.recordings.registry import RunRegistry
 
-__all__ = ["MAX_REPORT_BYTES", "Maker", "Reports"]
-
 MAX_REPORT_BYTES: Final = 16 * 1024 * 1024
 MOST_WAITING: Final = 4
 """The one that is being made among them."""
@@ -21,9 +19,7 @@ LONGEST_S: Final = 300.0
 class Maker(Protocol):
     """Makes one; see ``making.ReportMaker``."""
 
-    async def make(self, run_id: str) -> bytes:
-        """See ``Reports.make``."""
-        ...
+    async def make(self, run_id: str) -> bytes: ...
 
 
 class Reports:

@@ -21,8 +21,6 @@ from edged.plot.figure import (
 )
 from edged.record import record
 
-__all__ = ["Scale", "draw_figure", "linear_scale", "log_scale", "nice_step"]
-
 WIDTH: Final = 720
 LEFT: Final = 74
 RIGHT: Final = 14

@@ -18,7 +18,7 @@ from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.arguments import WITHIN
-from edged.profiles.model import Scalar, Sequence
+from edged.profiles.model import Sequence
 from edged.record import record
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import (
@@ -37,8 +37,7 @@ from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
 from edged.store.journal import JournalKind
-
-__all__ = ["SequenceForecast", "SequenceRegistry", "SequenceResult"]
+from edged.yaml.tree import Scalar
 
 MOST_ENDED: Final = 100
 """Runs that are over and still told of from memory; all are on the disk."""

@@ -29,7 +29,7 @@ from edged.errors import EdgedError, Failed, Invalid
 from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
-from edged.profiles.model import CommandStep, ForStep, Profile, Scalar, Sequence
+from edged.profiles.model import CommandStep, ForStep, Profile, Sequence
 from edged.profiles.template import placeholders, render
 from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
@@ -39,23 +39,7 @@ from edged.runs.run_head import RunHead
 from edged.runs.states import SequenceState
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
-
-__all__ = [
-    "UNKNOWN",
-    "NotKnownYet",
-    "ProfileOf",
-    "SequenceJournal",
-    "SequenceRun",
-    "Values",
-    "command_of",
-    "fill",
-    "loop_values",
-    "no_profile",
-    "number",
-    "place_set",
-    "query_of",
-    "saved",
-]
+from edged.yaml.tree import Scalar
 
 MAX_LOOP_VALUES: Final = 100_000
 MOST_LEFT: Final = 50

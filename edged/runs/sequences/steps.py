@@ -25,7 +25,6 @@ from edged.profiles.model import (
     PollStep,
     QueryStep,
     RowStep,
-    Scalar,
     ScalarAnswer,
     Sequence,
     Step,
@@ -49,8 +48,7 @@ from edged.runs.sequences.run import (
     saved,
 )
 from edged.scpi.answer_text import bad_answer, plain_value
-
-__all__ = ["SequenceCheck", "SequenceSteps", "row_cells", "table_head"]
+from edged.yaml.tree import Scalar
 
 
 def _holds(step: PollStep, until: Expression, values: Mapping[str, Scalar]) -> bool:

@@ -10,8 +10,6 @@ import math
 
 from edged.record import record
 
-__all__ = ["Due", "Grid"]
-
 LATEST_SHARE = 0.5
 """Of an interval: so late a point may begin; the nearest grid point is still this one."""
 

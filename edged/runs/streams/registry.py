@@ -25,7 +25,7 @@ from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
-from edged.profiles.model import Command, Scalar
+from edged.profiles.model import Command
 from edged.record import record
 from edged.runs.ports import NewId, Perform, Recorder
 from edged.runs.run_head import RunNow
@@ -35,8 +35,7 @@ from edged.runs.streams.statistics import Point, array_name, point_of
 from edged.runs.streams.stream import Stream
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import DURATION_REACHED, stopped_by
-
-__all__ = ["MOST", "MOST_ON_ONE", "StreamNews", "StreamRegistry"]
+from edged.yaml.tree import Scalar
 
 DEFAULT_INTERVAL_MS: Final = 500
 DEFAULT_DURATION_MS: Final = 10_000

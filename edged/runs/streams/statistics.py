@@ -13,14 +13,12 @@ from edged.profiles.model import (
     FieldsAnswer,
     ImageAnswer,
     ListAnswer,
-    Scalar,
     ScalarAnswer,
     WaveformAnswer,
 )
 from edged.record import record
 from edged.runs.run_head import Column
-
-__all__ = ["Point", "columns_of", "point_of"]
+from edged.yaml.tree import Scalar
 
 WAVEFORM_FIELDS: Final = ("y_dtype", "y_length", "x_unit", "y_unit", "x_increment")
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode

@@ -11,7 +11,7 @@ from typing import Any, Final
 from edged.actions.action import Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller
 from edged.errors import EdgedError, Failed
-from edged.profiles.model import Command, Scalar
+from edged.profiles.model import Command
 from edged.record import record
 from edged.runs.notes import PointNotes, notes_of_fewer
 from edged.runs.ports import RowSink
@@ -19,8 +19,7 @@ from edged.runs.run_head import RunHead, RunKind
 from edged.runs.running_stats import RunningStats
 from edged.runs.states import StreamEvent, StreamState
 from edged.runs.streams.statistics import columns_of
-
-__all__ = ["RECENT_POINTS", "Stream"]
+from edged.yaml.tree import Scalar
 
 RECENT_POINTS: Final = 256
 """Kept of a stream for those who look on."""

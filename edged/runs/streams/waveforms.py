@@ -20,7 +20,7 @@ from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.plot.figure import Figure
 from edged.profiles.answers import Samples
-from edged.profiles.model import Scalar, WaveformAnswer
+from edged.profiles.model import WaveformAnswer
 from edged.runs.points import (
     DEFAULT_DECIMATED,
     LargePicture,
@@ -29,8 +29,7 @@ from edged.runs.points import (
     make_waveform,
 )
 from edged.runs.recordings.figures import waveform_figure
-
-__all__ = ["PICTURE_URI", "WaveformRegistry"]
+from edged.yaml.tree import Scalar
 
 PICTURE_URI: Final = "edged://pictures/{tool}/{command_name}/{picture_id}"
 MEBIBYTE: Final = 1024 * 1024
@@ -109,7 +108,6 @@ class WaveformRegistry:
         preamble: str | None,
         values: Mapping[str, Scalar],
     ) -> Waveform:
-        """See ``points.make_waveform``."""
         return await self.on_thread(make_waveform, answer, blocks, preamble, values)
 
     def add(self, stream_id: str, waveform: Waveform, maker: Caller) -> int:

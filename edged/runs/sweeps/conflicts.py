@@ -24,8 +24,6 @@ from edged.runs.wording import held_by
 from edged.scpi.line import Message, messages
 from edged.scpi.words import match_header, same_word
 
-__all__ = ["SweepClaims", "may_change"]
-
 RESETTING: Final = ("*RST", "*RCL")
 """IEEE 488.2's own commands that set everything at once."""
 HARMLESS: Final = ("*CLS", "*ESE", "*SRE", "*OPC", "*WAI")

@@ -48,8 +48,6 @@ from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
 
-__all__ = ["SweepJournal", "SweepLife", "SweepStart", "check_request"]
-
 WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
 
@@ -92,7 +90,6 @@ class SweepJournal:
         )
 
     async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
-        """See ``sweep_ramp.Steps``."""
         await self.journal.update(
             sweep.sweep_id,
             {"last_step": next_value, "status": sweep.state.value},

@@ -23,7 +23,7 @@ from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.profiles.model import ParameterType, Scalar
+from edged.profiles.model import ParameterType
 from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S
 from edged.runs.ports import NewId, Perform
@@ -39,8 +39,7 @@ from edged.runs.sweeps.ramp_plan import (
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Ending, Sweep
 from edged.runs.wording import TARGET_REACHED
-
-__all__ = ["READBACK_EVERY_S", "Ramp", "Steps", "ask_anew", "why_strayed"]
+from edged.yaml.tree import Scalar
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:

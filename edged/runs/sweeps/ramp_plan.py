@@ -25,19 +25,6 @@ from edged.profiles.template import placeholders, resolution
 from edged.record import record
 from edged.scpi.numbers import number_with_suffix
 
-__all__ = [
-    "RampPlan",
-    "arrived_by",
-    "behind_s",
-    "gap_s",
-    "grid_of",
-    "make_plan",
-    "next_step",
-    "setpoint_from",
-    "slower",
-    "steps_left",
-]
-
 GRID_SLACK: Final = 1e-6
 """How far beside a grid point (in grid steps) a float may lie and still mean that point."""
 GRID_DIGITS: Final = 9

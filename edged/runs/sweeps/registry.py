@@ -35,8 +35,6 @@ from edged.runs.sweeps.sweep import Ending, Sweep, SweptThing
 from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
 from edged.store.journal import JournalKind
 
-__all__ = ["SweepChanged", "SweepRegistry"]
-
 MOST_ENDED: Final = 100
 """Sweeps that are over and can still be asked for; the data of all are on the disk."""
 SETTLE_S: Final = 0.5

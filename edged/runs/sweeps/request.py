@@ -20,22 +20,12 @@ from edged.profiles.model import (
     FieldsAnswer,
     ImageAnswer,
     ListAnswer,
-    Scalar,
     ScalarAnswer,
     WaveformAnswer,
 )
 from edged.record import record
 from edged.scpi.answer_text import AnswerType
-
-__all__ = [
-    "Measure",
-    "MeasureAsked",
-    "MeasuredColumn",
-    "Points",
-    "StopWhen",
-    "SweepRequest",
-    "readings_of",
-]
+from edged.yaml.tree import Scalar
 
 NOTHING: Final[Mapping[str, Any]] = {}
 POINT_DIGITS: Final = 12

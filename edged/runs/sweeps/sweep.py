@@ -21,7 +21,7 @@ from edged.actions.caller import Caller
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
-from edged.profiles.model import AbortStep, Command, Parameter, Profile, Scalar, SweepPlan
+from edged.profiles.model import AbortStep, Command, Parameter, Profile, SweepPlan
 from edged.profiles.template import placeholders, render
 from edged.record import record
 from edged.runs.notes import Pace, PointNotes, why_slower
@@ -31,8 +31,7 @@ from edged.runs.states import SweepEvent, SweepState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
-
-__all__ = ["AbortReport", "Cell", "Ending", "Sweep", "SweepRows", "SweptThing"]
+from edged.yaml.tree import Scalar
 
 Cell = Scalar | None
 

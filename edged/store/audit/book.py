@@ -44,8 +44,6 @@ from edged.store.audit.verify import ChainCheck, VerifyReport, check_page, read_
 from edged.store.database import Database, Written
 from edged.store.writer import Opening
 
-__all__ = ["Audit", "Retention", "why_implausible"]
-
 LIGHT_LIMIT: Final = 8_192
 """Waiting rows beyond which reads and refusals are only counted: a second of fast traffic."""
 WEIGHTY_LIMIT: Final = 16_384
@@ -290,7 +288,6 @@ class Audit:
     # What the store thread calls: the Book.
 
     def load(self, connection: sqlite3.Connection, opening: Opening) -> None:
-        """See ``Book``."""
         lost = self._chain.load(connection, mark=opening.mark, is_new=opening.follows_damaged)
         if opening.follows_damaged:
             self._mark.write(*self._chain.head)
@@ -307,7 +304,6 @@ class Audit:
             self._flag.is_raised = True
 
     def write(self, connection: sqlite3.Connection, *, is_last: bool) -> None:
-        """See ``Book``."""
         news = [self._shelf.row(self._event("database", sentence)) for sentence in self._news]
         if news:
             self._chain.append(connection, news)
@@ -329,7 +325,6 @@ class Audit:
             self._chain.append(connection, [self._shelf.row(self._summary(count))])
 
     def settle(self, *, is_committed: bool) -> None:
-        """See ``Book``."""
         on_disk = self._chain.settle(is_committed=is_committed)
         is_relied_on, self._is_relied_on = self._is_relied_on, False
         if is_committed and is_relied_on:

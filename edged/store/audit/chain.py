@@ -33,8 +33,6 @@ from edged.store.audit.row import (
     texts_of,
 )
 
-__all__ = ["Chain", "ChainLink", "RepeatedRow", "Shelf", "Stored", "Texts"]
-
 MOST: Final = 1_024
 """Texts that are remembered; at most some 3 MB."""
 SHARED_CHARS: Final = 1_000

@@ -19,8 +19,6 @@ from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import COLUMNS, AuditRow, Phase
 from edged.store.database import Database
 
-__all__ = ["CallFilter", "Calls", "find_calls"]
-
 ROWS_LOOKED_AT: Final = 20_000
 """In one turn of the reader's thread: some 10 ms."""
 ROWS_IN_PAGE: Final = 500

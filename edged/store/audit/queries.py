@@ -19,19 +19,6 @@ from edged.record import record
 from edged.store.audit.row import COLUMNS, AuditRow
 from edged.store.database import Database
 
-__all__ = [
-    "AuditFilter",
-    "Bound",
-    "ExportForm",
-    "export_lines",
-    "export_rows",
-    "fetch",
-    "list_rows",
-    "newest_time",
-    "oldest_time",
-    "select_rows",
-]
-
 PAGE_ROWS: Final = 500
 """Rows read at a time: a few milliseconds of the reader's thread, and of its share of the lock."""
 MAX_ROWS: Final = 10_000

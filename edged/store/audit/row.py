@@ -25,28 +25,6 @@ from typing import Any, Final, NamedTuple
 from edged.log import scrub
 from edged.record import record
 
-__all__ = [
-    "COLUMNS",
-    "ERROR_CHARS",
-    "GENESIS",
-    "RETENTION_TOOL",
-    "SCPI_CHARS",
-    "SEPARATOR",
-    "TEXT_COLUMNS",
-    "AuditRow",
-    "Entry",
-    "Phase",
-    "bounded_arguments",
-    "clip",
-    "encoded",
-    "former_row_hash",
-    "is_flat",
-    "row_hash",
-    "storable_id",
-    "storable_ms",
-    "texts_of",
-]
-
 SEPARATOR: Final = "\x1f"
 RETENTION_TOOL: Final = "audit.retention"
 """Stands as the tool in events that tell of removed rows; no caller can make an event."""

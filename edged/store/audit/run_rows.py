@@ -19,8 +19,6 @@ from edged.store.audit.queries import Bound, fetch
 from edged.store.audit.row import GENESIS
 from edged.store.database import Database
 
-__all__ = ["MOST_SHOWN", "RowsOfRun", "RunRow", "RunRows", "find_run_rows"]
-
 MOST_SHOWN: Final = 20
 """Rows that are told from each end of a run's; the rest is counted and hashed."""
 ROWS_LOOKED_AT: Final = 20_000

@@ -33,17 +33,6 @@ from edged.store.file import CLIENTS_SINCE, MIGRATIONS, DatabaseFile, close, ver
 from edged.store.head_mark import head_mark_of
 from edged.store.health import is_locked
 
-__all__ = [
-    "ChainCheck",
-    "ChainProblem",
-    "Marks",
-    "ProblemKind",
-    "VerifyReport",
-    "check_page",
-    "read_marks",
-    "verify_file",
-]
-
 PAGE_ROWS: Final = 500
 MAX_PROBLEMS: Final = 100
 """Problems that are told one by one; one file in shreds needs no million sentences."""

@@ -14,8 +14,6 @@ from edged.store.audit.row import AuditRow
 from edged.store.lockouts import Lockouts
 from edged.surfaces.events.hub import Publish, Source
 
-__all__ = ["audit_feed", "instrument_feed", "stream_feed", "sweep_feed"]
-
 EVENT_NAMES = {Arrived: "arrived", Left: "left", Changed: "changed"}
 
 

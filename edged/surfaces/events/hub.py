@@ -15,16 +15,6 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import Conflict, Invalid
 
-__all__ = [
-    "Event",
-    "EventHub",
-    "EventSubscription",
-    "Publish",
-    "Shows",
-    "Source",
-    "show_all",
-]
-
 MAX_WAITING: Final = 1_000
 """Events that wait for one reader; what comes beyond is counted."""
 MAX_SUBSCRIPTIONS: Final = 64

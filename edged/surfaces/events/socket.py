@@ -23,8 +23,6 @@ from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.record import record
 from edged.surfaces.events.hub import EventHub, EventSubscription, Shows, show_all
 
-__all__ = ["AT_ONCE", "EventSockets", "Greeting", "Pace"]
-
 Greeting = Callable[[EventSubscription], Mapping[str, Any]]
 """What the answer to a reader's ``subscribe`` tells besides its topics."""
 

@@ -22,8 +22,6 @@ from edged.profiles.model import FieldsAnswer, ImageAnswer, Returns, WaveformAns
 from edged.record import record
 from edged.surfaces.events.hub import Publish
 
-__all__ = ["ValueFeed"]
-
 EVERY_S: Final = 0.25
 MOST_KEPT: Final = 1_000
 """Last values; those of what was not measured for longest are forgotten."""
@@ -116,7 +114,6 @@ class ValueFeed:
         return _told(self._latest.values())[-MOST_KEPT:]
 
     def follow(self, publish: Publish) -> Callable[[], None]:
-        """See ``Source``."""
         self._publish = publish
         return self._end
 

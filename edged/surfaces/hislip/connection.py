@@ -16,8 +16,6 @@ from edged.protocol.hislip import (
     fatal,
 )
 
-__all__ = ["Ears", "HislipConnection"]
-
 HIGH_WATER: Final = 256 * 1024
 LINGER_S: Final = 1.0
 """Closing at once with something unread would reset the last words away."""

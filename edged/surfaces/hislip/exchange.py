@@ -37,24 +37,6 @@ from edged.protocol.hislip import (
 )
 from edged.record import record
 
-__all__ = [
-    "ClearAsked",
-    "Happening",
-    "HislipChannel",
-    "HislipExchange",
-    "LockAsked",
-    "LockInfoAsked",
-    "MessageWritten",
-    "Mode",
-    "OutOfOrder",
-    "PeerEnded",
-    "Say",
-    "StatusAsked",
-    "TriggerAsked",
-    "UnlockAsked",
-    "status_message",
-]
-
 DEFAULT_CLIENT_TAKES: Final = 272
 """Header and 256 bytes: what a client takes that has not said otherwise (6.10)."""
 MAX_PROGRAM_BYTES: Final = 16 * LARGEST_MESSAGE

@@ -12,8 +12,6 @@ from collections.abc import Hashable
 
 from edged.protocol.hislip import LockResult
 
-__all__ = ["LockBook"]
-
 
 class LockBook:
     """The locks of one unit.

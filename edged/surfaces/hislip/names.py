@@ -14,8 +14,6 @@ from edged.instruments.pool import InstrumentPool
 from edged.profiles.naming import KnownInstrument, Namer
 from edged.surfaces.visa.desk import VisaDesk
 
-__all__ = ["DEFAULT_NAME", "HislipNames"]
-
 PREFIX: Final = "hislip_"
 """VISA takes a device for HiSLIP's whose name begins so."""
 DEFAULT_NAME: Final = "hislip0"

@@ -47,8 +47,6 @@ from edged.surfaces.hislip.exchange import (
 from edged.surfaces.hislip.unit_locks import UnitLocks
 from edged.surfaces.visa.session import CLEARED, VisaSession
 
-__all__ = ["HislipProgram"]
-
 MOST_WAITING: Final = 64
 MOST_WAITING_BYTES: Final = 1024 * 1024
 """Messages that have come and are not worked off; what is more waits with the client."""
@@ -114,7 +112,6 @@ class HislipProgram:
     # see ``Ears``
 
     def heard(self, connection: HislipConnection, received: HislipMessage | TooLarge) -> None:
-        """See ``Ears``."""
         is_synchronous = connection is self._connections[HislipChannel.SYNCHRONOUS]
         try:
             if is_synchronous:

@@ -43,8 +43,6 @@ from edged.surfaces.hislip.unit_locks import UnitLocks
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaSession
 
-__all__ = ["HislipServer", "HislipSettings"]
-
 VENDOR: Final = int.from_bytes(b"ED", "big")
 MAX_CONNECTIONS: Final = 512
 MAX_PROGRAMS: Final = 64
@@ -193,7 +191,6 @@ class HislipServer:
     # see ``Ears``: of connections that are no session's yet
 
     def heard(self, connection: HislipConnection, received: HislipMessage | TooLarge) -> None:
-        """See ``Ears``."""
         waiting = self._unopened[connection]
         if isinstance(received, TooLarge) or len(received.payload) > MAX_NAME:
             raise HislipFatal(FatalCode.BAD_INITIALIZATION, "the first message is too long")
@@ -215,7 +212,6 @@ class HislipServer:
                 )
 
     def lost(self, connection: HislipConnection) -> None:
-        """See ``Ears``."""
         waiting = self._unopened.get(connection)
         if waiting is not None:
             self._give_up(waiting)

@@ -19,8 +19,6 @@ from edged.protocol.hislip import LockResult
 from edged.surfaces.hislip.locks import LockBook
 from edged.surfaces.visa.session import VisaSession
 
-__all__ = ["UnitLocks"]
-
 RENEW_EVERY_S: Final = 20.0
 """A lock's lease lasts a minute: two may fail."""
 

@@ -17,8 +17,6 @@ from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed, Refused
 from edged.surfaces.mcp.seams import CallerHead, DirectGuard
 
-__all__ = ["RelayGuard", "TokenVerifier"]
-
 MAX_ASKED_CHARS: Final = 128
 ROWS_AT_ONCE: Final = 200
 ROWS_A_SECOND: Final = 5.0
@@ -72,7 +70,6 @@ class RelayGuard:
         self._not_noted = 0
 
     async def guard(self, head: CallerHead) -> Caller:
-        """See ``CallerGuard``."""
         if not head.tokens:
             return await self._direct.guard(head)
         try:

@@ -51,8 +51,6 @@ from edged.surfaces.mcp.reply import KeepAlives
 from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, Repeat, Session
 from edged.telemetry.conventions import OperationFacts
 
-__all__ = ["Serving"]
-
 SERVED_AT_ONCE: Final = 32
 """Of a batch's requests, in one turn of the event loop: most calls take some 0.1 ms."""
 TURN_S: Final = 0.005
@@ -259,7 +257,6 @@ class Serving:
         self._go_on(call.post)
 
     def _outcome_told(self, call: PendingCall, outcome: Outcome | None) -> None:
-        """See ``Surroundings``."""
         answer: Answer
         if outcome is None or call.make_answer is None:
             answer = _end_answer(call)

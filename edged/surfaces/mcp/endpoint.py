@@ -80,8 +80,6 @@ from edged.surfaces.mcp.seams import (
 )
 from edged.surfaces.mcp.sessions import LONGEST_REPEATED, Repeat, Session, SessionRegistry
 
-__all__ = ["Endpoint"]
-
 
 class Endpoint:
     """Serves HTTP requests; ``RequestHandler`` of the MCP port.
@@ -144,7 +142,6 @@ class Endpoint:
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> bytes | None:
-        """See ``RequestHandler``."""
         raw = (message.method, message.path, message.raw_headers)
         try:
             head = self._known.find(raw)

@@ -23,8 +23,6 @@ from edged.protocol.jsonrpc import ErrorReply, RequestId, RpcCode
 from edged.protocol.results import Server, Told, ToldList, told_result, tool_result
 from edged.protocol.revisions import Revision
 
-__all__ = ["PLACES", "Place", "call_answer", "error_reply", "is_result"]
-
 
 class Place(enum.Enum):
     """Where an error goes that has no JSON-RPC code of its own."""

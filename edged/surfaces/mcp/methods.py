@@ -63,34 +63,6 @@ from edged.surfaces.mcp.tool_list import ToolList
 if TYPE_CHECKING:
     from edged.telemetry.spans import Telemetry
 
-__all__ = [
-    "AFTER_FIRST_LOOK",
-    "ENDABLE",
-    "METHODS",
-    "NOTIFICATIONS",
-    "OUTLIVES_TOKEN",
-    "AnsweredError",
-    "Authorize",
-    "Handler",
-    "Judged",
-    "Method",
-    "NoteHandler",
-    "Parts",
-    "allow_no_tool",
-    "complete",
-    "find_tool",
-    "is_cut_by_disconnect",
-    "list_resources",
-    "list_templates",
-    "listen",
-    "not_read",
-    "read_resource",
-    "report_early",
-    "reporting",
-    "unwatch_resource",
-    "watch_resource",
-]
-
 
 class AnsweredError(Exception):
     """The answer to a request is this error."""
@@ -525,7 +497,6 @@ class _Reports:
         self._since = 0
 
     def send(self, progress: Progress) -> bool:
-        """See ``ProgressSink``."""
         # A reader that is minutes behind misses points; the numbers tell it, and the result counts.
         if self._call.post.is_lagging:
             return False

@@ -15,8 +15,6 @@ from edged.protocol.sse import EventId, Replay, ReplayBuffer
 from edged.surfaces.mcp.reply import KeepAlives, StreamReply, Wire
 from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
 
-__all__ = ["NewsFeed"]
-
 NEW_TOOLS: Final = Announcement(TOOLS_CHANGED)
 NEW_RESOURCES: Final = Announcement(RESOURCES_CHANGED)
 

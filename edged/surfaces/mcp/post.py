@@ -37,8 +37,6 @@ from edged.surfaces.mcp.sessions import CallEnd, CallEndedError, MakeAnswer, Rep
 if TYPE_CHECKING:
     from edged.telemetry.spans import OperationSpan
 
-__all__ = ["Answer", "PendingCall", "Post", "Served", "Surroundings"]
-
 Answer = bytes | ErrorReply | None
 """An encoded result, or the error instead of one; ``None`` where no answer is owed."""
 
@@ -170,16 +168,13 @@ class PendingCall:
 
     @property
     def is_here(self) -> bool:
-        """See ``CallClient``."""
         return self.ended is None and not self.post.wire.is_lost
 
     def watch(self) -> None:
-        """See ``CallClient``."""
         if not self.post.wire.is_lost:
             self.post.wire.connection.probe_by(self.post.probe)
 
     def elicit(self) -> Elicit | None:
-        """See ``CallClient``."""
         session, can_ask = self.post.session, self.post.revision.elicitation
         if session is None or not (session.can_elicit and self.post.can_stream):
             return None
@@ -203,7 +198,6 @@ class PendingCall:
                 post.notify(self, withdrawn_bytes(request_id))
 
     def round(self) -> Round | None:
-        """See ``CallClient``."""
         if self.post.revision.elicitation is not Elicitation.ROUNDS:
             return None
         can_ask, state, answer = round_of(self.request)
@@ -431,7 +425,6 @@ class Post:
             self.last_write_s = self._told_s = self._stream.last_write_s
 
     def keep_alive(self) -> None:
-        """See ``reply.Quiet``."""
         if self.surroundings.keep_alives.is_due(self._told_s) and self._beat():
             return
         if self._stream is not None:
@@ -451,7 +444,6 @@ class Post:
         return bool(beats)
 
     def probe(self) -> bool:
-        """See ``HttpConnection.probe_by``."""
         self.keep_alive()
         return self._stream is not None or self.wire.go_on()
 

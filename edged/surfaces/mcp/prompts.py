@@ -12,8 +12,6 @@ from typing import Any, Final
 from edged.errors import Invalid
 from edged.record import record
 
-__all__ = ["PROMPTS", "Prompt", "PromptArgument"]
-
 MOST_CHARACTERS: Final = 2_000
 """Of one argument: it goes into the text as it is."""
 

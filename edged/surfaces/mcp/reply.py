@@ -26,8 +26,6 @@ from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol.http_rules import HeaderList
 from edged.protocol.sse import KEEP_ALIVE
 
-__all__ = ["DateLine", "KeepAlives", "Quiet", "StreamReply", "Wire", "whole_answer"]
-
 MAX_BUFFERED_BYTES: Final = 1024 * 1024
 """Of one reader; a point of a stream is 150 bytes, so it is minutes behind by then."""
 GATHERED_BYTES: Final = 64 * 1024

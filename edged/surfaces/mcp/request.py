@@ -46,21 +46,6 @@ from edged.surfaces.mcp.error_codes import error_reply
 from edged.surfaces.mcp.seams import Choice
 from edged.surfaces.mcp.tool_list import read_choice
 
-__all__ = [
-    "BodyReader",
-    "ClientGoneError",
-    "KnownHeads",
-    "Peek",
-    "PostHead",
-    "RawHead",
-    "choice_of",
-    "id_of",
-    "judge",
-    "judge_expectation",
-    "parsed",
-    "unguarded",
-]
-
 TWO_HOSTS: Final = rejection(
     400, "The request's target names another host than its Host header; send one of them."
 )

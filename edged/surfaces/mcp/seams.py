@@ -21,25 +21,6 @@ from edged.protocol.http_rules import CALLER_TOKEN_HEADER
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 from edged.record import record
 
-__all__ = [
-    "CallerGuard",
-    "CallerHead",
-    "Choice",
-    "DirectGuard",
-    "Dispatcher",
-    "InstrumentIdOf",
-    "Neighbour",
-    "NoResources",
-    "ReadHead",
-    "ResourceSource",
-    "ToolListing",
-    "ToolSource",
-    "TrustedPeer",
-    "carried_head",
-    "no_instrument",
-    "socket_peer",
-]
-
 MAX_REMEMBERED_PEERS: Final = 1_024
 
 TrustedPeer = Callable[[Mapping[str, str], str], str]
@@ -183,12 +164,10 @@ class NoResources:
         return ()
 
     async def read(self, uri: str, caller: Caller, _action_id: str) -> Sequence[Content]:
-        """See ``ResourceSource``."""
         await self.watch_key(uri, caller)
         return ()
 
     async def watch_key(self, uri: str, _caller: Caller) -> str:
-        """See ``ResourceSource``."""
         raise NotFound(
             f"There is no resource {uri[:200]!r}.",
             code=ErrorCode.UNKNOWN_RESOURCE,
@@ -272,7 +251,6 @@ class DirectGuard:
         self._callers: dict[str, Caller] = {}
 
     async def guard(self, head: CallerHead) -> Caller:
-        """See ``CallerGuard``."""
         if head.tokens:
             await head.asked()  # the refusal is to have the request's id
             raise Refused(
@@ -282,7 +260,6 @@ class DirectGuard:
         return self.direct(head.remote)
 
     def direct(self, remote: str) -> Caller:
-        """See ``CallerGuard``."""
         caller = self._callers.get(remote)
         if caller is None:
             if len(self._callers) >= MAX_REMEMBERED_PEERS:

@@ -63,25 +63,6 @@ from edged.record import record
 from edged.surfaces.mcp.reply import StreamReply
 from edged.surfaces.mcp.seams import Choice
 
-__all__ = [
-    "LONGEST_REPEATED",
-    "Announcement",
-    "CallEnd",
-    "CallEndedError",
-    "CallRegistry",
-    "Endable",
-    "LeaseKeys",
-    "MakeAnswer",
-    "NewsStream",
-    "Over",
-    "Owner",
-    "Repeat",
-    "Resumable",
-    "Session",
-    "SessionRegistry",
-    "no_leases",
-]
-
 
 class CallEnd(enum.Enum):
     """Why a call ended before its result; the value is what its row in the audit log names."""

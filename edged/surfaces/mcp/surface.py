@@ -50,8 +50,6 @@ from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 if TYPE_CHECKING:
     from edged.telemetry.spans import Telemetry
 
-__all__ = ["McpRoom", "McpSettings", "McpSurface"]
-
 
 @record
 class McpSettings:

@@ -22,14 +22,6 @@ from edged.protocol.revisions import Revision, negotiate
 from edged.record import record
 from edged.surfaces.mcp.seams import Choice, InstrumentIdOf, ToolListing, ToolSource
 
-__all__ = [
-    "ListSize",
-    "ToolList",
-    "instructions_for",
-    "read_choice",
-    "warning_of",
-]
-
 MANY_TOOLS: Final = 100
 """Beyond this clients cut lists off, or models choose badly among them."""
 LONG_LIST: Final = 60

@@ -40,8 +40,6 @@ from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import PERMISSION, VisaSession
 from edged.surfaces.visa.status import entry_of
 
-__all__ = ["visa_extension"]
-
 MAX_OPEN: Final = 64
 """Units that one client may have open at once."""
 MAX_COUNT: Final = 64 * 1024 * 1024

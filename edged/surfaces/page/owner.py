@@ -18,8 +18,6 @@ from edged.errors import ErrorCode, Invalid, NotFound, Refused
 from edged.files import keep_secret, read_secret
 from edged.record import record
 
-__all__ = ["KEY_HEADER", "REDIRECT_FILE", "OwnerAnswers", "keep_page_key", "read_page_key"]
-
 KEY_HEADER: Final = "Edged-Page-Key"
 KEY_FILE: Final = "page_key"
 REDIRECT_FILE: Final = "open.html"

@@ -15,8 +15,6 @@ from typing import Final
 
 from edged.errors import ErrorCode, NotFound
 
-__all__ = ["PANELS", "read_panel"]
-
 PANELS: Final = MappingProxyType({"bench": "The bench", "run": "A run"})
 """Name → title."""
 FOLDERS: Final = ("apps", "static")

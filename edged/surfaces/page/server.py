@@ -42,8 +42,6 @@ from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
 from edged.surfaces.page.static_files import INDEX, StaticFile, filled_index, read_static_files
 
-__all__ = ["PATH", "Downloads", "NotePage", "PageServer", "PageWorld"]
-
 EVENTS: Final = f"{PATH}/events"
 PACE: Final = Pace(every_s=0.25, most={"audit": 40})
 """Nobody reads faster, and sixteen pages beside a client that calls on and on must cost little."""

@@ -15,8 +15,6 @@ from typing import Any, Final
 
 from edged.record import record
 
-__all__ = ["INDEX", "StaticFile", "filled_index", "read_static_files"]
-
 INDEX: Final = "index.html"
 FACTS: Final = "{{facts}}"
 TYPES: Final[Mapping[str, str]] = MappingProxyType(

@@ -27,16 +27,6 @@ from edged.files import open_bytes
 from edged.record import record
 from edged.surfaces.rpc.proof import PROOF_PATH, make_nonce, proof_of, read_rpc_key
 
-__all__ = [
-    "ENGINE_FILE",
-    "EngineFile",
-    "Messages",
-    "RpcClient",
-    "ToolAnswer",
-    "find_engine",
-    "open_events",
-]
-
 ENGINE_FILE: Final = "engine.json"
 LOOPBACK: Final = "127.0.0.1"
 # Long enough for any answer from cached state; calls that act are given their own bound.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 
 from edged.record import record
 
-__all__ = ["MetricFigure"]
-
 Read = Callable[[], float | Mapping[str, float]]
 
 

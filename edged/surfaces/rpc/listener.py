@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
     from edged.surfaces.rpc.server import RpcApplication
 
-__all__ = ["ALIVE_PATH", "SLOW_SENDER_S", "RpcListener", "RpcRecord", "RpcSettings", "Sights"]
-
 SLOW_SENDER_S: Final = 30.0
 """A slower sender is cut."""
 IDLE_S: Final = 75.0
@@ -144,7 +142,6 @@ class RpcListener:
     def serve(
         self, connection: HttpConnection, message: RawRequestMessage, body: bytes | None
     ) -> bytes | None:
-        """See ``RequestHandler``."""
         if body == b"" and (message.method, message.path) == ("GET", ALIVE_PATH):
             connection.keeps_alive = False
             connection.answer(ALIVE)

@@ -24,8 +24,6 @@ from edged.surfaces.rpc.own_methods import picture_told
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.dispatcher import ToolDispatcher
 
-__all__ = ["METHODS", "OwnMethod", "RpcContext", "dispatch"]
-
 Params = Mapping[str, Any]
 OwnMethod = Callable[[Params], Awaitable[Any]]
 """A method of the daemon's own: params in, result out; raises ``EdgedError``."""

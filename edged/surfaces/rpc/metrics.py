@@ -17,8 +17,6 @@ from edged import __version__
 from edged.commands.record import BUCKETS_S, CountedRecord, Latencies
 from edged.surfaces.rpc.figures import MetricFigure
 
-__all__ = ["MetricsPage"]
-
 
 class MetricsPage:
     """The page.

@@ -15,8 +15,6 @@ from edged.surfaces.rpc.figures import MetricFigure
 if TYPE_CHECKING:
     from edged.surfaces.rpc.metrics import MetricsPage
 
-__all__ = ["MetricsSource"]
-
 
 class MetricsSource:
     """Gives the page.

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     # Loaded with the server, at the first request.
     from edged.surfaces.rpc.methods import OwnMethod
 
-__all__ = ["daemon_methods", "discovery_methods", "run_methods", "stream_methods"]
-
 Params = Mapping[str, Any]
 T = TypeVar("T")
 LISTED_UNLESS_ASKED: Final = 100

@@ -14,8 +14,6 @@ from typing import Final
 
 from edged.files import keep_secret, read_secret
 
-__all__ = ["PROOF_PATH", "is_nonce", "keep_rpc_key", "make_nonce", "proof_of", "read_rpc_key"]
-
 PROOF_PATH: Final = "/proof"
 KEY_FILE: Final = "rpc_key"
 KEY_BYTES: Final = 32

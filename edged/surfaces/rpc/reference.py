@@ -16,8 +16,6 @@ from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.record import record
 from edged.runs.run_head import RunKind
 
-__all__ = ["METHOD_TABLE", "Method", "reference"]
-
 Schema = dict[str, Any]
 
 

@@ -40,18 +40,6 @@ from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 from edged.surfaces.rpc.methods import RpcContext, dispatch
 from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
 
-__all__ = [
-    "HERE_PATH",
-    "Door",
-    "RpcApplication",
-    "UnusableBodyError",
-    "is_loopback",
-    "meet_expectation",
-    "read_body",
-    "unwatch",
-    "watch",
-]
-
 MAX_AGENT_CHARS: Final = 256
 """Of a User-Agent, before it is cleaned."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})

@@ -16,8 +16,6 @@ from edged.record import record
 from edged.surfaces.visa.session import PERMISSION, VisaSession, VisaWork
 from edged.transports.address import parse_address
 
-__all__ = ["VisaDesk", "VisaUnit"]
-
 MAX_SESSIONS: Final = 256
 """Sessions that may be open at once, of all programs together."""
 

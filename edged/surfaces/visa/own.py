@@ -20,8 +20,6 @@ from edged.scpi.errors import ErrorQuestion, clears_errors, error_question
 from edged.scpi.line import Message, kept, messages
 from edged.scpi.program import ProgramMessage
 
-__all__ = ["Own", "Step", "asks", "steps_of"]
-
 
 class Own(enum.Enum):
     """A common command that is the program's own affair too."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from edged.errors import EdgedError
 
-__all__ = ["ProgramQuestion"]
-
 
 class ProgramQuestion:
     """What became of it.

@@ -38,8 +38,6 @@ from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
 from edged.surfaces.visa.status import ProgramStatus, StatusBit
 
-__all__ = ["CLEARED", "PERMISSION", "VisaSession", "VisaWork", "WatchedConnection"]
-
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
 LOCK_S: Final = 60

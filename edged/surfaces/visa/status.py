@@ -21,8 +21,6 @@ from edged.profiles.model import ErrorCheck
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind, leading_integer
 
-__all__ = ["ErrorEntry", "ProgramStatus", "StatusBit", "entry_of"]
-
 MAX_ENTRIES: Final = 32
 MAX_TEXT: Final = 255
 """Characters of an entry's text (SCPI-99, 21.8.2)."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from edged_sim.scpi import SimUnit
 
-__all__ = ["Bath"]
-
 AMBIENT_C: Final = 22.0
 SETTLE_S: Final = 1.5
 """Real ones take minutes; nobody waits for that on a simulated bench."""
@@ -34,7 +32,6 @@ class Bath:
         self.is_running = False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.advance(now)
         return {
             "setpoint": self.setpoint,

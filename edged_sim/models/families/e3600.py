@@ -19,19 +19,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.models.families.supply import Supply, SupplyChannel
 from edged_sim.scpi import Dialect, SimCall, SimUnit, flag
 
-__all__ = [
-    "E3600_DIALECT",
-    "E3600_WORDS",
-    "INSTRUMENT_WORDS",
-    "OCP_WORDS",
-    "OVP_WORDS",
-    "RANGE_WORDS",
-    "E3600Channel",
-    "E3600Unit",
-    "condition",
-    "number",
-]
-
 Ranges = Mapping[str, tuple[float, float]]
 """Name of a range → the most volts (below zero: of a negative output) and amperes in it."""
 
@@ -70,7 +57,6 @@ class E3600Channel(SupplyChannel):
             self.source.over_current = self.over_amps
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         told = {**super().describe(now), "tripped": self.source.tripped}
         return {**told, "range": self.range} if len(self.ranges) > 1 else told
 
@@ -97,7 +83,6 @@ class E3600Unit(Supply[E3600Channel]):
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.is_on = False
 

@@ -15,8 +15,6 @@ from edged_sim.physics import Node
 from edged_sim.scpi import ScpiError, SimCall, SimUnit
 from edged_sim.signals import SILENCE, Shape, Wave
 
-__all__ = ["Generator", "GeneratorOutput"]
-
 SOURCE_OHMS: Final = 50.0
 MOST_OPEN_V: Final = 10.0
 """Peak volts of the source, offset included."""
@@ -101,7 +99,6 @@ class Generator:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.outputs = {
             n: GeneratorOutput(node, volts_pp=self.volts_pp) for n, node in self.nodes.items()
         }
@@ -109,7 +106,6 @@ class Generator:
             output.apply()
 
     def describe(self, now: float) -> Mapping[str, Any]:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         return {
             f"ch{n}": {"is_on": output.is_on, "function": output.function, **output.describe()}
             for n, output in self.outputs.items()

@@ -11,14 +11,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.models.families.source import SourceUnit
 from edged_sim.scpi import ScpiError, SimCall, below, flag, nearest_at_least
 
-__all__ = [
-    "LONGEST_DELAY_S",
-    "OFF_STATES",
-    "OVER_RANGE",
-    "KeithleySmu",
-    "keithley_words",
-]
-
 OVER_RANGE: Final = 1.05
 LONGEST_DELAY_S: Final = 999.9999
 OFF_STATES: Final = {"HIMPedance": "HIMP", "NORMal": "NORM", "ZERO": "ZERO", "GUARd": "GUAR"}
@@ -41,13 +33,11 @@ class KeithleySmu(SourceUnit):
     source_range: dict[str, float]
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         super().reset(now)
         self.is_source_auto = {"VOLT": True, "CURR": True}
         self.terminals = "FRON"
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {**super().describe(now), "is_limited": self.output.is_in_compliance(now)}
 
     def check_envelope(self, volts: float, amps: float) -> None:

@@ -18,8 +18,6 @@ from edged_sim.models.families.supply import Supply, SupplyChannel
 from edged_sim.models.families.watchdog import OutputWatchdog
 from edged_sim.scpi import ScpiError, SimCall, SimUnit, flag
 
-__all__ = ["WORDS", "KeysightChannel", "KeysightPower", "asked_amps", "each", "hear", "set_amps"]
-
 DELAY_S: Final = 60.0
 LONGEST_S: Final = 3600
 HELD_OFF: Final = 2048
@@ -80,7 +78,6 @@ class KeysightChannel(SupplyChannel):
         return held | (0 if self.is_programmed_on else 4)
 
     def describe(self, now: float) -> dict[str, Any]:
-        """See ``SupplyChannel``."""
         told = super().describe(now)
         return {
             **told,
@@ -148,7 +145,6 @@ class KeysightPower(Supply[KeysightChannel]):
         super().reset(now)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         self.look(now)
         return {**super().describe(now), "watchdog": self.watchdog.describe(now)}
 

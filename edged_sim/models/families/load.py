@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.physics import SinkKind
 from edged_sim.scpi import SimCall, SimUnit
 
-__all__ = ["ElectronicLoad", "set_load_level", "switch_input"]
-
 KINDS: Final[Mapping[str, SinkKind]] = {
     "CC": SinkKind.CURRENT,
     "CV": SinkKind.VOLTAGE,
@@ -38,7 +36,6 @@ class ElectronicLoad:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         self.node.advance(now)
         self.sink.is_on = False
         self.mode = "CC"
@@ -50,7 +47,6 @@ class ElectronicLoad:
         self.is_on = False
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         volts, amps = self.wires(now)
         return {
             "is_on": self.is_on,

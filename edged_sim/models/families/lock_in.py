@@ -16,27 +16,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.scpi import ScpiError, SimCall, SimUnit
 from edged_sim.signals import Shape
 
-__all__ = [
-    "AUTO_S",
-    "GPIB",
-    "LockIn",
-    "Query",
-    "auto_phase",
-    "choices",
-    "choose_interface",
-    "event_status",
-    "heard",
-    "one_three",
-    "one_two_five",
-    "overloads",
-    "set_aux",
-    "set_phase",
-    "set_sensitivity",
-    "set_time_constant",
-    "snap",
-    "status_byte",
-]
-
 OVER_SCALE: Final = 1.09
 """What is shown of more than full scale."""
 GPIB: Final = 1

@@ -9,16 +9,6 @@ from typing import Any, ClassVar, Final
 
 from edged_sim.scpi import SimCall, SimUnit, below, nearest_at_least
 
-__all__ = [
-    "OVERLOAD",
-    "Meter",
-    "MeterFunction",
-    "function_words",
-    "set_auto",
-    "set_autozero",
-    "set_range",
-]
-
 LINE_CYCLE_S: Final = 0.02
 OVERLOAD: Final = 9.9e37
 OVER_RANGE: Final = 1.2
@@ -74,7 +64,6 @@ class Meter:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
-        """See ``ModelState``."""
         self.function = next(iter(self.functions))
         self.settings = {name: self.delivered(name) for name in self.functions}
         self.samples = 1

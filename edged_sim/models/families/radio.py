@@ -16,8 +16,6 @@ from typing import Any, ClassVar, Final
 
 from edged_sim.scpi import ScpiError, SimCall
 
-__all__ = ["FILTER", "BandPass", "Receiver", "Span", "decibels", "in_steps", "power_sum"]
-
 NOISE_DBM_PER_HZ: Final = -140.0
 CARRIER_HZ: Final = 433e6
 CARRIER_DBM: Final = -42.0
@@ -178,7 +176,6 @@ class Receiver(ABC):
         return CARRIER_DBM - 12.0 * away * away
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {
             "start_hz": self.span.start,
             "stop_hz": self.span.stop,

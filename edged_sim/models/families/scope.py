@@ -17,8 +17,6 @@ from edged_sim.physics import CALIBRATOR, World
 from edged_sim.scpi import SimCall, SimUnit
 from edged_sim.signals import SILENCE, DrawnTrace, Wave, draw, sample
 
-__all__ = ["Capture", "Scope", "capture", "measure_trace", "set_shown"]
-
 NOISE_OF_DIVISION: Final = 0.02
 """The scope's own noise, in divisions."""
 

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Final, TypeVar
 from edged_sim.models.families.supply import Supply, SupplyChannel
 from edged_sim.scpi import SimCall, SimUnit, flag
 
-__all__ = ["HIGHEST_OVP", "SELECTED_WORDS", "SelectedChannel", "SelectedSupply", "switch_master"]
-
 HIGHEST_OVP: Final = 32.5
 
 
@@ -51,14 +49,12 @@ class SelectedSupply(Supply[C]):
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         self.is_master_on, self.selected = False, 1
         for channel in self.channels.values():
             channel.reset()
         self.apply(now)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         told = super().describe(now)
         return {**told, "is_master_on": self.is_master_on, "selected": self.selected}
 

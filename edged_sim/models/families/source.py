@@ -15,8 +15,6 @@ from typing import Any, ClassVar, Final
 from edged_sim.physics import Node, SupplyOutput
 from edged_sim.scpi import SimCall, SimUnit
 
-__all__ = ["LINE_CYCLE_S", "Output", "SourceUnit", "switch"]
-
 LINE_CYCLE_S: Final = 0.02
 
 
@@ -107,11 +105,9 @@ class SourceUnit:
         self.reset(0.0)
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         self.output.reset(now, amps_limit=self.amps_limit, volts_limit=self.volts_limit)
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         out = self.output
         return {
             "is_on": out.is_on,

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BASE_K", "NOISE_K", "Stage"]
-
 BASE_K: Final = 77.35
 """Nitrogen cools it."""
 SETTLE_S: Final = 2.0

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from edged_sim.physics import Node, SupplyOutput
 from edged_sim.scpi import SimCall, SimUnit
 
-__all__ = ["Supply", "SupplyChannel", "memory_words"]
-
 
 @dataclass(slots=True, kw_only=True)
 class SupplyChannel(ABC):
@@ -111,7 +109,6 @@ class Supply(Generic[C]):
         self.memories: dict[int, dict[int, tuple[float, float]]] = {}
 
     def reset(self, now: float) -> None:
-        """See ``ModelState``."""
         for channel in self.channels.values():
             channel.node.advance(now)
             channel.reset()
@@ -123,7 +120,6 @@ class Supply(Generic[C]):
         return self.channels[self.selected]
 
     def describe(self, now: float) -> Mapping[str, Any]:
-        """See ``ModelState``."""
         return {f"ch{number}": channel.describe(now) for number, channel in self.channels.items()}
 
     def save(self, place: int) -> None:

@@ -10,8 +10,6 @@ from typing import Any
 
 from edged_sim.physics import SupplyOutput
 
-__all__ = ["OutputWatchdog"]
-
 
 @dataclass(slots=True, kw_only=True)
 class OutputWatchdog:

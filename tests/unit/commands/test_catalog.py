@@ -13,7 +13,7 @@ from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.target import Catalog, ProfileChecks
 from edged.errors import ErrorCode, NotFound
 from edged.operations.bench import GetCapabilities
-from edged.profiles.bench_file import UnitRules
+from edged.profiles.owner_rules import UnitRules
 from tests.bench.command_path import bench_operations
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise

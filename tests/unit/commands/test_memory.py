@@ -8,9 +8,9 @@ import pytest
 
 from edged.commands.memory import Memory, Writing
 from edged.profiles.abort import proofs_of
-from edged.profiles.model import Scalar
 from edged.profiles.raw import identify
 from edged.profiles.template import render_lines
+from edged.yaml.tree import Scalar
 from tests.bench.fake_instruments import FakeInstrument
 from tests.bench.shipped import shipped_library
 from tests.promises import promise

@@ -26,10 +26,10 @@ from edged.instruments.mailbox import Priority
 from edged.operations.bench import GetStatus
 from edged.operations.commands import CommandOperations
 from edged.profiles.arguments import compile_schema
-from edged.profiles.bench_file import UnitRules, parse_bench
+from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
-from edged.profiles.owner_rules import tighten
+from edged.profiles.owner_rules import UnitRules, tighten
 from edged.runs.sequences.registry import SequenceRegistry
 from tests.bench.command_path import bench_operations, command_path, not_interlocked
 from tests.bench.driven_clock import DrivenClock

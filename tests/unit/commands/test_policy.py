@@ -17,9 +17,10 @@ from edged.auth.permissions import Grant, Permissions
 from edged.commands.policy import Policy
 from edged.commands.target import ProfileChecks, Target
 from edged.errors import EdgedError, ErrorCode
-from edged.profiles.model import Bound, Command, ParameterType, Scalar
+from edged.profiles.model import Bound, Command, ParameterType
 from edged.profiles.owner_rules import EMPTY_RULES, UnitRules, tightened
 from edged.profiles.template import render_lines
+from edged.yaml.tree import Scalar
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library
 from tests.bench.sweep_bench import SweepHouse

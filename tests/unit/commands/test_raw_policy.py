@@ -10,8 +10,9 @@ import pytest
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import EdgedError, ErrorCode
 from edged.profiles.arguments import ParameterCheck
-from edged.profiles.model import Bound, Scalar
+from edged.profiles.model import Bound
 from edged.profiles.owner_rules import UnitRules, tightened
+from edged.yaml.tree import Scalar
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.sweep_bench import SweepHouse

@@ -15,11 +15,10 @@ from edged.commands.send_guard import guarded
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.instruments.conversation import Answer, Ask, Conversation, Send
-from edged.profiles.bench_file import UnitRules
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
-from edged.profiles.owner_rules import tightened
+from edged.profiles.owner_rules import UnitRules, tightened
 from edged.store.lockouts import Lockout
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import DIRECT, SweepHouse

@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Failed
-from edged.profiles.answers import (
-    decode_codes,
-    leading_integer,
-    matches,
-    parse_answer,
-    parse_preamble,
-)
+from edged.profiles.answers import decode_codes, matches, parse_answer, parse_preamble
 from edged.profiles.model import (
     AnswerField,
     BitField,
@@ -30,7 +24,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
-from edged.scpi.answer_text import AnswerType, clean_text, plain_value
+from edged.scpi.answer_text import AnswerType, clean_text, leading_integer, plain_value
 from edged.scpi.numbers import number_with_suffix
 from tests.promises import promise
 

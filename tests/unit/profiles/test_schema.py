@@ -13,14 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.arguments import (
-    compile_parameters,
-    compile_schema,
-    is_fit,
-    make_acceptor,
-    parameters_schema,
-)
+from edged.profiles.arguments import compile_parameters, compile_schema, is_fit, make_acceptor
 from edged.profiles.model import Bound, Parameter, ParameterType
+from edged.profiles.parameter_schema import parameters_schema
 from tests.promises import promise
 
 FLOAT, INT, STRING = ParameterType.FLOAT, ParameterType.INT, ParameterType.STRING

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from edged.patterns import found_in
 from edged.profiles.authoring.lint import lint_profile
-from edged.profiles.loading import ProfileLibrary, parse_profile
+from edged.profiles.library import ProfileLibrary
+from edged.profiles.loading import parse_profile
 from edged.profiles.match import find_profile
 from edged.profiles.model import Connection
 from edged_author.drafting import (

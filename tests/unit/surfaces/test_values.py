@@ -15,7 +15,6 @@ from edged.clock import SystemClock
 from edged.commands.target import Target
 from edged.profiles.model import (
     AnswerField,
-    AnswerType,
     FieldsAnswer,
     ImageAnswer,
     ListAnswer,
@@ -23,6 +22,7 @@ from edged.profiles.model import (
     ScalarAnswer,
     WaveformAnswer,
 )
+from edged.scpi.answer_text import AnswerType
 from edged.surfaces.events.values import EVERY_S, MOST_KEPT, MOST_TEXT, ValueFeed
 from tests.promises import promise
 
