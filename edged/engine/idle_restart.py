@@ -18,7 +18,7 @@ from edged.errors import Conflict
 from edged.record import record
 
 if TYPE_CHECKING:
-    from edged.surfaces.rpc.methods import OwnMethod
+    from edged.surfaces.rpc.own_methods import OwnMethod
 
 LOOK_EVERY_S: Final = 0.1
 WITHIN_S: Final = 3_600

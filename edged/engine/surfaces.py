@@ -417,7 +417,7 @@ class RpcParts:
 
 if TYPE_CHECKING:
     from edged.auth.keys import KeyBook
-    from edged.surfaces.rpc.methods import OwnMethod
+    from edged.surfaces.rpc.own_methods import OwnMethod
     from edged.telemetry.spans import Telemetry
 
 

@@ -24,7 +24,7 @@ from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
 from edged.surfaces.rpc.listener import RpcListener, RpcSettings, Sights
-from edged.surfaces.rpc.methods import OwnMethod
+from edged.surfaces.rpc.own_methods import OwnMethod
 from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_client import McpClient
 from tests.bench.waiting import HANGS_S

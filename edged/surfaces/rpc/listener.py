@@ -26,7 +26,8 @@ from edged.surfaces.events.hub import EventHub
 from edged.tools.dispatcher import ToolDispatcher
 
 if TYPE_CHECKING:
-    from edged.surfaces.rpc.methods import MethodRecord, OwnMethod
+    from edged.surfaces.rpc.methods import MethodRecord
+    from edged.surfaces.rpc.own_methods import OwnMethod
     from edged.surfaces.rpc.server import RpcApplication
 
 SLOW_SENDER_S: Final = 30.0

@@ -20,13 +20,9 @@ from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.record import record
-from edged.surfaces.rpc.own_methods import picture_told
+from edged.surfaces.rpc.own_methods import OwnMethod, Params, picture_told
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.dispatcher import ToolDispatcher
-
-Params = Mapping[str, Any]
-OwnMethod = Callable[[Params], Awaitable[Any]]
-"""A method of the daemon's own: params in, result out; raises ``EdgedError``."""
 
 
 class MethodRecord(Protocol):

@@ -9,8 +9,8 @@ Their parameters have been checked against ``reference.METHOD_TABLE`` when they 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from edged.actions.outcome import Picture
 from edged.commands.approvals import ApprovalControl
@@ -33,11 +33,9 @@ from edged.store.audit.book import Audit
 from edged.store.audit.queries import AuditFilter, ExportForm, export_rows
 from edged.store.told_on import ToldOn
 
-if TYPE_CHECKING:
-    # Loaded with the server, at the first request.
-    from edged.surfaces.rpc.methods import OwnMethod
-
 Params = Mapping[str, Any]
+OwnMethod = Callable[[Params], Awaitable[Any]]
+"""A method of the daemon's own: params in, result out; raises ``EdgedError``."""
 T = TypeVar("T")
 LISTED_UNLESS_ASKED: Final = 100
 ROWS_UNLESS_ASKED: Final = 10
