@@ -40,7 +40,10 @@ def streams() -> Figures:
     address = f"TCPIP0::127.0.0.1::{later}::SOCKET"
     with (
         simulator("--instruments", "psu1=rigol_dp832") as bench,
-        engine(bench, more=[{"address": address, "name": "psu2"}]) as (ours, process),
+        # One address has at most a tenth of them.
+        engine(
+            bench, more=[{"address": address, "name": "psu2"}], MAX_SESSIONS=10 * STREAMS + 100
+        ) as (ours, process),
     ):
         _open_and_close(ours, 50)
         # What the first call brings with it once is no session's.
