@@ -36,6 +36,9 @@ def load_plugin(name: str, package: str) -> ModuleType:
     from importlib.metadata import entry_points
 
     for found in entry_points(group=GROUP, name=name):
+        if found.module.partition(".")[0] != package:
+            # Of somebody else, who chose the same name.
+            continue
         try:
             module: ModuleType = found.load()
         except ModuleNotFoundError as error:

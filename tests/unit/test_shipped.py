@@ -55,7 +55,8 @@ def test_each_plug_in_is_found_by_its_entry_point(setup: configparser.ConfigPars
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("nobody", ""), ("gone", "edged_gone"), ("gone", "edged_gone.inner")]
+    ("name", "module"),
+    [("nobody", ""), ("gone", "edged_gone"), ("gone", "edged_gone.inner"), ("gone", "json.tool")],
 )
 def test_a_package_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, module: str
