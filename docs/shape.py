@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("--commit", help="another commit's figures beside these")
     parser.add_argument("--modules", action="store_true", help="list every module by its chapter")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
-    parser.add_argument("--renew", action="store_true", help="write docs/shape.txt anew")
+    parser.add_argument("--renew", action="store_true", help="write docs/shape.txt")
     options = parser.parse_args()
     packages = packages_of(ROOT)
     modules = packages["edged"]
@@ -141,7 +141,7 @@ def packages_of(root: Path) -> dict[str, dict[str, Module]]:
 
 
 def figures_of(packages: Mapping[str, Mapping[str, Module]]) -> dict[str, Any]:
-    """What is bounded, and what is only told."""
+    """The figures: those with a bound, and (``told: …``) those without."""
     modules = packages["edged"]
     pages = [m for m in modules.values() if not m.name.endswith("__init__")]
     widths = Counter(m.folder for m in pages)

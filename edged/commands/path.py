@@ -299,7 +299,7 @@ class CommandPath:
     def _once_more(
         self, mark: str, make: Callable[..., Action], action_id: str, tell: Tell
     ) -> Outcome | Pending | None:
-        """``begin`` of a write whose words mean what they meant: all of it is judged anew."""
+        """``begin`` of a write whose words still mean the same; it is judged like a first call."""
         if RULES.mark() != mark:
             return None
         return self.begin(make(action_id=action_id), tell, learns=False)
