@@ -47,8 +47,8 @@ WITH_MESSAGES: Final = (WireKind.VXI11, WireKind.HISLIP, WireKind.PROLOGIX, USB)
 NAMES: Final = re.compile(r"[^ ]*::[^ ]*|'code': |'message': |[0-9]+")
 """What differs between failures of one kind."""
 REASON: Final = 160
-ACKNOWLEDGES: Final = "say acknowledge"
-"""In the warning of a unit that answers what asks nothing."""
+SENDS_MORE: Final = "It sends more than it was asked for"
+"""In the warning of a unit that is caught; a busy machine causes others."""
 LOOK_S: Final = 0.2
 """Between two looks at what list_instruments warns of."""
 HERE_WITHIN_S: Final = 20.0
@@ -80,7 +80,7 @@ class Fault:
             answer; what is wrong counts from the moment on at which the unit was caught.
         is_slow: once it is known, each question takes a pause or a time-out.
         may_fail: share of the calls that need not succeed; what is right and never answers is of
-            no use either.
+            no use either. With a unit that is late, a busy machine decides how many do.
     """
 
     habits: Habits = field(default_factory=Habits)
@@ -122,9 +122,9 @@ FAULTS: Final = {
         habits=Habits(profile="plain"), lines=RAW_LINES[3:4], may_fail=0.4
     ),
     "question with two lines": Fault(lines=RAW_LINES[4:], may_fail=0.4),
-    "late": Fault(habits=Habits(late=0.2), is_slow=True, may_fail=0.5),
+    "late": Fault(habits=Habits(late=0.2), is_slow=True, may_fail=0.8),
     "late, clear stops nothing": Fault(
-        habits=Habits(late=0.2, clears=False), is_slow=True, may_fail=0.5
+        habits=Habits(late=0.2, clears=False), is_slow=True, may_fail=0.8
     ),
     "echo in lower case": Fault(
         habits=Habits(echo="lower"), is_lenient=True, is_slow=True, may_fail=1.0
@@ -150,8 +150,7 @@ class Trial:
     Attributes:
         is_odd: on transports with messages the instrument keeps its output queue; on HiSLIP it
             marks all its answers alike too.
-        caught_at: since when list_instruments warns of what it sends besides its answers; that it
-            acknowledges is another matter.
+        caught_at: since when list_instruments warns of what it sends besides its answers.
         asked: questions with a number; ``calls`` are those and what was said in between.
         trace: the last exchanges on its line when the first wrong answer came.
         early: wrong answers to calls that had begun before that.
@@ -387,7 +386,7 @@ async def _look(client: Client, known: Mapping[str, Trial]) -> None:
         if trial is None or not entry["warning"]:
             continue
         trial.warning = entry["warning"]
-        if ACKNOWLEDGES not in entry["warning"]:
+        if SENDS_MORE in entry["warning"]:
             trial.caught_at = min(trial.caught_at, time.monotonic())
 
 
@@ -435,8 +434,8 @@ class Bench:
 
 
 def _patience(trial: Trial, patience_ms: int) -> dict[str, int]:
-    """A unit that loses no answer has the time of a busy machine for it."""
-    return {"timeout_ms": patience_ms} if trial.fault == "nothing" else {}
+    """A unit that is never late has the time of a busy machine for its answers."""
+    return {} if FAULTS[trial.fault].habits.late else {"timeout_ms": patience_ms}
 
 
 @contextlib.asynccontextmanager
@@ -452,7 +451,7 @@ async def numbered_engine(
     """An engine on all of these units, each by its transport.
 
     Args:
-        patience_ms: how long a unit that loses no answer is waited for.
+        patience_ms: how long a unit that is never late is waited for.
         more: is configured besides.
     """
     folder = directory / "profiles"
