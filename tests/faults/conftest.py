@@ -1,6 +1,6 @@
 """What the long tests share."""
 
-import os
+from collections.abc import Iterator
 
 import pytest
 import pyvisa
@@ -14,7 +14,9 @@ def usb_library_is_loaded() -> None:
     pyvisa.ResourceManager("@py").close()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def engines_import_what_they_need() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def engines_import_what_they_need() -> Iterator[None]:
     """What a start takes, in time and in memory, counts here."""
-    os.environ.pop(SOCKET, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(SOCKET, raising=False)
+        yield
