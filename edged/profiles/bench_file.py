@@ -22,7 +22,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -56,18 +56,18 @@ from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
 
 
 def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> dict[str, Any]:
-    """One unit's entry with what it narrows.
+    """One unit's entry with what it narrows: each key, the keys that say more in their own words.
 
     Args:
         rules: what the owner wrote.
         profile: the unit's own, not narrowed; ``None`` where it is not known which that is.
         raw_scpi: RAW_SCPI of the configuration.
     """
+    said = {one.name: _shown(getattr(rules, one.name)) for one in fields(rules)}
+    del said["marks"], said["dead_man_s"]
     return {
-        "key": rules.key,
-        "alias": rules.alias,
-        "location": rules.location,
         "profile": profile.key if profile is not None else "",
+        **said,
         "limits": [
             _limit(command, parameter, bound, profile)
             for command, limits in rules.limits.items()
@@ -75,9 +75,6 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         ],
         "unlimited": list(unlimited(rules, profile)) if profile is not None else [],
         "max_rate": {command or "every sweep": rate for command, rate in rules.max_rate.items()},
-        "deny": sorted(rules.deny),
-        "is_dangerous": sorted(rules.is_dangerous),
-        "requires_sweep": sorted(rules.requires_sweep),
         "changes": [
             {
                 "command": command.name,
@@ -91,13 +88,26 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "raw_scpi": sorted(
             rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
         ),
-        "allow_raw": list(rules.allow_raw),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
-        "confirm": [rule.text for rule in rules.confirm],
-        "budget": {command: str(budget) for command, budget in rules.budget.items()},
         "dead_man": "" if rules.dead_man_s is None else f"{rules.dead_man_s:g} s",
-        "calibration_due": rules.calibration_due.isoformat() if rules.calibration_due else "",
     }
+
+
+def _shown(value: Any) -> Any:
+    """A value of an entry, for people and programs; one of a class of its own says itself."""
+    match value:
+        case None:
+            return ""
+        case int() | float():
+            return value
+        case Mapping():
+            return {name: _shown(inner) for name, inner in value.items()}
+        case tuple():
+            return [_shown(inner) for inner in value]
+        case frozenset():
+            return sorted(_shown(inner) for inner in value)
+        case _:
+            return str(value)
 
 
 def interlock_summary(rule: Interlock) -> dict[str, Any]:
