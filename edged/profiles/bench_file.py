@@ -22,7 +22,7 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -63,11 +63,9 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         profile: the unit's own, not narrowed; ``None`` where it is not known which that is.
         raw_scpi: RAW_SCPI of the configuration.
     """
-    said = {one.name: _shown(getattr(rules, one.name)) for one in fields(rules)}
-    del said["marks"], said["dead_man_s"]
     return {
         "profile": profile.key if profile is not None else "",
-        **said,
+        **rules.shown(),
         "limits": [
             _limit(command, parameter, bound, profile)
             for command, limits in rules.limits.items()
@@ -89,25 +87,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
             rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
         ),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
-        "dead_man": "" if rules.dead_man_s is None else f"{rules.dead_man_s:g} s",
     }
-
-
-def _shown(value: Any) -> Any:
-    """A value of an entry, for people and programs; one of a class of its own says itself."""
-    match value:
-        case None:
-            return ""
-        case int() | float():
-            return value
-        case Mapping():
-            return {name: _shown(inner) for name, inner in value.items()}
-        case tuple():
-            return [_shown(inner) for inner in value]
-        case frozenset():
-            return sorted(_shown(inner) for inner in value)
-        case _:
-            return str(value)
 
 
 def interlock_summary(rule: Interlock) -> dict[str, Any]:

@@ -69,7 +69,7 @@ PSU:
     assert (told["confirm_by"], told["confirm_ttl_s"]) == (["cli", "page"], 60)
     assert (told["budget"], told["deny"]) == ({"output_on": "5 an hour"}, ["ovp_off"])
     assert (told["calibration_due"], told["on_expiry"]) == ("2027-03-31", "abort")
-    assert (told["allow_changes"], told["dead_man"]) == (["recall_state"], "5 s")
+    assert (told["allow_changes"], told["dead_man_s"]) == (["recall_state"], 5)
 
 
 def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
