@@ -60,11 +60,8 @@ INTERLOCKS: Final = {
     "max_age_s": "max age s",
     "trip": "a trip",
 }
-FIELDS: Final = (
-    "alias", "location", "profile", "connected", "max_rate", "deny", "is_dangerous",
-    "requires_sweep", "expose", "raw_scpi", "allow_raw", "on_expiry", "calibration_due",
-    "confirm", "budget", "dead_man",
-)  # fmt: skip
+APART: Final = ("key", "limits", "changes", "unlimited")
+"""What is printed of a unit besides its fields."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -178,8 +175,8 @@ def _told(
     )
     profile = library.profiles.get(known["profile_name"]) if known else _only_fit(rules, library)
     return {
-        **unit_summary(rules, profile, raw_scpi),
         "connected": known["id"] if known and known["is_connected"] else "",
+        **unit_summary(rules, profile, raw_scpi),
     }
 
 
@@ -200,7 +197,7 @@ def _print(
     print(path)
     for unit in units:
         print(f"\n{unit['key']}")
-        print_fields({f"  {name}": unit[name] for name in FIELDS if unit[name]})
+        print_fields({f"  {name}": unit[name] for name in unit if name not in APART and unit[name]})
         if unit["limits"]:
             print()
             print_table(unit["limits"], COLUMNS)

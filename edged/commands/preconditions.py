@@ -70,9 +70,10 @@ def moment(clock: Clock) -> Moment:
 
 
 class Leased:
-    """Leases: what somebody has reserved, others do not write to; reads pass.
+    """What time brings into force or ends: leases. Others do not write to what is reserved.
 
-    Calls are asked as a precondition, and once more when they go out, perhaps much later. A run
+    Each call is asked twice: by ``permit`` as a precondition, and by ``check_again`` as each of its
+    lines goes out, perhaps much later. Another rule of this kind is asked in both. A run
     goes on when the lease ends that it was begun under; what it writes is kept out by another's
     alone. (None is given of a unit that a run sets; it may be of one that a run only asks, by a
     question that counts as a write.)

@@ -104,6 +104,7 @@ class StaticTool:
     """One static tool as it is written; the attributes are those of ``Tool``.
 
     Attributes:
+        make: makes the action of a call, where that is more than its row's with the arguments.
         needs_instruments: it is listed only while any instrument is registered.
         answers_alone: it can be called all the same when none is.
         accepts: arguments of which more is accepted than ``schema`` lists: many clients and model
@@ -119,15 +120,15 @@ class StaticTool:
     accepts: Mapping[str, Schema] = field(default_factory=dict)
     output: Schema | None = None
     annotations: ToolAnnotations
-    make: MakeAction
+    make: MakeAction | None = None
     wrap_key: str = ""
     cancels_on_disconnect: bool = False
     needs_instruments: bool = False
     answers_alone: bool = False
     takes_dry_run: bool = False
 
-    def compiled(self) -> Tool:
-        """The tool, its schema compiled."""
+    def compiled(self, action: type[Action]) -> Tool:
+        """The tool, its schema compiled; ``action`` is that of its row."""
         schema = self._listed()
         taken = {**schema, "properties": {**schema["properties"], **self.accepts}}
         return Tool(
@@ -138,7 +139,7 @@ class StaticTool:
             output_schema=self._told(),
             annotations=self.annotations,
             check=compile_schema(self.name, taken),
-            make=_make_of_given(self.make, compile_given(schema)),
+            make=_make_of_given(self.make or _asking(action), compile_given(schema)),
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
@@ -175,7 +176,7 @@ def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
     return made
 
 
-def only_asking(kind: type[Action]) -> MakeAction:
+def _asking(kind: type[Action]) -> MakeAction:
     """Makes the action of a tool whose arguments, if it has any, are read when it is run."""
 
     def make(call: ToolCall, check: Check) -> Action:

@@ -17,11 +17,10 @@ from typing import Final
 
 import structlog
 
-from edged.transports.address import Address, Transport
+from edged.transports.address import TRANSPORTS, Address, Transport
 
 LIMIT_S: Final = 2.0
 """How long an instrument that has answered waits for its host's name to be resolved."""
-ON_THE_NETWORK: Final = re.compile(r"(?:TCPIP|PRLGX-TCPIP|VICP)[0-9]*", re.IGNORECASE)
 BEHIND_GATEWAY: Final = re.compile(r"[a-z]+[0-9]*,[0-9,]+")
 """VXI-11's name for a device on another bus, such as ``gpib0,5``."""
 LookUp = Callable[[str], Iterable[str]]
@@ -44,9 +43,9 @@ class Hosts:
 
     async def of(self, address: Address) -> frozenset[str]:
         """See ``Seat.hosts``; empty for what is not on the network. Takes ``LIMIT_S`` at most."""
-        interface, *fields = address.key.split("::")
-        if not ON_THE_NETWORK.fullmatch(interface):
+        if not TRANSPORTS[address.transport].is_on_network:
             return frozenset()
+        fields = address.key.split("::")[1:]
         # pyvisa-py takes the port of a VXI-11 server as "host,port".
         name, _, _ = fields[0].casefold().partition(",")
         hosts = await self._resolved(name.rstrip("."))

@@ -25,7 +25,6 @@ from edged.commands.static_tool import (
     MEASURE,
     StaticTool,
     fitting,
-    only_asking,
     parameters_of,
     text_of,
 )
@@ -399,7 +398,6 @@ OPERATIONS: Final = (
             ),
             schema=parameters_of(instrument_id=INSTRUMENT_ID),
             annotations=MEASURE,
-            make=only_asking(CheckBench),
             needs_instruments=True,
         ),
     ),

@@ -21,7 +21,6 @@ from edged.commands.static_tool import (
     fitting,
     integer_of,
     limit_of,
-    only_asking,
     parameters_of,
     text_of,
 )
@@ -161,7 +160,6 @@ OPERATIONS: Final = (
                 before={"type": "integer", "minimum": 1},
             ),
             annotations=READ,
-            make=only_asking(GetHistory),
             needs_instruments=True,
             answers_alone=True,
         ),

@@ -22,7 +22,6 @@ from edged.commands.static_tool import (
     Schema,
     StaticTool,
     fitting,
-    only_asking,
     parameters_of,
     text_of,
 )
@@ -317,7 +316,6 @@ OPERATIONS: Final = (
                 every={"type": "integer", "minimum": 1, "default": 1},
             ),
             annotations=READ,
-            make=only_asking(ReadRuns),
             needs_instruments=True,
             answers_alone=True,
         ),
@@ -344,7 +342,6 @@ OPERATIONS: Final = (
             ),
             accepts={"y": {**COLUMNS, "type": ["array", "string"]}},
             annotations=READ,
-            make=only_asking(PlotRun),
             needs_instruments=True,
             answers_alone=True,
         ),

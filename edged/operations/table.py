@@ -57,7 +57,7 @@ def bench_tools() -> tuple[Tool, ...]:
 
 def _tools(*, needs_instruments: bool) -> tuple[Tool, ...]:
     return tuple(
-        row.tool.compiled()
+        row.tool.compiled(row.action)
         for row in OPERATIONS
         if row.tool is not None and row.tool.needs_instruments is needs_instruments
     )

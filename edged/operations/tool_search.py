@@ -20,7 +20,6 @@ from edged.commands.static_tool import (
     StaticTool,
     fitting,
     limit_of,
-    only_asking,
     parameters_of,
     text_of,
 )
@@ -509,7 +508,6 @@ OPERATIONS: Final = (
             ),
             accepts={"query": {"type": "string", "minLength": 1, "maxLength": 200}},
             annotations=READ,
-            make=only_asking(FindTools),
             needs_instruments=True,
         ),
     ),

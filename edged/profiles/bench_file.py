@@ -56,7 +56,7 @@ from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
 
 
 def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> dict[str, Any]:
-    """One unit's entry with what it narrows.
+    """One unit's entry with what it narrows: each key, the keys that say more in their own words.
 
     Args:
         rules: what the owner wrote.
@@ -64,10 +64,8 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         raw_scpi: RAW_SCPI of the configuration.
     """
     return {
-        "key": rules.key,
-        "alias": rules.alias,
-        "location": rules.location,
         "profile": profile.key if profile is not None else "",
+        **rules.shown(),
         "limits": [
             _limit(command, parameter, bound, profile)
             for command, limits in rules.limits.items()
@@ -75,9 +73,6 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         ],
         "unlimited": list(unlimited(rules, profile)) if profile is not None else [],
         "max_rate": {command or "every sweep": rate for command, rate in rules.max_rate.items()},
-        "deny": sorted(rules.deny),
-        "is_dangerous": sorted(rules.is_dangerous),
-        "requires_sweep": sorted(rules.requires_sweep),
         "changes": [
             {
                 "command": command.name,
@@ -91,12 +86,7 @@ def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> di
         "raw_scpi": sorted(
             rules.raw_scpi_rules(raw_scpi, is_imported=profile is not None and profile.is_imported)
         ),
-        "allow_raw": list(rules.allow_raw),
         "on_expiry": (rules.on_expiry or OnExpiry.KEEP).value,
-        "confirm": [rule.text for rule in rules.confirm],
-        "budget": {command: str(budget) for command, budget in rules.budget.items()},
-        "dead_man": "" if rules.dead_man_s is None else f"{rules.dead_man_s:g} s",
-        "calibration_due": rules.calibration_due.isoformat() if rules.calibration_due else "",
     }
 
 

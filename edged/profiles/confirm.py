@@ -65,6 +65,10 @@ class ConfirmRule:
     value: float | str = ""
     word: str = ""
 
+    def __str__(self) -> str:
+        """As the owner wrote it."""
+        return self.text
+
     def asks(self, values: Mapping[str, Scalar], unknown: Collection[str] = ()) -> bool:
         """Whether a call with these values is asked about; what cannot be compared is.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from datetime import date
 from fnmatch import fnmatchcase
-from typing import Final
+from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.budget import Budget
@@ -97,6 +97,12 @@ class UnitRules:
     calibration_due: date | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
+    def shown(self) -> dict[str, Any]:
+        """Every key, for people and programs."""
+        return {
+            one.name: _shown(getattr(self, one.name)) for one in fields(self) if one.name != "marks"
+        }
+
     @property
     def names(self) -> frozenset[str]:
         """Every command and sequence that the entry names."""
@@ -172,6 +178,23 @@ class UnitRules:
         if is_imported or self.restrictions:
             modes.add("known")
         return frozenset(modes - {"all"}) or frozenset({"all"})
+
+
+def _shown(value: Any) -> Any:
+    """A value of an entry, for people and programs; one of a class of its own says itself."""
+    match value:
+        case None:
+            return ""
+        case int() | float():
+            return value
+        case Mapping():
+            return {name: _shown(inner) for name, inner in value.items()}
+        case tuple():
+            return [_shown(inner) for inner in value]
+        case frozenset():
+            return sorted(_shown(inner) for inner in value)
+        case _:
+            return str(value)
 
 
 EMPTY_RULES: Final = UnitRules()

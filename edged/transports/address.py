@@ -18,7 +18,6 @@ from typing import Final
 from edged.errors import ErrorCode, Invalid
 from edged.record import record
 
-_INTERFACE: Final = re.compile(r"(TCPIP|USB|ASRL|GPIB|PRLGX-TCPIP|PRLGX-ASRL|VICP)(.*)", re.I)
 _BUS: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.I)
 """``ASRL/dev/ttyUSB0::INSTR@6``: one of several units behind one port; the form is ours."""
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x20\x7f]")
@@ -74,6 +73,11 @@ class TransportRow:
     """All that is to be known of one transport besides its module.
 
     Attributes:
+        form: a regular expression of its addresses, in any case: the interface, the board, the
+            fields. Of several that fit, the first row of ``TRANSPORTS`` holds.
+        wire: the wire at the instrument's own connector, where the address tells it.
+        is_on_network: the first field is a host.
+        is_visa: VISA knows its addresses; a vendor's VISA opens none of the others.
         link: ``module:class`` in this folder, loaded when the first such line is opened; empty
             where there is none, or where an adapter makes it. Called with (address, clock, wake)
             where it ``is_on_loop``, else with (address, open_resource, clock); a vendor's VISA has
@@ -91,7 +95,11 @@ class TransportRow:
             being asked puts nothing on a bus that others use.
     """
 
+    form: str
     link: str = ""
+    wire: str = ""
+    is_on_network: bool = False
+    is_visa: bool = True
     cleaning: Cleaning = Cleaning.CLEAR_OR_REOPEN
     is_plugged: bool = False
     is_cable: bool = False
@@ -106,21 +114,37 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
     {
         # pyvisa-py's clear() of a socket spins for ever once the peer has closed.
         Transport.SOCKET: TransportRow(
+            form="(TCPIP)(.*?)::(?:.+::)?SOCKET",
             link="raw_socket:RawSocketLink",
+            wire="lan",
+            is_on_network=True,
             cleaning=Cleaning.REOPEN,
             has_messages=False,
             is_on_loop=True,
             has_heartbeat=True,
         ),
+        Transport.HISLIP: TransportRow(
+            form="(TCPIP)(.*?)::.+::hislip.*",
+            link="hislip:HislipLink",
+            wire="lan",
+            is_on_network=True,
+            is_on_loop=True,
+            has_heartbeat=True,
+        ),
         # A gateway makes a new link, and the instrument behind it keeps its output.
         Transport.VXI11: TransportRow(
-            link="vxi11:Vxi11Link", keeps_old_answers=True, is_on_loop=True, has_heartbeat=True
-        ),
-        Transport.HISLIP: TransportRow(
-            link="hislip:HislipLink", is_on_loop=True, has_heartbeat=True
+            form="(TCPIP)(.*?)::.+",
+            link="vxi11:Vxi11Link",
+            wire="lan",
+            is_on_network=True,
+            keeps_old_answers=True,
+            is_on_loop=True,
+            has_heartbeat=True,
         ),
         # Registering its sessions starts libusb with a thread of its own.
         Transport.USBTMC: TransportRow(
+            form="(USB)(.*?)::(?:.+::)?INSTR",
+            wire="usb",
             link="usbtmc:UsbtmcLink",
             is_plugged=True,
             is_cable=True,
@@ -128,6 +152,8 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
             needs="pyvisa_py.usb",
         ),
         Transport.SERIAL: TransportRow(
+            form="(ASRL)(.*?)::.+",
+            wire="serial",
             link="serial:SerialLink",
             cleaning=Cleaning.REOPEN,
             is_plugged=True,
@@ -137,11 +163,21 @@ TRANSPORTS: Final[Mapping[Transport, TransportRow]] = MappingProxyType(
             has_heartbeat=True,
         ),
         Transport.GPIB: TransportRow(
-            link="message:MessageLink", is_cable=True, keeps_old_answers=True
+            form="(GPIB)(.*?)::.+",
+            link="message:MessageLink",
+            wire="gpib",
+            is_cable=True,
+            keeps_old_answers=True,
         ),
         # The bus's own clear; a new connection to the adapter would clear no instrument.
-        Transport.PROLOGIX: TransportRow(keeps_old_answers=True),
-        Transport.OTHER: TransportRow(cleaning=Cleaning.REOPEN),
+        Transport.PROLOGIX: TransportRow(
+            form="(PRLGX-TCPIP|PRLGX-ASRL)(.*?)::.+",
+            wire="gpib",
+            is_on_network=True,
+            is_visa=False,
+            keeps_old_answers=True,
+        ),
+        Transport.OTHER: TransportRow(form="(USB|VICP)(.*?)::.+", cleaning=Cleaning.REOPEN),
     }
 )
 
@@ -179,21 +215,10 @@ class Address:
         """The wire at the instrument's own connector; empty where that is not known."""
         if self.transport is Transport.VXI11 and _GPIB_GATEWAY.search(self.key):
             return "gpib"
-        return _WIRES.get(self.transport, "")
+        return TRANSPORTS[self.transport].wire
 
 
 _GPIB_GATEWAY: Final = re.compile(r"::gpib\d*,", re.I)
-_WIRES: Final = MappingProxyType(
-    {
-        Transport.SOCKET: "lan",
-        Transport.VXI11: "lan",
-        Transport.HISLIP: "lan",
-        Transport.USBTMC: "usb",
-        Transport.SERIAL: "serial",
-        Transport.GPIB: "gpib",
-        Transport.PROLOGIX: "gpib",
-    }
-)
 
 
 def parse_address(text: str) -> Address:
@@ -207,9 +232,9 @@ def parse_address(text: str) -> Address:
     if behind is not None:
         port = parse_address(behind[1])
         return replace(port, text=cleaned, key=f"{port.key}@{behind[2]}", bus=behind[2])
-    head, *rest = cleaned.split("::")
-    match = _INTERFACE.fullmatch(head)
-    if match is None or not rest or not all(rest):
+    transport, match = _form_of(cleaned)
+    rest = cleaned.split("::")[1:]
+    if match is None or not all(rest):
         raise Invalid(
             f"{cleaned[:200]!r} is not a VISA resource string.",
             code=ErrorCode.BAD_CONFIG,
@@ -218,7 +243,6 @@ def parse_address(text: str) -> Address:
         )
     interface, board = match[1].upper(), match[2] or "0"
     fields = [_canonical_field(field, interface) for field in rest]
-    transport = _transport(interface, fields)
     if interface == "USB" and fields[-1] == "INSTR" and len(fields) == 4:
         fields.insert(3, "0")
     if transport in {Transport.VXI11, Transport.SERIAL} and fields[-1] != "INSTR":
@@ -237,20 +261,8 @@ def _canonical_field(field: str, interface: str) -> str:
     return field.lower() if interface.endswith("TCPIP") else field
 
 
-def _transport(interface: str, fields: list[str]) -> Transport:
-    match interface:
-        case "TCPIP":
-            if fields[-1] == "SOCKET":
-                return Transport.SOCKET
-            is_hislip = any(field.startswith("hislip") for field in fields)
-            return Transport.HISLIP if is_hislip else Transport.VXI11
-        case "USB":
-            return Transport.USBTMC if fields[-1] == "INSTR" else Transport.OTHER
-        case "ASRL":
-            return Transport.SERIAL
-        case "GPIB":
-            return Transport.GPIB
-        case "PRLGX-TCPIP" | "PRLGX-ASRL":
-            return Transport.PROLOGIX
-        case _:
-            return Transport.OTHER
+def _form_of(text: str) -> tuple[Transport, re.Match[str] | None]:
+    for transport, row in TRANSPORTS.items():
+        if match := re.fullmatch(row.form, text, re.IGNORECASE):
+            return transport, match
+    return Transport.OTHER, None

@@ -17,7 +17,13 @@ from edged.transports.tcp import SocketStream, TcpChannel
 
 
 class RawSocketLink(LinkBase):
-    """See ``Link``; messages are split here, by the terminator that the reader names."""
+    """See ``Link``; messages are split here, by the terminator that the reader names.
+
+    Attributes:
+        channel_class: what connects.
+    """
+
+    channel_class = TcpChannel
 
     def __init__(self, address: str, clock: Clock, wake: Wake | None = None) -> None:
         super().__init__(clock, wake)
@@ -30,7 +36,7 @@ class RawSocketLink(LinkBase):
 
     def open(self, timeout_s: float) -> None:
         self.close()
-        self._channel = TcpChannel(
+        self._channel = self.channel_class(
             self._address,
             wake=self._wake,
             clock=self._clock,

@@ -78,12 +78,6 @@ class SocketStream:
             raise OSError(failure, os.strerror(failure))
         connection.getpeername()
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEPALIVE:
-            option = TCP_OPTIONS.get(name)
-            if option is not None:
-                connection.setsockopt(socket.IPPROTO_TCP, option, value)
         self._watch = wake.watch(connection)
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -200,7 +194,10 @@ class SocketStream:
 
 
 class TcpChannel:
-    """Connected when made, until ``close``. ``stream`` moves its bytes."""
+    """Connected when made, until ``close``. ``stream`` moves its bytes.
+
+    A channel over sockets of another kind overrides ``place_of`` and ``make_socket``.
+    """
 
     def __init__(
         self,
@@ -225,11 +222,9 @@ class TcpChannel:
         wake.check()
         deadline = clock.monotonic() + timeout_s
         with translated(f"opening {name}"):
-            _, host, port, *_ = address.split("::")
-            place = (_number_of(host, wake), int(port))
+            place = self.place_of(address, wake)
         with translated(f"connecting to {name}"):
-            # pyvisa-py looks for no other kind of address, either.
-            self._connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self._connection = self.make_socket()
             try:
                 if not _is_answered(self._connection, place, wake, clock, deadline):
                     _tell_silent(name)
@@ -237,6 +232,23 @@ class TcpChannel:
             except BaseException:
                 self._connection.close()
                 raise
+
+    def place_of(self, address: str, wake: Wake) -> Any:
+        """What ``connect`` of the socket takes."""
+        _, host, port, *_ = address.split("::")
+        return _number_of(host, wake), int(port)
+
+    def make_socket(self) -> socket.socket:
+        """A socket with its options, not connected."""
+        # pyvisa-py looks for no other kind of address, either.
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in KEEPALIVE:
+            option = TCP_OPTIONS.get(name)
+            if option is not None:
+                made.setsockopt(socket.IPPROTO_TCP, option, value)
+        return made
 
     def close(self) -> None:
         """Let go of it; never waits."""
@@ -259,7 +271,7 @@ def _tell_silent(name: str) -> NoReturn:
 
 
 def _is_answered(
-    connection: socket.socket, place: tuple[str, int], wake: Wake, clock: Clock, deadline: float
+    connection: socket.socket, place: Any, wake: Wake, clock: Clock, deadline: float
 ) -> bool:
     """Connect; whether there was an answer in time, be it a refusal, which ``SO_ERROR`` has then.
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from edged.clock import Clock
 from edged.errors import ErrorCode, Invalid
 from edged.lean_imports import without
-from edged.transports.address import TRANSPORTS, Address, Transport, parse_address
+from edged.transports.address import TRANSPORTS, Address, Transport, TransportRow, parse_address
 from edged.transports.link import Link, LinkError, translated
 from edged.transports.loop_wake import LoopWake
 from edged.transports.message import MessageLink
@@ -77,12 +77,12 @@ class VisaLibrary:
         return self._alone(address, transport, is_on_loop=self._is_on_loop)
 
     def _alone(self, address: str, transport: Transport, *, is_on_loop: bool) -> Link:
+        row = TRANSPORTS[transport]
         # Of a vendor's library the sessions are its own: there is no socket in them to be read.
-        is_ours = self._library == PURE_PYTHON
-        if not is_ours:
+        if row.is_visa and self._library != PURE_PYTHON:
             return MessageLink(address, self.open_resource, self._clock)
-        link_class = _link_class(transport)
-        if not TRANSPORTS[transport].is_on_loop:
+        link_class = _link_class(row)
+        if not row.is_on_loop:
             return link_class(address, self.open_resource, self._clock)
         wake = LoopWake(asyncio.get_running_loop()) if is_on_loop else None
         return link_class(address, self._clock, wake)
@@ -143,8 +143,8 @@ class VisaLibrary:
             return self._manager
 
 
-def _link_class(transport: Transport) -> LinkClass:
-    module, _, name = TRANSPORTS[transport].link.partition(":")
+def _link_class(row: TransportRow) -> LinkClass:
+    module, _, name = row.link.partition(":")
     found: LinkClass = getattr(importlib.import_module(f"edged.transports.{module}"), name)
     return found
 

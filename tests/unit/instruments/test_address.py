@@ -28,6 +28,7 @@ def test_serial_numbers_keep_their_case() -> None:
         ("TCPIP::h::5025::SOCKET", Transport.SOCKET),
         ("TCPIP::h::inst0::INSTR", Transport.VXI11),
         ("TCPIP::h::hislip0,4880::INSTR", Transport.HISLIP),
+        ("TCPIP::hislip-gw::inst0::INSTR", Transport.VXI11),
         ("USB::1::2::S::INSTR", Transport.USBTMC),
         ("USB::1::2::S::RAW", Transport.OTHER),
         ("ASRL/dev/ttyUSB0::INSTR", Transport.SERIAL),

@@ -9,11 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from edged.clock import SystemClock
-from edged.transports.link import Link, LinkError, LinkLost, LinkPreempted
+from edged.transports.link import Link, LinkError, LinkLost, LinkPreempted, Wake
+from edged.transports.raw_socket import RawSocketLink
+from edged.transports.tcp import KEEPALIVE, TCP_OPTIONS, TcpChannel
 from edged.transports.visa import VisaLibrary
 from tests.bench.waiting import HANGS_S
 from tests.promises import promise
@@ -128,3 +131,52 @@ print([name for name in sys.modules if name.startswith("pyvisa")])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split() == [b"[]"]
+
+
+def test_only_what_connects_by_tcp_sets_options_of_tcp(tmp_path: Path) -> None:
+    """A channel over another kind of socket says its place and its socket, and nothing more."""
+
+    class UnixChannel(TcpChannel):
+        def place_of(self, address: str, wake: Wake) -> str:
+            return address.split("::")[1]
+
+        def make_socket(self) -> socket.socket:
+            return socket.socket(socket.AF_UNIX)
+
+    class UnixLink(RawSocketLink):
+        channel_class = UnixChannel
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "x.sock"))
+        listener.listen()
+        link = UnixLink(f"UNIX::{tmp_path}/x.sock::SOCKET", SystemClock())
+        link.open(HANGS_S)
+        try:
+            link.write(b"*IDN?\n", HANGS_S)
+            peer, _ = listener.accept()
+            with peer:
+                assert peer.recv(100) == b"*IDN?\n"
+                peer.sendall(b"ACME\n")
+                assert link.read_message(b"\n", HANGS_S) == b"ACME"
+        finally:
+            link.release()
+
+
+def test_a_dead_peer_is_noticed_by_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[int, int, int]] = []
+
+    class Noting(socket.socket):
+        def connect_ex(self, place: object) -> int:
+            options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE)]
+            options += [(socket.IPPROTO_TCP, TCP_OPTIONS[name]) for name, _ in KEEPALIVE]
+            options += [(socket.IPPROTO_TCP, socket.TCP_NODELAY)]
+            made.extend((*option, self.getsockopt(*option)) for option in options)
+            return super().connect_ex(place)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "socket", Noting)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        link_to("127.0.0.1", listener.getsockname()[1]) as link,
+    ):
+        link.open(HANGS_S)
+    assert [value for *_, value in made] == [1, *(value for _, value in KEEPALIVE), 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.profiles.model import Connection
+from edged.transports import visa
+from edged.transports.address import TRANSPORTS, Transport
+from edged.transports.link import Link
 from edged.transports.message import MessageLink
+from edged.transports.raw_socket import RawSocketLink
 from edged.transports.serial import SerialLink
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.sources import syntax_tree
@@ -70,3 +75,15 @@ def test_opening_clears_nothing_and_sends_nothing(kind: type[MessageLink]) -> No
     link.open(2.0)
     link.release()
     assert done == []
+
+
+@pytest.mark.parametrize(("is_visa", "kind"), [(True, MessageLink), (False, RawSocketLink)])
+def test_a_vendors_visa_opens_what_visa_knows_and_edged_the_rest(
+    monkeypatch: pytest.MonkeyPatch, *, is_visa: bool, kind: type[Link]
+) -> None:
+    row = replace(TRANSPORTS[Transport.SOCKET], is_visa=is_visa)
+    monkeypatch.setattr(visa, "TRANSPORTS", {**TRANSPORTS, Transport.SOCKET: row})
+    library = visa.VisaLibrary(library="@ivi", clock=SystemClock(), is_on_loop=False)
+    link = library.open_link("TCPIP::127.0.0.1::5025::SOCKET")
+    assert type(link) is kind
+    link.release()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from edged.profiles.bench_file import parse_bench, unit_summary
@@ -35,6 +36,40 @@ def test_limits_stand_beside_what_the_profile_allows() -> None:
     assert told["max_rate"] == {"every sweep": 0.5}
     # The limits bring "known" along; the owner's "queries" holds besides.
     assert told["raw_scpi"] == ["known", "queries"]
+
+
+def test_every_key_of_an_entry_is_shown() -> None:
+    """Those, too, that say nothing about a command: without them the file seems to lack them."""
+    text = """\
+format: 1
+PSU:
+  alias: psu1
+  location: rack 2
+  limits: {set_voltage: {voltage: {max: 12}}}
+  max_rate: {set_voltage: 0.5}
+  deny: [ovp_off]
+  is_dangerous: [set_current]
+  requires_sweep: [set_voltage]
+  expose: [measure_*]
+  raw_scpi: queries
+  allow_raw: ["SYST:VERS?"]
+  on_expiry: abort
+  budget: {output_on: {per_hour: 5}}
+  confirm: [output_on, set_voltage.voltage > 5]
+  confirm_by: [page, cli]
+  confirm_ttl_s: 60
+  calibration_due: 2027-03-31
+"""
+    rules = parse_bench(text, "bench.yaml", LIBRARY).units["PSU"]
+    rules = replace(rules, allow_changes=frozenset({"recall_state"}), dead_man_s=5.0)
+    told = unit_summary(rules, LIBRARY.profiles["rigol_dp832"], "all")
+    assert json.loads(json.dumps(told)) == told
+    assert [name for name, value in told.items() if not value] == ["unlimited", "changes"]
+    assert told["confirm"] == ["output_on", "set_voltage.voltage > 5"]
+    assert (told["confirm_by"], told["confirm_ttl_s"]) == (["cli", "page"], 60)
+    assert (told["budget"], told["deny"]) == ({"output_on": "5 an hour"}, ["ovp_off"])
+    assert (told["calibration_due"], told["on_expiry"]) == ("2027-03-31", "abort")
+    assert (told["allow_changes"], told["dead_man_s"]) == (["recall_state"], 5)
 
 
 def test_what_sets_the_same_and_is_not_limited_is_told() -> None:
