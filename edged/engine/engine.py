@@ -843,5 +843,5 @@ def _direct_grant(config: Config) -> Grant:
 
 def _action_ids() -> Callable[[], str]:
     """Ids that no other start of this daemon gives again: a random part a start, then a count."""
-    start, count = secrets.token_hex(5), itertools.count(1)
-    return lambda: f"{start}-{next(count)}"
+    # Without a function of Python's own: each call wants one.
+    return map(f"{secrets.token_hex(5)}-{{}}".format, itertools.count(1)).__next__

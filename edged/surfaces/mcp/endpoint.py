@@ -256,30 +256,26 @@ class Endpoint:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
         accepted = head.accepted
         caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
-        try:
-            message = parse(body)
-        except BadMessage as bad:
-            self._refuse(connection, rejected_message(bad))
-            return None
         session = self._board.find(accepted.session_id, caller)
         post = None
-        if (
-            session is not None
-            and session.repeats
-            and len(body) <= LONGEST_REPEATED
-            and isinstance(message, Request)
-        ):
-            here = session.caller(caller)
-            repeat = session.repeated(message, head, here)
-            if repeat is not None and not repeat.waits:
-                return self._again(connection, repeat, message.id)
-            if repeat is not None:
-                post = self._begun_again(connection, head, message, session, repeat)
+        if session is not None and session.repeats and len(body) <= LONGEST_REPEATED:
+            known = session.repeated(body, head, session.caller(caller))
+            if known is not None:
+                repeat, request_id = known
+                if not repeat.waits:
+                    return self._again(connection, repeat, request_id)
+                post = self._begun_again(connection, head, session, repeat, request_id)
         if post is None:
+            try:
+                message = parse(body)
+            except BadMessage as bad:
+                self._refuse(connection, rejected_message(bad))
+                return None
             post = self._recognized(connection, head, message, session, caller)
             if post is None:
                 return None
-            post.head = head
+            if len(body) <= LONGEST_REPEATED:
+                post.head, post.body = head, body
             self._serving.serve(post)
         if not post.is_over:
             connection.await_answer(post.client_gone)
@@ -315,11 +311,12 @@ class Endpoint:
         self,
         connection: HttpConnection,
         head: PostHead,
-        request: Request,
         session: Session,
         repeat: Repeat,
+        request_id: RequestId,
     ) -> Post | None:
         """Begin what was asked in the same words before; ``None``: it has to be judged anew."""
+        request = Request(id=request_id, method="tools/call", params=repeat.params)
         post = Post(
             self._serving.surroundings,
             partial(self._wire, connection),

@@ -211,13 +211,14 @@ class PendingCall:
         if isinstance(post.message, Request) and params.keys() <= PLAIN:
             repeat = Repeat(
                 head=post.head,
+                params=params,
                 caller=post.caller,
                 revision=post.revision,
                 again=again,
                 make_answer=make_answer,
                 waits=self.make_answer is not None,
             )
-            post.session.remember(params, repeat)
+            post.session.remember(post.body, self.request, repeat)
 
     def _task_is_done(self, task: asyncio.Task[Any]) -> None:
         then, self._task, self._then = self._then, None, None
@@ -243,6 +244,7 @@ class Post:
         plain: the whole answer, where it is one: status, headers, body. Who has it served sends it
             once it is over.
         head: that it came with, as it was judged; ``None``: it is not known when it comes again.
+        body: that it came with, where there is a head.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -259,6 +261,7 @@ class Post:
         "_told_s",
         "_wire",
         "accepted",
+        "body",
         "caller",
         "calls",
         "choice",
@@ -297,6 +300,7 @@ class Post:
         self.served = 0
         self.plain: tuple[int, HeaderList, bytes] | None = None
         self.head: object = None
+        self.body = b""
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0

@@ -41,7 +41,15 @@ from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.protocol.jsonrpc import ErrorReply, Request, RequestId, Response
+from edged.protocol.jsonrpc import (
+    AroundId,
+    ErrorReply,
+    Request,
+    RequestId,
+    Response,
+    around_id,
+    cut_at_id,
+)
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -211,10 +219,11 @@ Again = Callable[[str, Tell], Outcome | Underway | None]
 
 @record
 class Repeat:
-    """A call that was answered: with the same head and params it means the same.
+    """A call that was answered: with the same head and body, but for its id, it means the same.
 
     Attributes:
         head: that it came with, as it was judged.
+        params: its own; nobody changes them.
         caller: whose it was.
         revision: of MCP, that it was served in.
         again: see ``Outcome``.
@@ -223,6 +232,7 @@ class Repeat:
     """
 
     head: object
+    params: Mapping[str, Any]
     caller: Caller
     revision: Revision
     again: Again
@@ -236,7 +246,7 @@ MOST_REPEATS: Final = 24
 REMEMBERED_FOR_S: Final = 60.0
 """Since the last call of a session."""
 LONGEST_REPEATED: Final = 1_000
-"""Characters of the params of a call that is known when it comes again."""
+"""Bytes of the body of a call that is known when it comes again."""
 
 
 class Session:
@@ -253,7 +263,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
-        repeats: calls that may come again, by their params as they are written.
+        repeats: calls that may come again, by what stands around the ids of their bodies.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
@@ -309,7 +319,7 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
-        self.repeats: dict[str, Repeat] = {}
+        self.repeats: dict[AroundId, Repeat] = {}
         self.visa: dict[int, object] = {}
         self.visa_count = 0
         self._caller: Caller | None = None
@@ -333,27 +343,28 @@ class Session:
             self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
 
-    def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
-        """What a request with that head asks for again; ``None`` where it has to be judged."""
-        key = repr(request.params)
+    def repeated(
+        self, body: bytes, head: object, caller: Caller
+    ) -> tuple[Repeat, RequestId] | None:
+        """What a body with that head asks for again, and its id; ``None``: it has to be read."""
+        if (cut := cut_at_id(body)) is None:
+            return None
+        key, request_id = cut
         repeat = self.repeats.get(key)
         if (
             repeat is None
             or repeat.head is not head
             or repeat.caller is not caller
-            or request.method != "tools/call"
-            or request.id in self.calls.by_id
+            or request_id in self.calls.by_id
         ):
             return None
         # What is asked again and again is not pushed out by writes whose values never come twice.
         self.repeats[key] = self.repeats.pop(key)
-        return repeat
+        return repeat, request_id
 
-    def remember(self, params: Mapping[str, Any], repeat: Repeat) -> None:
-        """Keep a call that may come again."""
-        # As they are written: 1, 1.0 and True are equal, and are not the same argument.
-        key = repr(params)
-        if len(key) > LONGEST_REPEATED:
+    def remember(self, body: bytes, request: Request, repeat: Repeat) -> None:
+        """Keep a call that may come again, if its body can be known."""
+        if (key := around_id(body, request)) is None:
             return
         if len(self.repeats) >= MOST_REPEATS:
             del self.repeats[next(iter(self.repeats))]
