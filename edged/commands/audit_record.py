@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -149,8 +150,7 @@ class AuditRecord:
             if self._level.isEnabledFor(logging.DEBUG):
                 return False
             target.row = RepeatedRow(self._entry(Phase.END, action, target, outcome.scpi, outcome))
-        now_ms = self._clock.wall_ns() // 1_000_000
-        self._audit.note_again(target.row, now_ms, action.action_id, outcome.execution_time_ms)
+        self._audit.note_again(target.row, action.action_id, outcome.execution_time_ms)
         self._capability.note(
             self._unit(instrument),
             command.name,
@@ -163,8 +163,7 @@ class AuditRecord:
         if action.caller.is_look or self._level.isEnabledFor(logging.DEBUG):
             return None
         row = RepeatedRow(self._entry(Phase.END, action, target, (), TOLD))
-        note, wall_ns = self._audit.note_again, self._clock.wall_ns
-        return lambda action_id, ms: note(row, wall_ns() // 1_000_000, action_id, ms)
+        return partial(self._audit.note_again, row)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self._audit.note(

@@ -19,8 +19,9 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import HttpVersion11
 
 from edged.actions.caller import Caller, client_text
+from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.errors import EdgedError, Invalid
+from edged.errors import EdgedError, Fault, Invalid
 from edged.http.connection import HttpConnection
 from edged.log import surviving
 from edged.protocol.http_rules import (
@@ -301,7 +302,10 @@ class Endpoint:
         request_id: RequestId,
     ) -> bytes | None:
         """Answer what was asked in the same words before."""
-        answer = self._serving.repeat_at_once(repeat, request_id)
+        found = repeat.again(self._serving.new_action_id(), _never_told)
+        if not isinstance(found, Outcome):
+            raise Fault("What is answered from memory was not.")
+        answer = repeat.make_answer(found, request_id)
         if isinstance(answer, ErrorReply):
             status = repeat.revision.status_of(answer.rpc_code)
             return self._whole(connection, status, JSON_HEADERS, answer.encode())
@@ -556,6 +560,10 @@ class Endpoint:
         if not connection.has_begun_answer:
             self._wire(connection).respond(refused.status, refused.headers, refused.body)
         connection.has_answered()
+
+
+def _never_told(_outcome: Outcome | None) -> None:
+    """What has its outcome at once tells nobody later."""
 
 
 STOPPING: Final = rejection(503, "The daemon is stopping.")

@@ -393,10 +393,6 @@ class Owner:
         """The owner that a caller is."""
         return cls(caller.route, caller.subject)
 
-    def is_same(self, caller: Caller) -> bool:
-        """Whether a caller is this owner."""
-        return caller.route is self.route and caller.subject == self.subject
-
 
 MOST_STREAMS: Final = 8
 """Open GET streams of one session; beyond, the oldest ends."""
@@ -490,7 +486,10 @@ class SessionRegistry:
     def find(self, session_id: str | None, caller: Caller) -> Session | None:
         """A caller's own live session, which this counts as a use of."""
         session = self._sessions.get(session_id) if session_id else None
-        if session is None or not session.owner.is_same(caller):
+        if session is None:
+            return None
+        owner = session.owner
+        if caller.route is not owner.route or caller.subject != owner.subject:
             return None
         now_s = self._clock.monotonic()
         if now_s - session.last_used_s >= self._idle_s and self._is_expired(session, now_s):
