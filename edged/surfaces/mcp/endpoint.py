@@ -321,15 +321,10 @@ class Endpoint:
     ) -> Post | None:
         """Begin what was asked in the same words before; ``None``: it has to be judged anew."""
         request = Request(id=request_id, method="tools/call", params=repeat.params)
+        around, wire = self._serving.surroundings, partial(self._wire, connection)
+        accepted, choice = head.accepted, session.choice or self._default_choice
         post = Post(
-            self._serving.surroundings,
-            partial(self._wire, connection),
-            message=request,
-            accepted=head.accepted,
-            revision=repeat.revision,
-            session=session,
-            caller=repeat.caller,
-            choice=session.choice or self._default_choice,
+            around, wire, request, accepted, repeat.revision, session, repeat.caller, choice
         )
         return post if self._serving.repeat(post, request, repeat) else None
 
@@ -362,16 +357,8 @@ class Endpoint:
             caller = replace(caller, lease=accepted.lease)
         if accepted.look and self._neighbour and self._neighbour.is_looking(accepted.look):
             caller = replace(caller, is_look=True)
-        return Post(
-            self._serving.surroundings,
-            partial(self._wire, connection),
-            message=message,
-            accepted=accepted,
-            revision=found.revision,
-            session=session,
-            caller=caller,
-            choice=choice,
-        )
+        around, wire = self._serving.surroundings, partial(self._wire, connection)
+        return Post(around, wire, message, accepted, found.revision, session, caller, choice)
 
     async def _serve_guarded(
         self,

@@ -41,15 +41,7 @@ from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.protocol.jsonrpc import (
-    AroundId,
-    ErrorReply,
-    Request,
-    RequestId,
-    Response,
-    around_id,
-    cut_at_id,
-)
+from edged.protocol.jsonrpc import AroundId, ErrorReply, RequestId, Response, cut_at_id
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -217,7 +209,7 @@ class NewsStream:
 Again = Callable[[str, Tell], Outcome | Underway | None]
 
 
-@record
+@record(kw_only=False)
 class Repeat:
     """A call that was answered: with the same head and body, but for its id, it means the same.
 
@@ -362,13 +354,11 @@ class Session:
         self.repeats[key] = self.repeats.pop(key)
         return repeat, request_id
 
-    def remember(self, body: bytes, request: Request, repeat: Repeat) -> None:
-        """Keep a call that may come again, if its body can be known."""
-        if (key := around_id(body, request)) is None:
-            return
+    def remember(self, around: AroundId, repeat: Repeat) -> None:
+        """Keep a call that may come again."""
         if len(self.repeats) >= MOST_REPEATS:
             del self.repeats[next(iter(self.repeats))]
-        self.repeats[key] = repeat
+        self.repeats[around] = repeat
 
     def answered(self, response: Response) -> None:
         """Its client has answered a request of ours; one that waits for nothing is ignored."""

@@ -8,7 +8,7 @@ import pytest
 
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import Conflict
-from edged.protocol.jsonrpc import Request, parse
+from edged.protocol.jsonrpc import Request, around_id, parse
 from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
@@ -79,7 +79,9 @@ def remember(session: Session, params: dict[str, object], known: Repeat) -> None
     body = body_of(params)
     request = parse(body)
     assert isinstance(request, Request)
-    session.remember(body, request, known)
+    around = around_id(body, request)
+    assert around is not None
+    session.remember(around, known)
 
 
 def repeat() -> Repeat:
