@@ -63,10 +63,10 @@ NAMES: Final = {
     "system calls": "system calls",
 }
 BOUNDS: Final = {
-    "list_instruments": {"loop": 57, "others": 6, "files": 22, "system calls": 18},
-    "get_status": {"loop": 168, "others": 6, "files": 57, "system calls": 18},
-    "query": {"loop": 177, "others": 6, "files": 45, "system calls": 30},
-    "write": {"loop": 425, "others": 150, "files": 76, "system calls": 95},
+    "list_instruments": {"loop": 41, "others": 6, "files": 18, "system calls": 18},
+    "get_status": {"loop": 148, "others": 6, "files": 54, "system calls": 18},
+    "query": {"loop": 164, "others": 6, "files": 44, "system calls": 30},
+    "write": {"loop": 414, "others": 150, "files": 76, "system calls": 95},
 }
 """With the few that come and go with the moment; a busy machine divides system calls, too.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from edged.actions.action import (
@@ -22,10 +23,10 @@ from edged.actions.action import (
     StartStream,
     StartSweep,
 )
-from edged.actions.caller import Caller, Route
+from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.clock import Clock
-from edged.commands.record import LogRecord
+from edged.commands.record import Again, LogRecord
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed, Fault
 from edged.instruments.instrument import Instrument
@@ -59,11 +60,10 @@ NOT_KEPT: Final = "lease_id"
 NOTHING: Final[Mapping[str, Any]] = {}
 AT_NOTHING: Final = ("", "", NOTHING)
 NO_UNIT: Final = Unit("")
-NOBODY: Final = (None, None)
-MAX_REPEATED: Final = 1_024
 NOT_TRIED: Final = frozenset({OutcomeStatus.REFUSED, OutcomeStatus.DRY_RUN})
 NOT_YET: Final = Outcome(status=OutcomeStatus.OK)
 """Stands for the outcome in the row of an intent."""
+TOLD: Final = Outcome(status=OutcomeStatus.OK)
 # What failed without the instrument having been asked, or having had a chance to answer.
 NOT_ITS_FAULT: Final = frozenset(
     {
@@ -102,8 +102,6 @@ class AuditRecord:
         self._clock = clock
         self._log = log or LogRecord()
         self._id_of = id_of
-        # By caller (its id) and tool: what is told of a call that said nothing else.
-        self._repeated: dict[tuple[int, str], tuple[Caller, RepeatedRow]] = {}
         # By instrument id; there are as many as the pool has ever met.
         self._units: dict[str, tuple[Identity | None, Unit]] = {}
         self._level = logging.getLogger("edged.record")
@@ -124,21 +122,6 @@ class AuditRecord:
             return
         if action.caller.is_look and action.tool in LOOKS and outcome.status is OutcomeStatus.OK:
             return
-        if (
-            action.answers_at_once
-            and outcome.status is OutcomeStatus.OK
-            and not (action.arguments or action.parent_id)
-        ):
-            # What the daemon knows was told: rows that are the same over and over, and quiet.
-            known, repeated = self._repeated.get((id(action.caller), action.tool), NOBODY)
-            if known is not action.caller:
-                repeated = self._make_repeated(action, target, outcome)
-            if repeated is not None:
-                now_ms = self._clock.wall_ns() // 1_000_000
-                self._audit.note_again(
-                    repeated, now_ms, action.action_id, outcome.execution_time_ms
-                )
-                return
         if (
             target is not None
             and target.judged_at is not None
@@ -167,8 +150,7 @@ class AuditRecord:
             if self._level.isEnabledFor(logging.DEBUG):
                 return False
             target.row = RepeatedRow(self._entry(Phase.END, action, target, outcome.scpi, outcome))
-        now_ms = self._clock.wall_ns() // 1_000_000
-        self._audit.note_again(target.row, now_ms, action.action_id, outcome.execution_time_ms)
+        self._audit.note_again(target.row, action.action_id, outcome.execution_time_ms)
         self._capability.note(
             self._unit(instrument),
             command.name,
@@ -177,21 +159,11 @@ class AuditRecord:
         )
         return True
 
-    def _make_repeated(
-        self, action: Action, target: Target | None, outcome: Outcome
-    ) -> RepeatedRow | None:
-        """What is told of such a call, to be used again; None where that must not be.
-
-        A direct caller is one object as long as its session lasts, so its id will do.
-        """
-        caller = action.caller
-        if caller.route is not Route.DIRECT or self._level.isEnabledFor(logging.DEBUG):
+    def again(self, action: Action, target: Target) -> Again | None:
+        if action.caller.is_look or self._level.isEnabledFor(logging.DEBUG):
             return None
-        if len(self._repeated) >= MAX_REPEATED:
-            self._repeated.clear()
-        repeated = RepeatedRow(self._entry(Phase.END, action, target, (), outcome))
-        self._repeated[id(caller), action.tool] = (caller, repeated)
-        return repeated
+        row = RepeatedRow(self._entry(Phase.END, action, target, (), TOLD))
+        return partial(self._audit.note_again, row)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self._audit.note(

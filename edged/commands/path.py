@@ -38,7 +38,7 @@ from edged.commands.operation import Operation, failure_data
 from edged.commands.outgoing import Outgoing
 from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
-from edged.commands.record import Record
+from edged.commands.record import Again, Record
 from edged.commands.rehearsal import Rehearsal, Rehearsed
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.send_guard import SendGuards
@@ -256,14 +256,18 @@ class CommandPath:
                         end = partial(self._repeatable, partial(self._once_more, mark))
                     elif isinstance(running, LineJob) and self._is_question(target):
                         target.judged_at = mark
-                        end = partial(self._repeatable, partial(self._again, target))
+                        end = partial(self._repeatable, partial(self._again, target, None))
                 return self._pending(action, target, began, running, tell, end)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
             outcome = self._concluded(action, target, began, error)
         else:
             outcome = self._concluded(action, target, began, running)
             if target is NOTHING and action.answers_at_once and not action.arguments:
-                outcome.again = partial(self._again, target, _made_again(action))
+                # Who has no session calls nothing again.
+                note = self.record.again(action, target) if action.caller.session_id else None
+                make = _made_again(action)
+                told = None if note is None else (make(action_id=""), note)
+                outcome.again = partial(self._again, target, told, make)
         return outcome
 
     def _is_plain(self, action: Action, target: Target) -> bool:
@@ -305,11 +309,19 @@ class CommandPath:
         return self.begin(make(action_id=action_id), tell, learns=False)
 
     def _again(
-        self, target: Target, make: Callable[..., Action], action_id: str, tell: Tell
+        self,
+        target: Target,
+        told: tuple[Action, Again] | None,
+        make: Callable[..., Action],
+        action_id: str,
+        tell: Tell,
     ) -> Outcome | Pending | None:
         """``begin`` of what was judged before, and would be judged alike.
 
         What has no arguments and aims at nothing is judged by the caller's permission alone.
+
+        Args:
+            told: in place of ``make``: what it makes but for its id, and what writes that down.
         """
         if target is not NOTHING and (
             target.judged_at != RULES.mark()
@@ -317,17 +329,19 @@ class CommandPath:
         ):
             return None
         began = self._clock.monotonic()
-        action = make(action_id=action_id)
+        action, note = told or (make(action_id=action_id), None)
         self.performed += not action.answers_at_once
         try:
             running = self._operations[type(action)].run(action, target, began)
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
-            outcome = self._concluded(action, target, began, error)
-        else:
-            outcome = self._concluded(action, target, began, running)
-        return outcome
+            return self._concluded(replace(action, action_id=action_id), target, began, error)
+        if note is None:
+            return self._concluded(action, target, began, running)
+        spent_ms = (self._clock.monotonic() - began) * 1000
+        note(action_id, spent_ms)
+        return Outcome(status=running.status, data=running.data, execution_time_ms=spent_ms)
 
     def _concluded(
         self, action: Action, target: Target | None, began: float, found: Done | Exception

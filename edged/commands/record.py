@@ -26,6 +26,9 @@ from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
 from edged.log import ASIDE
 
+Again = Callable[[str, float], object]
+"""Takes the id of an action, and how long it took (ms)."""
+
 
 class Record(Protocol):
     """Where every attempt is written."""
@@ -44,6 +47,14 @@ class Record(Protocol):
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         """Write down how an action ended. Never raises, never waits."""
+        ...
+
+    def again(self, action: Action, target: Target) -> Again | None:
+        """What ``conclude`` does when the same was told once more; ``None``: it has to be called.
+
+        Args:
+            action: told from memory, without arguments.
+        """
         ...
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
@@ -95,6 +106,8 @@ class LogRecord:
             error=outcome.error.message if outcome.error else "",
             execution_time_ms=round(outcome.execution_time_ms, 3),
         )
+
+    def again(self, action: Action, target: Target) -> Again | None: ...
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self._log.info(
@@ -159,7 +172,19 @@ class CountedRecord:
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        kind, status = type(action).__name__, outcome.status._value_
+        self._count(action, outcome.status._value_, outcome.execution_time_ms)
+        if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
+            self.faults += 1
+        self._inner.conclude(action, target, outcome)
+        if self.listener is not None and target is not None and target.command is not None:
+            self.listener(action, target, outcome)
+
+    def again(self, action: Action, target: Target) -> Again | None:
+        inner, count = self._inner.again(action, target), self._count
+        return inner and (lambda id_, ms: (count(action, "ok", ms), inner(id_, ms)))
+
+    def _count(self, action: Action, status: str, duration_ms: float) -> None:
+        kind = type(action).__name__
         self.calls[kind, action.caller.route._value_, status] += 1
         if not action.parent_id:
             key = (action.tool, status)
@@ -169,14 +194,9 @@ class CountedRecord:
         latencies = self.latencies.get(kind)
         if latencies is None:
             latencies = self.latencies[kind] = Latencies()
-        seconds = outcome.execution_time_ms / 1000
+        seconds = duration_ms / 1000
         latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
         latencies.sum_s += seconds
-        if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
-            self.faults += 1
-        self._inner.conclude(action, target, outcome)
-        if self.listener is not None and target is not None and target.command is not None:
-            self.listener(action, target, outcome)
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self.calls["none", caller.route.value, "refused"] += 1

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -446,21 +447,6 @@ class Engine:
         aside = self._discovery.is_aside
         return unit_state(instrument, is_locked=is_locked, is_aside=aside)
 
-    def _marks(self) -> tuple[object, ...]:
-        """Another value after anything that get_status tells of was done."""
-        return (
-            self._path.performed,
-            self._registry.generation,
-            self._profiles.changes,
-            self._pool.all(),
-            self._mcp.surface.session_count,
-            self._stores.lockouts.changes,
-            self._leases.changes,
-            self._approvals.changes,
-            self._guards.changes,
-            self._stores.database.health,
-        )
-
     def _make_discovery(self) -> Discovery:
         """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""
         knowledge = self._profiles.knowledge
@@ -606,7 +592,7 @@ class Engine:
             streams=self._work.streams,
             sweeps=self._work.sweeps,
             mcp=self._mcp.status,
-            marks=self._marks,
+            marks=partial(MARKS, self),
             clock=self._clock,
             more={
                 "rpc": lambda: {"port": self._rpc.port or None, "error": self._rpc_binding.error},
@@ -841,7 +827,23 @@ def _direct_grant(config: Config) -> Grant:
     return Grant(tools=config.direct_tools_allow, danger=config.direct_danger_allow)
 
 
+MARKS: Final = attrgetter(
+    "_path.performed",
+    "_registry.generation",
+    "_profiles.changes",
+    "_pool.changes",
+    "_mcp.surface.session_count",
+    "_stores.lockouts.changes",
+    "_leases.changes",
+    "_approvals.changes",
+    "_guards.interlocks.changes",
+    "_guards.budgets.changes",
+    "_guards.dead_man.changes",
+)
+"""Of an engine: another value after anything that get_status tells of was done."""
+
+
 def _action_ids() -> Callable[[], str]:
     """Ids that no other start of this daemon gives again: a random part a start, then a count."""
-    start, count = secrets.token_hex(5), itertools.count(1)
-    return lambda: f"{start}-{next(count)}"
+    # Without a function of Python's own: each call wants one.
+    return map(f"{secrets.token_hex(5)}-{{}}".format, itertools.count(1)).__next__

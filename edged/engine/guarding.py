@@ -92,11 +92,6 @@ class Guards:
         self.dead_man.start()
         parts.push_async_callback(self.dead_man.stop)
 
-    @property
-    def changes(self) -> tuple[int, ...]:
-        """Another value after anything of ``status`` has changed but by time."""
-        return self.interlocks.changes, self.budgets.changes, self.dead_man.changes
-
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
         return {

@@ -308,7 +308,8 @@ class HttpConnection(asyncio.Protocol):
             and not (self._parsed or self._begun or self._unparsed)
             and self.awaited_since_s is None
             and not (self._is_unread or self._is_broken or self._is_lingering)
-            and not self.transport.is_closing()
+            # The loop reads nothing more of a transport that closes.
+            and not (has_waited and self.transport.is_closing())
         )
         if is_between and (known := self._server.heads.find(data)) is not None:
             message, body = known

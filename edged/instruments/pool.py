@@ -214,6 +214,7 @@ class InstrumentPool:
         self._by_number: dict[int, Instrument] = {}
         # What ``all`` gives, until something changes.
         self._listed: tuple[Instrument, ...] | None = ()
+        self.changes = 0
         # Names that ``get`` has found, until something changes: looking costs every instrument.
         self._named: dict[str, Instrument] = {}
         # Plain name → whom the owner means by it, whether it was ever met or not.
@@ -272,6 +273,7 @@ class InstrumentPool:
     def _forget(self) -> None:
         """An instrument has come, gone, or told something new of itself."""
         self._listed = None
+        self.changes += 1
         self._named.clear()
         RULES.note()
 

@@ -294,6 +294,10 @@ MAX_BATCH_ITEMS: Final = 1_000
 """Bounds the answer: 4 MiB of ``[1,1,…]`` would ask for two million error objects."""
 
 RequestId = str | int
+AroundId = tuple[bytes, bytes]
+_QUOTE: Final = ord('"')
+# Such an id is its bytes.
+_CUT_AT_ID: Final = re.compile(rb'"id": ?("[\w.-]{0,64}"|0|[1-9]\d{0,14})').split
 JsonObject = Mapping[str, Any]
 NO_PARAMS: Final[JsonObject] = MappingProxyType({})
 
@@ -428,6 +432,28 @@ def parse(body: bytes) -> Message | Batch:
     if len(value) > MAX_BATCH_ITEMS:
         raise _invalid(f"A batch of {len(value)} messages is over {MAX_BATCH_ITEMS}.", None)
     return Batch(items=tuple(_message_or_complaint(item) for item in value))
+
+
+def cut_at_id(body: bytes) -> tuple[AroundId, RequestId] | None:
+    """What stands before and behind the first member ``id`` of a body, and that."""
+    before, *found = _CUT_AT_ID(body, 1)
+    if not found:
+        return None
+    token, behind = found
+    return (before, behind), token[1:-1].decode() if token[0] == _QUOTE else int(token)
+
+
+def around_id(body: bytes, request: Request) -> AroundId | None:
+    """What stands around its id, if that is the same request around any other id, too.
+
+    Args:
+        request: what ``parse`` has made of the body. Where the body has no backslash, a member
+            named ``id`` is spelled so; where it has one such word, that is the request's.
+    """
+    cut = cut_at_id(body)
+    if cut is None or cut[1] != request.id or b"\\" in body or body.count(b'"id"') != 1:
+        return None
+    return cut[0]
 
 
 def result_bytes(request_id: RequestId, result: JsonObject) -> bytes:

@@ -334,11 +334,8 @@ def tool_result(
 def told_result(
     revision: Revision, server: Server, data: Told | ToldList, wrap_key: str = ""
 ) -> bytes:
-    """``tool_result`` of a result that may have been asked for before."""
-    answer = data.answers.get(revision)
-    if answer is None:
-        answer = tool_result(revision, server, data=data, wrap_key=wrap_key)
-        data.answers[revision] = answer
+    """``tool_result`` of a result that will be asked for again."""
+    answer = data.answers[revision] = tool_result(revision, server, data=data, wrap_key=wrap_key)
     return answer
 
 

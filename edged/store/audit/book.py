@@ -125,27 +125,30 @@ class Audit:
         """Have a row written soon. Never raises, never waits."""
         self.note_again(
             entry,
-            entry.time_ms,
             entry.action_id,
             entry.duration_ms,
+            time_ms=entry.time_ms,
             is_weighty=entry.is_weighty,
         )
 
     def note_again(
         self,
         told: Entry | RepeatedRow,
-        time_ms: int,
         action_id: str,
         duration_ms: float,
         *,
+        time_ms: int | None = None,
         is_weighty: bool = False,
     ) -> None:
         """``note`` with time, action and duration of its own; of what is repeated half as dear.
 
         Args:
             action_id: where ``told`` is repeated, one of edged's own making.
+            time_ms: where it is not now.
         """
         pending = self._pending
+        if time_ms is None:
+            time_ms = self._clock.wall_ns() // 1_000_000
         waiting = (len(pending) + len(self._backlog)) // ITEMS
         if waiting >= LIGHT_LIMIT and (waiting >= WEIGHTY_LIMIT or not is_weighty):
             if self._lost == self._lost_written:

@@ -19,13 +19,12 @@ import structlog
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Underway
 from edged.clock import Clock
-from edged.errors import Conflict, EdgedError, Fault
+from edged.errors import Conflict, EdgedError
 from edged.protocol.jsonrpc import (
     BadMessage,
     Batch,
     ErrorReply,
     Request,
-    RequestId,
     Response,
     RpcCode,
 )
@@ -66,6 +65,7 @@ class Serving:
         clock: for the times of streams.
 
     Attributes:
+        new_action_id: makes the id of one more action.
         surroundings: what each ``Post`` is made with.
     """
 
@@ -81,6 +81,7 @@ class Serving:
         self._running: set[PendingCall] = set()
         # Set when nothing runs any more, while somebody waits for that.
         self._settled: asyncio.Event | None = None
+        self.new_action_id = parts.new_action_id
         self.surroundings = Surroundings(
             keep_alives=keep_alives,
             clock=clock,
@@ -125,13 +126,6 @@ class Serving:
         else:
             self._outcome_told(call, begun)
         return True
-
-    def repeat_at_once(self, repeat: Repeat, request_id: RequestId) -> bytes | ErrorReply:
-        """The answer to what means the same as an earlier call that waited for nothing."""
-        found = repeat.again(self._parts.new_action_id(), _never_told)
-        if not isinstance(found, Outcome):
-            raise Fault("What is answered from memory was not.")
-        return repeat.make_answer(found, request_id)
 
     def expire(self, post: Post) -> None:
         """The token under which a POST came has expired: its requests end.
@@ -375,10 +369,6 @@ class Serving:
             if tool is not None and tool.cancels_on_disconnect:
                 return None
         return self._parts.board.new_log(session) if calls else None
-
-
-def _never_told(_outcome: Outcome | None) -> None:
-    """Nothing is under way."""
 
 
 def _state_of(session: Session | None, revision: Revision) -> SessionState:

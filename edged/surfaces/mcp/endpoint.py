@@ -19,8 +19,9 @@ from aiohttp.http_parser import RawRequestMessage
 from aiohttp.http_writer import HttpVersion11
 
 from edged.actions.caller import Caller, client_text
+from edged.actions.outcome import Outcome
 from edged.clock import Clock
-from edged.errors import EdgedError, Invalid
+from edged.errors import EdgedError, Fault, Invalid
 from edged.http.connection import HttpConnection
 from edged.log import surviving
 from edged.protocol.http_rules import (
@@ -256,30 +257,26 @@ class Endpoint:
         """Serve a POST of the direct route; see ``RequestHandler.serve``."""
         accepted = head.accepted
         caller = self._guard.direct(self._trusted_peer(accepted.headers, connection.peer))
-        try:
-            message = parse(body)
-        except BadMessage as bad:
-            self._refuse(connection, rejected_message(bad))
-            return None
         session = self._board.find(accepted.session_id, caller)
         post = None
-        if (
-            session is not None
-            and session.repeats
-            and len(body) <= LONGEST_REPEATED
-            and isinstance(message, Request)
-        ):
-            here = session.caller(caller)
-            repeat = session.repeated(message, head, here)
-            if repeat is not None and not repeat.waits:
-                return self._again(connection, repeat, message.id)
-            if repeat is not None:
-                post = self._begun_again(connection, head, message, session, repeat)
+        if session is not None and session.repeats and len(body) <= LONGEST_REPEATED:
+            known = session.repeated(body, head, session.caller(caller))
+            if known is not None:
+                repeat, request_id = known
+                if not repeat.waits:
+                    return self._again(connection, repeat, request_id)
+                post = self._begun_again(connection, head, session, repeat, request_id)
         if post is None:
+            try:
+                message = parse(body)
+            except BadMessage as bad:
+                self._refuse(connection, rejected_message(bad))
+                return None
             post = self._recognized(connection, head, message, session, caller)
             if post is None:
                 return None
-            post.head = head
+            if len(body) <= LONGEST_REPEATED:
+                post.head, post.body = head, body
             self._serving.serve(post)
         if not post.is_over:
             connection.await_answer(post.client_gone)
@@ -305,7 +302,10 @@ class Endpoint:
         request_id: RequestId,
     ) -> bytes | None:
         """Answer what was asked in the same words before."""
-        answer = self._serving.repeat_at_once(repeat, request_id)
+        found = repeat.again(self._serving.new_action_id(), _never_told)
+        if not isinstance(found, Outcome):
+            raise Fault("What is answered from memory was not.")
+        answer = repeat.make_answer(found, request_id)
         if isinstance(answer, ErrorReply):
             status = repeat.revision.status_of(answer.rpc_code)
             return self._whole(connection, status, JSON_HEADERS, answer.encode())
@@ -315,20 +315,16 @@ class Endpoint:
         self,
         connection: HttpConnection,
         head: PostHead,
-        request: Request,
         session: Session,
         repeat: Repeat,
+        request_id: RequestId,
     ) -> Post | None:
         """Begin what was asked in the same words before; ``None``: it has to be judged anew."""
+        request = Request(id=request_id, method="tools/call", params=repeat.params)
+        around, wire = self._serving.surroundings, partial(self._wire, connection)
+        accepted, choice = head.accepted, session.choice or self._default_choice
         post = Post(
-            self._serving.surroundings,
-            partial(self._wire, connection),
-            message=request,
-            accepted=head.accepted,
-            revision=repeat.revision,
-            session=session,
-            caller=repeat.caller,
-            choice=session.choice or self._default_choice,
+            around, wire, request, accepted, repeat.revision, session, repeat.caller, choice
         )
         return post if self._serving.repeat(post, request, repeat) else None
 
@@ -361,16 +357,8 @@ class Endpoint:
             caller = replace(caller, lease=accepted.lease)
         if accepted.look and self._neighbour and self._neighbour.is_looking(accepted.look):
             caller = replace(caller, is_look=True)
-        return Post(
-            self._serving.surroundings,
-            partial(self._wire, connection),
-            message=message,
-            accepted=accepted,
-            revision=found.revision,
-            session=session,
-            caller=caller,
-            choice=choice,
-        )
+        around, wire = self._serving.surroundings, partial(self._wire, connection)
+        return Post(around, wire, message, accepted, found.revision, session, caller, choice)
 
     async def _serve_guarded(
         self,
@@ -559,6 +547,10 @@ class Endpoint:
         if not connection.has_begun_answer:
             self._wire(connection).respond(refused.status, refused.headers, refused.body)
         connection.has_answered()
+
+
+def _never_told(_outcome: Outcome | None) -> None:
+    """What has its outcome at once tells nobody later."""
 
 
 STOPPING: Final = rejection(503, "The daemon is stopping.")

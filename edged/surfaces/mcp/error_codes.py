@@ -44,7 +44,7 @@ def call_answer(
     error, data = outcome.error, outcome.data
     wrap_key = tool.wrap_key if tool is not None else ""
     if error is None and isinstance(data, Told | ToldList):
-        return told_result(revision, server, data, wrap_key)
+        return data.answers.get(revision) or told_result(revision, server, data, wrap_key)
     if outcome.status is OutcomeStatus.ASKED:
         return input_required_result(revision, server, **data)
     if error is None:

@@ -26,7 +26,7 @@ from edged.clock import Clock
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write
 from edged.protocol.http_rules import JSON_HEADERS, Accepted, HeaderList
-from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, result_bytes_from
+from edged.protocol.jsonrpc import Batch, ErrorReply, Message, Request, around_id, result_bytes_from
 from edged.protocol.revisions import Elicitation, Revision
 from edged.protocol.sse import EventLog
 from edged.record import record
@@ -208,16 +208,12 @@ class PendingCall:
         again, post, params = outcome.again, self.post, self.request.params
         if again is None or post.session is None or post.head is None or self.span is not None:
             return
-        if isinstance(post.message, Request) and params.keys() <= PLAIN:
+        around, waits = around_id(post.body, self.request), self.make_answer is not None
+        if isinstance(post.message, Request) and params.keys() <= PLAIN and around is not None:
             repeat = Repeat(
-                head=post.head,
-                caller=post.caller,
-                revision=post.revision,
-                again=again,
-                make_answer=make_answer,
-                waits=self.make_answer is not None,
+                post.head, params, post.caller, post.revision, again, make_answer, waits
             )
-            post.session.remember(params, repeat)
+            post.session.remember(around, repeat)
 
     def _task_is_done(self, task: asyncio.Task[Any]) -> None:
         then, self._task, self._then = self._then, None, None
@@ -243,6 +239,7 @@ class Post:
         plain: the whole answer, where it is one: status, headers, body. Who has it served sends it
             once it is over.
         head: that it came with, as it was judged; ``None``: it is not known when it comes again.
+        body: that it came with, where there is a head.
         is_over: every request is answered, or never will be.
         on_over: called once, when that is so.
     """
@@ -259,6 +256,7 @@ class Post:
         "_told_s",
         "_wire",
         "accepted",
+        "body",
         "caller",
         "calls",
         "choice",
@@ -278,7 +276,6 @@ class Post:
         self,
         surroundings: Surroundings,
         make_wire: Callable[[], Wire],
-        *,
         message: Message | Batch,
         accepted: Accepted,
         revision: Revision,
@@ -297,6 +294,7 @@ class Post:
         self.served = 0
         self.plain: tuple[int, HeaderList, bytes] | None = None
         self.head: object = None
+        self.body = b""
         self.is_over = False
         self.on_over: Callable[[], None] | None = None
         self.last_write_s = 0.0

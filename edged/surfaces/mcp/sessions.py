@@ -41,7 +41,7 @@ from edged.actions.outcome import Outcome
 from edged.actions.tool import Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
-from edged.protocol.jsonrpc import ErrorReply, Request, RequestId, Response
+from edged.protocol.jsonrpc import AroundId, ErrorReply, RequestId, Response, cut_at_id
 from edged.protocol.messages import (
     MAX_WATCHED,
     RESOURCES_CHANGED,
@@ -209,12 +209,13 @@ class NewsStream:
 Again = Callable[[str, Tell], Outcome | Underway | None]
 
 
-@record
+@record(kw_only=False)
 class Repeat:
-    """A call that was answered: with the same head and params it means the same.
+    """A call that was answered: with the same head and body, but for its id, it means the same.
 
     Attributes:
         head: that it came with, as it was judged.
+        params: its own; nobody changes them.
         caller: whose it was.
         revision: of MCP, that it was served in.
         again: see ``Outcome``.
@@ -223,6 +224,7 @@ class Repeat:
     """
 
     head: object
+    params: Mapping[str, Any]
     caller: Caller
     revision: Revision
     again: Again
@@ -236,7 +238,7 @@ MOST_REPEATS: Final = 24
 REMEMBERED_FOR_S: Final = 60.0
 """Since the last call of a session."""
 LONGEST_REPEATED: Final = 1_000
-"""Characters of the params of a call that is known when it comes again."""
+"""Bytes of the body of a call that is known when it comes again."""
 
 
 class Session:
@@ -253,7 +255,7 @@ class Session:
         watched: the resources it watches: their key → the URI as the client spelled it.
         streams: its open GET streams; news goes on the newest, the others are only kept alive.
         resumable: event streams of calls in flight, by the name of their log.
-        repeats: calls that may come again, by their params as they are written.
+        repeats: calls that may come again, by what stands around the ids of their bodies.
         choice: what tools/list shows to it, by the URL of its initialize.
         client: what its client calls itself, by its initialize.
         can_elicit: its client shows a person forms.
@@ -309,7 +311,7 @@ class Session:
         self.watched: dict[str, str] = {}
         self.news_log: EventLog | None = None
         self.resumable: dict[str, Resumable] = {}
-        self.repeats: dict[str, Repeat] = {}
+        self.repeats: dict[AroundId, Repeat] = {}
         self.visa: dict[int, object] = {}
         self.visa_count = 0
         self._caller: Caller | None = None
@@ -333,31 +335,30 @@ class Session:
             self._caller_here = replace(caller, session_id=self.label, client=client)
         return self._caller_here
 
-    def repeated(self, request: Request, head: object, caller: Caller) -> Repeat | None:
-        """What a request with that head asks for again; ``None`` where it has to be judged."""
-        key = repr(request.params)
+    def repeated(
+        self, body: bytes, head: object, caller: Caller
+    ) -> tuple[Repeat, RequestId] | None:
+        """What a body with that head asks for again, and its id; ``None``: it has to be read."""
+        if (cut := cut_at_id(body)) is None:
+            return None
+        key, request_id = cut
         repeat = self.repeats.get(key)
         if (
             repeat is None
             or repeat.head is not head
             or repeat.caller is not caller
-            or request.method != "tools/call"
-            or request.id in self.calls.by_id
+            or request_id in self.calls.by_id
         ):
             return None
         # What is asked again and again is not pushed out by writes whose values never come twice.
         self.repeats[key] = self.repeats.pop(key)
-        return repeat
+        return repeat, request_id
 
-    def remember(self, params: Mapping[str, Any], repeat: Repeat) -> None:
+    def remember(self, around: AroundId, repeat: Repeat) -> None:
         """Keep a call that may come again."""
-        # As they are written: 1, 1.0 and True are equal, and are not the same argument.
-        key = repr(params)
-        if len(key) > LONGEST_REPEATED:
-            return
         if len(self.repeats) >= MOST_REPEATS:
             del self.repeats[next(iter(self.repeats))]
-        self.repeats[key] = repeat
+        self.repeats[around] = repeat
 
     def answered(self, response: Response) -> None:
         """Its client has answered a request of ours; one that waits for nothing is ignored."""
@@ -381,10 +382,6 @@ class Owner:
     def of(cls, caller: Caller) -> Owner:
         """The owner that a caller is."""
         return cls(caller.route, caller.subject)
-
-    def is_same(self, caller: Caller) -> bool:
-        """Whether a caller is this owner."""
-        return caller.route is self.route and caller.subject == self.subject
 
 
 MOST_STREAMS: Final = 8
@@ -479,7 +476,10 @@ class SessionRegistry:
     def find(self, session_id: str | None, caller: Caller) -> Session | None:
         """A caller's own live session, which this counts as a use of."""
         session = self._sessions.get(session_id) if session_id else None
-        if session is None or not session.owner.is_same(caller):
+        if session is None:
+            return None
+        owner = session.owner
+        if caller.route is not owner.route or caller.subject != owner.subject:
             return None
         now_s = self._clock.monotonic()
         if now_s - session.last_used_s >= self._idle_s and self._is_expired(session, now_s):

@@ -162,7 +162,7 @@ class Audit:
         self.rows.append(entry)
 
     def note_again(
-        self, told: Entry | RepeatedRow, time_ms: int, action_id: str, duration_ms: float
+        self, told: Entry | RepeatedRow, action_id: str, duration_ms: float, *, time_ms: int = 0
     ) -> None:
         entry = told.entry if isinstance(told, RepeatedRow) else told
         self.rows.append(

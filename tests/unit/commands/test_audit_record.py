@@ -277,6 +277,10 @@ def _tell(house: House, caller: Caller, tool: str, **given: Any) -> None:
     begun = house.path.begin(action, pytest.fail)
     assert isinstance(begun, Outcome)
     assert begun.status is OutcomeStatus.OK
+    if begun.again is not None:
+        again = begun.again(f"a{next(house.ids)}", pytest.fail)
+        assert isinstance(again, Outcome)
+        assert again.status is OutcomeStatus.OK
 
 
 async def test_a_call_that_comes_again_leaves_the_same_row_for_whoever_made_it(
@@ -291,13 +295,13 @@ async def test_a_call_that_comes_again_leaves_the_same_row_for_whoever_made_it(
         _tell(house, CALLER, "get_status")
     rows = await house.rows()
     assert [(row.route, row.session, row.remote, row.tool, row.parameters) for row in rows] == [
-        ("direct", "s-1", "10.0.0.7", "get_status", "{}"),
-        ("direct", "s-2", "10.0.0.8", "get_status", "{}"),
-        ("direct", "s-1", "10.0.0.7", "list_profiles", "{}"),
+        *[("direct", "s-1", "10.0.0.7", "get_status", "{}")] * 2,
+        *[("direct", "s-2", "10.0.0.8", "get_status", "{}")] * 2,
+        *[("direct", "s-1", "10.0.0.7", "list_profiles", "{}")] * 2,
         ("direct", "s-1", "10.0.0.7", "list_profiles", '{"filter":"psu"}'),
-        ("rpc", "s-9", "10.0.0.7:99", "get_status", "{}"),
+        *[("rpc", "s-9", "10.0.0.7:99", "get_status", "{}")] * 2,
     ] * 3
-    assert [row.action_id for row in rows] == [f"a{number}" for number in range(15)]
+    assert [row.action_id for row in rows] == [f"a{number}" for number in range(27)]
     assert {(row.phase, row.outcome) for row in rows} == {("end", "ok")}
     assert (await house.store.audit.verify()).is_intact
 
@@ -315,14 +319,14 @@ SPELLED = ("1", "true", "1.0", '"1"', "0", "false", "-0.0", "1", "true")
 async def test_more_callers_than_are_remembered_each_have_their_rows(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edged.commands.audit_record.MAX_REPEATED", 3)
     monkeypatch.setattr("edged.store.audit.chain.MOST", 4)
     monkeypatch.setattr("edged.store.audit.chain.MOST_TEXTS", 5)
     callers = [_direct(f"s-{number}") for number in range(7)]
     for caller in callers * 4 + callers[:2] * 4:
         _tell(house, caller, "get_status")
     sessions = [row.session for row in await house.rows()]
-    assert sessions == [caller.session_id for caller in callers * 4 + callers[:2] * 4]
+    expected = [caller.session_id for caller in callers * 4 + callers[:2] * 4 for _ in range(2)]
+    assert sessions == expected
     assert (await house.store.audit.verify()).is_intact
 
 

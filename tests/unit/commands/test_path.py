@@ -54,6 +54,8 @@ class Recorded:
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         self.rows.append(("end", action.tool, outcome.status.value))
 
+    def again(self, action: Action, target: Target) -> None: ...
+
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self.rows.append(("refused", tool, error.code.value))
 

@@ -19,6 +19,8 @@ from edged.protocol.jsonrpc import (
     Request,
     Response,
     RpcCode,
+    around_id,
+    cut_at_id,
     encode,
     error_bytes,
     notification_bytes,
@@ -290,3 +292,54 @@ def _only_bad_message(body: bytes) -> None:
         assert json.loads(found.reply().encode())["error"]["code"] == found.rpc_code
     else:
         assert isinstance(found, Request | Notification | Response | Batch)
+
+
+IDS = (
+    *("0", "7", "10", "999999999999999", "1234567890123456789", "-5", "05", "5.0", "5e0", "1E2"),
+    *('""', '"a"', '"7"', '"a-1.b_2"', '"a b"', '"\\u0041"', '"\u00e9"', "null", "[1]", "7 "),
+)
+FRAMES = (
+    '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"a"}}',
+    '{"jsonrpc": "2.0", "id": %s, "method": "tools/call", "params": {"name": "a"}}',
+    '{"jsonrpc":"2.0","id" :%s,"method":"m"}',
+    '{"jsonrpc":"2.0","id":  %s,"method":"m"}',
+    '{"method":"m","params":{"id":%s},"jsonrpc":"2.0","id":3}',
+    '{"method":"m","params":{"id":4},"jsonrpc":"2.0","id":%s}',
+    '{"method":"m","params":{"x":"id","y":"\\"id\\":9"},"jsonrpc":"2.0","id":%s}',
+    '{"jsonrpc":"2.0","\\u0069d":5,"method":"m","params":{"id":%s}}',
+    '{"jsonrpc":"2.0","id":%s,"id":2,"method":"m"}',
+    '[{"jsonrpc":"2.0","id":%s,"method":"m"}]',
+    '{"jsonrpc":"2.0","method":"m","id":%s}',
+    '{"jsonrpc":"2.0","method":"m","id":%s0}',
+)
+
+
+def read(body: bytes) -> object:
+    try:
+        return parse(body)
+    except BadMessage as bad:
+        return bad.rpc_code
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("known_id", IDS)
+def test_what_stands_around_an_id_means_the_same_with_another(frame: str, known_id: str) -> None:
+    known = (frame % known_id).encode()
+    request = read(known)
+    around = around_id(known, request) if isinstance(request, Request) else None
+    if around is None:
+        return
+    for other in ((one % each).encode() for one in FRAMES for each in IDS):
+        cut = cut_at_id(other)
+        if cut is not None and cut[0] == around:
+            expected = Request(id=cut[1], method=request.method, params=request.params)
+            assert repr(read(other)) == repr(expected)
+
+
+@pytest.mark.parametrize("known_id", ["0", "7", "999999999999999", '""', '"a-1.b_2"'])
+@pytest.mark.parametrize("frame", FRAMES[:2])
+def test_usual_ids_are_found(frame: str, known_id: str) -> None:
+    body = (frame % known_id).encode()
+    request = read(body)
+    assert isinstance(request, Request)
+    assert cut_at_id(body) == (around_id(body, request), request.id)

@@ -83,6 +83,6 @@ def test_a_group_that_is_full_is_not_gathered_any_longer() -> None:
     audit = Audit(database=database, clock=SystemClock())  # type: ignore[arg-type]
     repeated = RepeatedRow(entry())
     for number in range(ROWS_IN_GROUP + 5):
-        audit.note_again(repeated, number, f"a{number}", 0.5)
+        audit.note_again(repeated, f"a{number}", 0.5)
     assert database.rings == [False, True]
     assert audit.waiting == ROWS_IN_GROUP + 5

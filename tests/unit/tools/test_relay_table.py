@@ -59,6 +59,8 @@ class NoRecord:
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None: ...
 
+    def again(self, action: Action, target: Target) -> None: ...
+
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self.refused.append((caller.subject, tool, error.code))
 

@@ -65,6 +65,8 @@ class Record:
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         self.rows.append((action.tool, action.arguments["uri"], outcome.status.value))
 
+    def again(self, action: Action, target: Target) -> None: ...
+
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self.rows.append((tool, "", error.code.value))
 

@@ -8,17 +8,17 @@ import pytest
 
 from edged.actions.caller import Caller, Claims, Route
 from edged.errors import Conflict
-from edged.protocol.jsonrpc import Request
+from edged.protocol.jsonrpc import Request, around_id, parse
 from edged.protocol.messages import MAX_WATCHED, RESOURCE_UPDATED, TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent, SessionState
 from edged.protocol.sse import ReplayBuffer
 from edged.surfaces.mcp.reply import MAX_BUFFERED_BYTES, StreamReply
 from edged.surfaces.mcp.sessions import (
-    LONGEST_REPEATED,
     Announcement,
     CallEnd,
     Repeat,
+    Session,
     SessionRegistry,
 )
 from tests.bench.driven_clock import DrivenClock
@@ -70,9 +70,24 @@ def test_use_keeps_a_session_alive_and_idleness_ends_it(driven_clock: DrivenCloc
     assert len(board) == 0
 
 
+def body_of(params: dict[str, object], request_id: int = 1) -> bytes:
+    message = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+    return json.dumps(message).encode()
+
+
+def remember(session: Session, params: dict[str, object], known: Repeat) -> None:
+    body = body_of(params)
+    request = parse(body)
+    assert isinstance(request, Request)
+    around = around_id(body, request)
+    assert around is not None
+    session.remember(around, known)
+
+
 def repeat() -> Repeat:
     return Repeat(
         head=None,
+        params={},
         caller=DIRECT,
         revision=LEGACY,
         again=lambda _id, _tell: None,
@@ -85,7 +100,7 @@ def test_of_an_idle_session_no_calls_are_remembered(driven_clock: DrivenClock) -
     board = board_of(driven_clock)
     sessions = [board.open(LEGACY, DIRECT) for _ in range(2)]
     for session in sessions:
-        session.remember({"name": "x"}, repeat())
+        remember(session, {"name": "x"}, repeat())
     driven_clock.move(50)
     board.find(sessions[1].id, DIRECT)
     driven_clock.move(11)
@@ -94,12 +109,12 @@ def test_of_an_idle_session_no_calls_are_remembered(driven_clock: DrivenClock) -
     assert len(board) == 2
 
 
-def test_a_session_remembers_so_many_calls_and_no_long_ones(driven_clock: DrivenClock) -> None:
+def test_a_session_remembers_so_many_calls(driven_clock: DrivenClock) -> None:
     session = board_of(driven_clock).open(LEGACY, DIRECT)
     for number in range(100):
-        session.remember({"name": number}, repeat())
-    session.remember({"name": "x" * LONGEST_REPEATED}, repeat())
-    assert list(session.repeats) == [repr({"name": number}) for number in range(76, 100)]
+        remember(session, {"name": number}, repeat())
+    kept = [session.repeated(body_of({"name": number}), None, DIRECT) for number in range(100)]
+    assert [number for number, known in enumerate(kept) if known] == list(range(76, 100))
 
 
 @pytest.mark.parametrize("other", [1, True, 1.0, "1", None])
@@ -108,14 +123,14 @@ def test_a_call_is_known_again_by_its_arguments_as_they_are_written(
 ) -> None:
     session = board_of(driven_clock).open(LEGACY, DIRECT)
     known = repeat()
-    session.remember({"arguments": {"channel": 1}}, known)
-    request = Request(id=1, method="tools/call", params={"arguments": {"channel": other}})
+    remember(session, {"arguments": {"channel": 1}}, known)
+    body = body_of({"arguments": {"channel": other}}, request_id=7)
     is_same = type(other) is int
-    assert session.repeated(request, None, DIRECT) is (known if is_same else None)
-    assert session.repeated(request, "another head", DIRECT) is None
-    assert session.repeated(request, None, Caller(route=Route.DIRECT)) is None
-    session.calls.add(1, Call())
-    assert session.repeated(request, None, DIRECT) is None
+    assert session.repeated(body, None, DIRECT) == ((known, 7) if is_same else None)
+    assert session.repeated(body, "another head", DIRECT) is None
+    assert session.repeated(body, None, Caller(route=Route.DIRECT)) is None
+    session.calls.add(7, Call())
+    assert session.repeated(body, None, DIRECT) is None
 
 
 async def test_a_session_never_expires_under_a_call(driven_clock: DrivenClock) -> None:
