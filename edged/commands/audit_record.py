@@ -142,6 +142,7 @@ class AuditRecord:
         if (
             target is not None
             and target.judged_at is not None
+            and not target.is_write
             and self._note_query(action, target, outcome)
         ):
             return
