@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -28,7 +29,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.compare.clients import WRITTEN_WITHIN_S, Line, call
 from benchmarks.compare.price import QUERY, WRITE
@@ -46,14 +47,26 @@ WARM_CALLS: Final = 30
 TRACED_CALLS: Final = 60
 TRACES: Final = 2
 TRACED_EVERY_S: Final = 0.02
-WORKS: Final = {
-    "list_instruments": call("list_instruments", {}),
-    "get_status": call("get_status", {}),
-    "query": QUERY,
-    "write": WRITE,
+
+
+def new_values() -> Iterator[dict[str, Any]]:
+    """The same write, each time with a voltage that has not come before."""
+    params = WRITE["params"]
+    for step in itertools.count():
+        values = {"channel": 1, "voltage": 2 + step / 1000}
+        arguments = {**params["arguments"], "parameters": values}
+        yield {**WRITE, "params": {**params, "arguments": arguments}}
+
+
+WORKS: Final[dict[str, Iterator[dict[str, Any]]]] = {
+    "list_instruments": itertools.repeat(call("list_instruments", {})),
+    "get_status": itertools.repeat(call("get_status", {})),
+    "query": itertools.repeat(QUERY),
+    "write": itertools.repeat(WRITE),
+    "write, a new value": new_values(),
 }
-"""A write has its intent on disk, its error query and its verify query. It comes in the same words
-each time: with values that have not come before it calls some 90 functions more."""
+"""A write has its intent on disk, its error query and its verify query. The first one comes in the
+same words each time."""
 Count = dict[str, dict[str, int]]
 """By thread (``loop``, ``others``) and function."""
 NAMES: Final = {
@@ -66,7 +79,8 @@ BOUNDS: Final = {
     "list_instruments": {"loop": 41, "others": 6, "files": 18, "system calls": 18},
     "get_status": {"loop": 148, "others": 6, "files": 54, "system calls": 18},
     "query": {"loop": 164, "others": 6, "files": 44, "system calls": 30},
-    "write": {"loop": 414, "others": 150, "files": 76, "system calls": 95},
+    "write": {"loop": 362, "others": 145, "files": 67, "system calls": 90},
+    "write, a new value": {"loop": 456, "others": 150, "files": 83, "system calls": 90},
 }
 """With the few that come and go with the moment; a busy machine divides system calls, too.
 
@@ -113,8 +127,8 @@ def counted_functions(bench: Simulator) -> dict[str, Count]:
         with engine(bench, run_by=counted_by(target), slowness=SLOWNESS) as (ours, _):
             line = Line(ours)
             found = {
-                work: smallest(ours, target, partial(line.post, message))
-                for work, message in WORKS.items()
+                work: smallest(ours, target, partial(_post, line, messages))
+                for work, messages in WORKS.items()
             }
             line.close()
             # What the signals that begin and end a count cost.
@@ -126,6 +140,10 @@ def counted_functions(bench: Simulator) -> dict[str, Count]:
         }
         for work, count in found.items()
     }
+
+
+def _post(line: Line, messages: Iterator[dict[str, Any]]) -> None:
+    line.post(next(messages))
 
 
 def counted_by(target: Path) -> tuple[str, ...]:
@@ -183,10 +201,10 @@ def counted_system_calls(bench: Simulator) -> dict[str, float]:
     with engine(bench) as (ours, _):
         line = Line(ours)
         found = {}
-        for work, message in WORKS.items():
+        for work, messages in WORKS.items():
             for _ in range(WARM_CALLS):
-                line.post(message)
-            found[work] = min(_traced(ours, partial(line.post, message)) for _ in range(TRACES))
+                _post(line, messages)
+            found[work] = min(_traced(ours, partial(_post, line, messages)) for _ in range(TRACES))
         line.close()
         idle, idle_s = min(_traced(ours, lambda: None) for _ in range(TRACES))
     return {

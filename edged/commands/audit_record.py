@@ -125,6 +125,7 @@ class AuditRecord:
         if (
             target is not None
             and target.judged_at is not None
+            and not target.is_write
             and self._note_query(action, target, outcome)
         ):
             return
@@ -236,7 +237,9 @@ class AuditRecord:
             return Entry(
                 now_ms, phase._value_, *asked, scpi, status, code, told, weighty, *known, spent_ms
             )
-        instrument_id, command, arguments = _aim(action)
+        instrument_id, command, arguments = AT_NOTHING
+        if target is None or target.command is None or not action.arguments:
+            instrument_id, command, arguments = _aim(action)
         is_weighty = False
         if target is not None:
             # What was found has names of ours, which are short.

@@ -228,11 +228,10 @@ class CommandPath:
         """
         return await settled(partial(self.begin, action))
 
-    def begin(self, action: Action, tell: Tell, *, learns: bool = True) -> Outcome | Pending:
+    def begin(self, action: Action, tell: Tell) -> Outcome | Pending:
         """Judge, record, run, record.
 
         Args:
-            learns: what the same words will mean is kept with the outcome.
             tell: called on the loop, once and later, with the outcome; with ``None`` once what was
                 begun has been cancelled. Never raises.
 
@@ -251,12 +250,9 @@ class CommandPath:
                 running = self._run(action, target, began)
             if not isinstance(running, Done):
                 end: End = self._outcome
-                if learns and self._is_plain(action, target):
-                    if isinstance(running, Held):
-                        end = partial(self._repeatable, partial(self._once_more, mark))
-                    elif isinstance(running, LineJob) and self._is_question(target):
-                        target.judged_at = mark
-                        end = partial(self._repeatable, partial(self._again, target, None))
+                if self._is_repeatable(action, target, running):
+                    target.judged_at = mark
+                    end = partial(self._repeatable, partial(self._again, target, None))
                 return self._pending(action, target, began, running, tell, end)
         except Exception as error:  # noqa: BLE001 - the top of every call: a bug must not take others along
             outcome = self._concluded(action, target, began, error)
@@ -270,69 +266,62 @@ class CommandPath:
                 outcome.again = partial(self._again, target, told, make)
         return outcome
 
-    def _is_plain(self, action: Action, target: Target) -> bool:
-        """Whether the same words ask for the same of the same unit until ``RULES`` changes.
+    def _is_repeatable(self, action: Action, target: Target, running: Running) -> bool:
+        """Whether the same words mean the same lines for the same unit until ``RULES`` changes.
 
         A run goes on with what it began with; who presents a lease or can be asked for a yes is
-        judged by more than its words.
+        judged by more than its words, and so is a unit with a timer. An interlock is looked for
+        each time.
         """
-        return (
+        if not (
             type(action) is RunCommand
             and action.purpose is Purpose.CALL
             and not (action.parent_id or action.caller.on_behalf_of or action.caller.lease)
             and action.progress is None
-            and not _is_confirmed_at(target.instrument)
-        )
-
-    def _is_question(self, target: Target) -> bool:
-        """Whether such a call is a query that is judged in the same way, too.
-
-        A timer in the instrument is judged each time.
-        """
+        ):
+            return False
         instrument = target.instrument
-        return (
-            target.command is not None
-            and target.command.is_query
-            and not (target.is_write or target.is_safe or target.inner)
-            and instrument is not None
-            and instrument.timer is None
-            and not instrument.rules.dead_man_s
-            and self._is_reading_free
-        )
-
-    def _once_more(
-        self, mark: str, make: Callable[..., Action], action_id: str, tell: Tell
-    ) -> Outcome | Pending | None:
-        """``begin`` of a write whose words still mean the same; it is judged like a first call."""
-        if RULES.mark() != mark:
-            return None
-        return self.begin(make(action_id=action_id), tell, learns=False)
+        if instrument is None or target.command is None or target.is_safe or target.inner:
+            return False
+        rules = instrument.rules
+        if rules.confirm or rules.dead_man_s or instrument.timer is not None:
+            return False
+        if target.is_write:
+            return isinstance(running, Held)
+        return isinstance(running, LineJob) and target.command.is_query and self._is_reading_free
 
     def _again(
         self,
-        target: Target,
+        judged: Target,
         told: tuple[Action, Again] | None,
         make: Callable[..., Action],
         action_id: str,
         tell: Tell,
     ) -> Outcome | Pending | None:
-        """``begin`` of what was judged before, and would be judged alike.
+        """``begin`` of what was judged before, as far as its words would be judged alike.
 
-        What has no arguments and aims at nothing is judged by the caller's permission alone.
+        What may stand in the way of a write is asked each time. What has no arguments and aims at
+        nothing is judged by the caller's permission alone.
 
         Args:
             told: in place of ``make``: what it makes but for its id, and what writes that down.
         """
-        if target is not NOTHING and (
-            target.judged_at != RULES.mark()
-            or (self._interlocks is not None and self._interlocks.is_any)
+        if judged is not NOTHING and (
+            judged.judged_at != RULES.mark()
+            or (not judged.is_write and self._interlocks is not None and self._interlocks.is_any)
         ):
             return None
         began = self._clock.monotonic()
         action, note = told or (make(action_id=action_id), None)
         self.performed += not action.answers_at_once
+        target: Target | None = None
         try:
-            running = self._operations[type(action)].run(action, target, began)
+            if judged.is_write:
+                target = self._freed(action, judged)
+                running = self._run(action, target, began)
+            else:
+                target = judged
+                running = self._operations[type(action)].run(action, target, began)
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
@@ -342,6 +331,17 @@ class CommandPath:
         spent_ms = (self._clock.monotonic() - began) * 1000
         note(action_id, spent_ms)
         return Outcome(status=running.status, data=running.data, execution_time_ms=spent_ms)
+
+    def _freed(self, action: Action, judged: Target) -> Target:
+        """A write whose words were judged before: its own target, if nothing is in the way now."""
+        self._permissions.authorize_tool(
+            action.caller, action.tool, action.scope, action.plain_tool
+        )
+        target = judged.of_another_call()
+        if target.is_dangerous:
+            self._policy.check_danger(action.caller, target)
+        self.check_still_free(action, target)
+        return target
 
     def _concluded(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -508,7 +508,7 @@ class CommandPath:
         began: float,
         found: Done | Exception,
     ) -> Outcome:
-        """What came of what may be asked for again."""
+        """What came of what may be called again."""
         outcome = self._outcome(action, target, began, found)
         if outcome.status is OutcomeStatus.OK:
             outcome.again = partial(again, _made_again(action))

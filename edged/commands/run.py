@@ -259,6 +259,8 @@ class CommandJob(LineJob):
     def _talk(self) -> Conversation[Reply]:
         """On the line's thread."""
         read = partial(parse_answer, self._command.returns, values=self._values)
+        if self._ask is not None and not (self._asks_first or self._asks_last):
+            return asked(self._ask, read)
         confirm = partial(_verified, self._command, self._values)
         conversation = self._conversation(self._command, read, confirm)
         if self._guard is not None:

@@ -62,7 +62,7 @@ class Target:
         send_guard: asked before each line of a write goes out.
         share: what it has taken of its owner's budgets.
         timer: what has to run in the instrument before the first of them does.
-        judged_at: what ``RULES`` was when a query was judged that may be asked again.
+        judged_at: what ``RULES`` was when a call was judged that may come again.
         row: what the audit log says of such a query that was answered, but for time and action.
         limits_s: what its job may take in all, and by itself.
         ask: all that its job says, where that is one question.
@@ -97,6 +97,19 @@ class Target:
     teaches: bool = True
     told: tuple[Profile | None, tuple[str, ...], frozenset[str]] | None = None
     intent: Entry | None = None
+
+    def of_another_call(self) -> Target:
+        """What was judged of a command's write, for a call in the same words."""
+        return Target(
+            instrument=self.instrument,
+            command=self.command,
+            is_dangerous=self.is_dangerous,
+            is_write=self.is_write,
+            check=self.check,
+            values=self.values,
+            lines=self.lines,
+            told=self.told,
+        )
 
     @property
     def is_aimed(self) -> bool:

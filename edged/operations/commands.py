@@ -185,7 +185,7 @@ class CommandOperations:
             asks_first=(question, doing.append) if question else None,
             asks_last=(limit_query, held.append) if limit_query else None,
         )
-        if target.judged_at is not None and target.limits_s is None:
+        if target.judged_at is not None and target.limits_s is None and not target.is_write:
             target.limits_s = job.limits_s
             target.ask = only_question(target.lines, command, instrument.connection)
             target.teaches = self.memory.learns_from(instrument, command, target.lines)

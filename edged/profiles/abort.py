@@ -57,6 +57,9 @@ _CHOOSES: Final = re.compile(
 """The headers that choose the channel or the unit that what follows is about."""
 _BARE_SWITCH: Final = re.compile(r"(OUT)([01])", re.IGNORECASE)
 """``OUT1`` and ``OUT0``: the value stands in the header."""
+_ENDS_IN_NUMBER: Final = re.compile(r"([^;\"'#(\r\n]*[ ,])([+-]?[0-9]+(?:\.[0-9]+)?)")
+"""One message without quotes, blocks and lists, whose last argument is a number."""
+ANY_NUMBER: Final = "7777777"
 _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
 _MOST_CHANNELS: Final = 64
 
@@ -75,6 +78,20 @@ def tellings(line: str) -> tuple[OutputSetting, ...]:
 
     A selection sets nothing.
     """
+    found = _ENDS_IN_NUMBER.fullmatch(line)
+    if found is None:
+        return _tellings(line)
+    # A ramp sets one thing to ever other numbers: the rest of its line is taken apart once.
+    head, number = found.groups()
+    settings: tuple[OutputSetting, ...] = ()
+    for one in _tellings(head + ANY_NUMBER):
+        value = number if one.value == ANY_NUMBER else one.value
+        settings += (OutputSetting(one.output, value),)
+    return settings
+
+
+@lru_cache(maxsize=256)
+def _tellings(line: str) -> tuple[OutputSetting, ...]:
     return tuple(
         told
         for message in messages(line)

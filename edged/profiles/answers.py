@@ -223,8 +223,12 @@ def matches(
     """
     line = unquoted(only_line(answer_text))
     got = None if returns is None else parse_answer(returns, answer_text)
-    wire = wire_text(wanted, parameter)
-    wanted_number = read_number(wire)
+    wanted_number: float | None
+    if isinstance(wanted, str | bool) or (parameter is not None and parameter.map):
+        wanted_number = read_number(wire_text(wanted, parameter))
+    else:
+        # Its text on the wire reads back equal.
+        wanted_number = wanted
     if wanted_number is not None and not isinstance(wanted, bool):
         unit = parameter.unit if parameter is not None else ""
         number = number_with_suffix(line, unit) if got is None else got.primary
@@ -233,7 +237,8 @@ def matches(
             rounding = 1e-9 * max(abs(number), abs(wanted_number))
             return abs(number - wanted_number) <= tolerance + rounding
     words = [line] if got is None else [line, str(got.value)]
-    return any(_same_word(word, form) for word in words for form in (str(wanted), wire))
+    forms = (str(wanted), wire_text(wanted, parameter))
+    return any(_same_word(word, form) for word in words for form in forms)
 
 
 def _same_word(one: str, other: str) -> bool:

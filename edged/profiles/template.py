@@ -380,6 +380,29 @@ def _formatted(value: float, spec: str) -> str:
     return format(0.0, spec) if "-" in text and float(text) == 0.0 else text
 
 
+def _is_allowed(
+    number: float,
+    parameter: Parameter,
+    parameters: Mapping[str, Parameter],
+    values: Mapping[str, Scalar],
+) -> bool:
+    """Whether a number lies within ``effective_bound``; that is made to be shown."""
+    lowest, highest = parameter.min, parameter.max
+    if (lowest is not None and number < lowest) or (highest is not None and number > highest):
+        return False
+    for other, cases in parameter.by.items():
+        value = values.get(other)
+        if value is None:
+            value = _value(other, parameters, values)
+        bound = None if value is None else cases.get(value)
+        if bound is None:
+            continue
+        lowest, highest = bound.min, bound.max
+        if (lowest is not None and number < lowest) or (highest is not None and number > highest):
+            return False
+    return True
+
+
 def _is_within(text: str, bound: Bound) -> bool:
     number = float(text)
     return (bound.min is None or number >= bound.min) and (bound.max is None or number <= bound.max)
@@ -550,14 +573,17 @@ def _filled(
         # The shortest text is exact, so no bound has to be kept by the way it is written.
         if parameter is not None and not parameter.map and parameter.type is ParameterType.INT:
             wire = int(wire) if isinstance(wire, float) and wire.is_integer() else wire
-        return shortest_text(wire)
+        return str(wire) if type(wire) is int else shortest_text(wire)
     if parameter is not None and not parameter.map:
+        if parameter.type is ParameterType.INT and isinstance(wire, float) and wire.is_integer():
+            wire = int(wire)
+        text = _formatted(wire, hole.format)
+        if _is_allowed(float(text), parameter, parameters, values):
+            return text
         others: dict[str, Scalar | None] = {}
         for name in parameter.by:
             others[name] = _value(name, parameters, values)
         bound = effective_bound(parameter, others)
-        if parameter.type is ParameterType.INT and isinstance(wire, float) and wire.is_integer():
-            wire = int(wire)
     return number_text(wire, hole.format, bound, name=hole.name)
 
 

@@ -9,6 +9,7 @@ Whether an instrument itself said that it does not know a command. Pure.
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ _HEADER: Final = re.compile(
 )
 """What instruments repeat of the question while headers are on: ``SYST:ERR 0, No error``."""
 
+LONGEST_KEPT: Final = 128
+"""Characters of an answer that is kept with what it means."""
 _COMMAND_ERROR_BIT: Final = 32
 _UNDEFINED_HEADER: Final = -113
 
@@ -126,11 +129,18 @@ def clears_errors(text: str, own: str) -> bool:
 def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "") -> InstrumentError:
     """Read the answer of an error query; never raises, whatever came.
 
+    Nearly every answer is the one that says that there is no error, so the last ones are kept.
+
     Args:
         pattern: of an error, with the groups ``code`` and, where there is one, ``text``; empty: it
             begins with a number.
         none: of the answer that says that there is no error; empty: the code is 0, or none.
     """
+    read = _kept if len(answer) <= LONGEST_KEPT else _read
+    return read(kind, answer, pattern, none)
+
+
+def _read(kind: ErrorKind, answer: str, pattern: str, none: str) -> InstrumentError:
     line = first_line(answer)
     if kind is ErrorKind.NONE or (none and found_in(line, none) is not None):
         return _NO_ERROR
@@ -144,6 +154,9 @@ def parse_error(kind: ErrorKind, answer: str, pattern: str = "", none: str = "")
         is_odd=found.is_odd,
         answer=line,
     )
+
+
+_kept: Final = functools.lru_cache(maxsize=64)(_read)
 
 
 def _described(line: str, pattern: str) -> InstrumentError:

@@ -213,7 +213,8 @@ class CapabilityBook:
             knowledge.failures += 1
             knowledge.last_error = error[:ERROR_CHARS]
             knowledge.is_undefined = knowledge.is_undefined or is_undefined
-        self._mark(knowledge)
+        if not knowledge.is_dirty:
+            self._mark(knowledge)
 
     def of(self, unit: Unit) -> Mapping[str, CommandKnowledge]:
         """What is known of each command of a unit with this firmware; empty when nothing is."""
@@ -222,11 +223,10 @@ class CapabilityBook:
         return self._units.get(unit.key, {})
 
     def _mark(self, knowledge: CommandKnowledge) -> None:
-        if not knowledge.is_dirty:
-            knowledge.is_dirty = True
-            self._dirty.append(knowledge)
-            self._flag.is_raised = True
-            self._database.nudge()
+        knowledge.is_dirty = True
+        self._dirty.append(knowledge)
+        self._flag.is_raised = True
+        self._database.nudge()
 
     def _forget_too_many(self) -> None:
         while len(self._firmware) > MAX_UNITS:

@@ -215,6 +215,8 @@ ASIDE_EVERY_S: Final = 60.0
 """A disk that damages every file at once must not be filled with damaged files."""
 
 
+LINES_KEPT_BACK: Final = 32
+"""Log lines that wait for a group without jobs: each write has one, for its end row."""
 IS_RAISED: Final = attrgetter("is_raised")
 IS_DURABLE: Final = attrgetter("is_durable")
 
@@ -401,8 +403,9 @@ class Writer:
             return
         for job in jobs:
             job.resolve(None)
-        # Who waits for the disk goes on meanwhile.
-        ASIDE.write()
+        # Whoever waited for the disk goes on now, and would wait for the interpreter.
+        if not jobs or len(ASIDE.waiting) > LINES_KEPT_BACK:
+            ASIDE.write()
 
     def _try_group(self, jobs: Sequence[WriteJob], *, is_last: bool) -> EdgedError | None:
         """Write all that waits; gives what those who wait are refused with."""

@@ -298,12 +298,9 @@ class Wake(abc.ABC):
     def __init__(self) -> None:
         # The work in hand, and the latest that was to be pre-empted; plain ints, so that assigning
         # one is atomic.
-        self._ticket = 0
+        self.ticket = 0
         self._preempted = 0
         self._is_released = False
-
-    def begin(self, ticket: int) -> None:
-        self._ticket = ticket
 
     def preempt(self, ticket: int) -> None:
         if self._is_released:
@@ -328,7 +325,7 @@ class Wake(abc.ABC):
 
     def check(self) -> None:
         """Raise ``LinkPreempted`` if the work in hand has been pre-empted."""
-        if self._preempted >= self._ticket > 0:
+        if self._preempted >= self.ticket > 0:
             raise LinkPreempted("pre-empted")
 
     @abc.abstractmethod
@@ -531,7 +528,7 @@ class LinkBase(abc.ABC):
         return
 
     def begin(self, ticket: int) -> None:
-        self._wake.begin(ticket)
+        self._wake.ticket = ticket
 
     def take_turn(self, _timeout_s: float, _urgency: Urgency) -> Since:
         """See ``Link``: it is nobody else's."""

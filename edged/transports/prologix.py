@@ -331,4 +331,4 @@ class PrologixLink(MessageLinkBase):
             if self._clock.monotonic() >= limit:
                 return b""
             self._has_heard(stream)
-        return stream.take_until(b"\n", limit) + b"\n"
+        return stream.read_message(b"\n", limit - self._clock.monotonic()) + b"\n"

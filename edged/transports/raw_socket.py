@@ -31,8 +31,11 @@ class RawSocketLink(LinkBase):
         # None while closed.
         self._channel: TcpChannel | None = None
         self._stream: SocketStream | None = None
-        # See ``Link``; a call sees three to five times whether anything came.
+        # See ``Link``; the stream's own methods while it is open. A call sees three to five times
+        # whether anything came, and writes and reads as often.
         self.pending: Callable[[], bytes] = _nothing_open
+        self.write: Callable[[bytes, float], None] = _nothing_open
+        self.read_message: Callable[[bytes, float], bytes] = _nothing_open
 
     def open(self, timeout_s: float) -> None:
         self.close()
@@ -44,13 +47,8 @@ class RawSocketLink(LinkBase):
         )
         self._stream = self._channel.stream
         self.pending = self._stream.drain
-
-    def write(self, data: bytes, timeout_s: float) -> None:
-        (self._stream or _nothing_open()).send(data, self._clock.monotonic() + timeout_s)
-
-    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
-        stream = self._stream or _nothing_open()
-        return stream.take_until(terminator, self._clock.monotonic() + timeout_s)
+        self.write = self._stream.write
+        self.read_message = self._stream.read_message
 
     def read_exactly(self, count: int, timeout_s: float) -> bytes:
         stream = self._stream or _nothing_open()
@@ -65,10 +63,10 @@ class RawSocketLink(LinkBase):
 
     def close(self) -> None:
         channel, self._channel, self._stream = self._channel, None, None
-        self.pending = _nothing_open
+        self.pending = self.write = self.read_message = _nothing_open
         if channel is not None:
             channel.close()
 
 
-def _nothing_open() -> NoReturn:
+def _nothing_open(*_: object) -> NoReturn:
     raise LinkLost("not connected")

@@ -80,17 +80,23 @@ class SocketStream:
         connection.setblocking(False)
         self._watch = wake.watch(connection)
 
-    def send(self, data: bytes, deadline: float) -> None:
-        """Send all of it; raises ``LinkTimeout``, ``LinkPreempted`` or ``LinkLost`` half-way."""
-        rest = memoryview(data)
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """``Link.write``; raises ``LinkTimeout``, ``LinkPreempted`` or ``LinkLost`` half-way."""
+        rest, deadline = memoryview(data), 0.0
         self._wake.check()
         while rest:
             try:
                 rest = rest[self._connection.send(rest) :]
             except BlockingIOError:
+                # Nearly all is taken at once.
+                deadline = deadline or self._clock.monotonic() + timeout_s
                 self._wait(selectors.EVENT_WRITE, deadline)
             except OSError as error:
                 raise LinkLost(f"writing failed: {error}") from error
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """The same until a moment."""
+        self.write(data, deadline - self._clock.monotonic())
 
     def receive(self, deadline: float) -> None:
         """Wait for bytes and add them to the buffer."""
@@ -113,8 +119,9 @@ class SocketStream:
         del self.buffer[:count]
         return data
 
-    def take_until(self, terminator: bytes, deadline: float) -> bytes:
+    def read_message(self, terminator: bytes, timeout_s: float) -> bytes:
         """What comes before ``terminator``, which is dropped; a block needs none behind it."""
+        deadline = self._clock.monotonic() + timeout_s
         buffer = self.buffer
         searched = 0
         while True:

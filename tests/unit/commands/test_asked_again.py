@@ -346,6 +346,7 @@ CHANGES: Mapping[str, Callable[[Bench], object]] = {
     "away": lambda bench: bench.depart(),
     "back": lambda bench: bench.arrive(FIRST, "0001", alias="psu1"),
     "set to less": lambda bench: bench.relearn(limits={"set_voltage": {"voltage": Bound(max=1)}}),
+    "dangerous to set": lambda bench: bench.relearn(is_dangerous=frozenset({"set_voltage"})),
     "not to be set": lambda bench: bench.relearn(deny=frozenset({"set_voltage"})),
     "locked": lambda bench: setattr(bench, "is_locked", True),
     "not locked": lambda bench: setattr(bench, "is_locked", False),
@@ -443,6 +444,46 @@ def test_a_write_in_the_same_words_is_judged_each_time(change: str) -> None:
     assert why is not None
     assert status in {OutcomeStatus.REFUSED, OutcomeStatus.FAILED}
     assert said == []
+
+
+def test_a_write_in_the_same_words_needs_its_permission_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    _, outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
+    again = outcome.again
+    assert again is not None
+    narrower = Grant(tools=frozenset({"get_status"}), danger=False)
+    monkeypatch.setattr(bench.permissions, "_direct", narrower)
+    (_, why, _, _, said, entries, _), _ = seen(bench, lambda tell: again("second", tell))
+    assert isinstance(why, tuple)
+    assert why[0] is ErrorCode.NOT_ALLOWED
+    assert said == []
+    assert [entry.phase for entry in entries] == ["refusal"]
+
+
+def test_writes_in_the_same_words_that_wait_at_once_have_rows_and_guards_of_their_own() -> None:
+    bench = Bench()
+    _, outcome = seen(bench, lambda tell: bench.begin(*WRITE, tell))
+    assert outcome.again is not None
+    told: list[Any] = []
+    rows = len(bench.audit.rows)
+    outcome.again("w0", told.append)
+    bench.audit.commit()
+    bench.path._send_guards.stop(CALLER_CANCELLED)
+    outcome.again("w1", told.append)
+    bench.audit.commit()
+    for _ in range(2):
+        bench.lines[FIRST].talks[0].answer()
+    stopped, sent = told
+    assert stopped.error.code is ErrorCode.PREEMPTED
+    assert sent.status is OutcomeStatus.OK
+    assert [(row.phase, row.action_id) for row in bench.audit.rows[rows:]] == [
+        ("intent", "w0"),
+        ("intent", "w1"),
+        ("end", "w0"),
+        ("end", "w1"),
+    ]
 
 
 def test_a_write_in_the_same_words_is_judged_again_when_its_intent_is_on_disk() -> None:

@@ -68,13 +68,13 @@ async def test_a_pre_emption_ends_a_pause_from_any_thread(
             wake.preempt(1)
 
     asyncio.get_running_loop().call_later(0.02, preempt)
-    wake.begin(1)
+    wake.ticket = 1
     with pytest.raises(LinkPreempted):
         await worked(wake, lambda: wake.pause(60, SystemClock()))
 
 
 async def test_one_for_earlier_work_ends_nothing(wake: LoopWake) -> None:
-    wake.begin(2)
+    wake.ticket = 2
     asyncio.get_running_loop().call_later(0.01, wake.preempt, 1)
     await worked(wake, lambda: wake.pause(0.05, SystemClock()))
 
