@@ -7,35 +7,16 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from edged.patterns import compiled
-from edged.profiles.format.fields import (
-    Fields,
-    complaint,
-    expression_of,
-    map_of,
-    number_of,
-    pattern_of,
-    scalar_of,
-    text_of,
-)
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     EXPRESSION,
     PATTERN,
     PLAIN_QUERY,
     PLAIN_QUESTION,
     QUERY,
     TEMPLATE,
-    TEXT_SCHEMA,
-    TRUTH,
-    Key,
-    Kind,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
+    expression_of,
     pattern,
-    reference,
-    text,
+    pattern_of,
 )
 from edged.profiles.model import (
     Completion,
@@ -46,6 +27,20 @@ from edged.profiles.model import (
     Match,
     Precondition,
     Probe,
+)
+from edged.schema.fields import Fields, complaint, map_of, number_of, scalar_of, text_of
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    reference,
+    text,
 )
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode

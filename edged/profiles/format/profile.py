@@ -9,45 +9,20 @@ from typing import Any, Final
 from edged.profiles.addressed import PLACEHOLDER, names_address
 from edged.profiles.format.commands import ABORT_KIND, read_command
 from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
-from edged.profiles.format.fields import (
-    FORMAT,
-    Fields,
-    Gathering,
-    check_format,
-    check_name,
-    complaint,
-    each_of,
-    list_of,
-    marks_of,
-    nearest,
-    scalar_of,
-    text_of,
-)
-from edged.profiles.format.parameters import read_value
-from edged.profiles.format.returns import DECIMAL, is_number
-from edged.profiles.format.sequences import answer_fields, read_sequence
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     EXPRESSION,
     NAME_PATTERN,
     NAMED,
     PATTERN,
     PLAIN_QUESTION,
     QUERY,
-    TEXT_SCHEMA,
-    TRUTH,
-    Key,
-    Kind,
-    Schema,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
+    by_name,
+    check_name,
     known_name_of,
-    mapping,
-    reference,
-    text,
 )
+from edged.profiles.format.parameters import read_value
+from edged.profiles.format.returns import DECIMAL, is_number
+from edged.profiles.format.sequences import answer_fields, read_sequence
 from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import (
     AbortStep,
@@ -64,6 +39,34 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import optional_names
+from edged.schema.fields import (
+    FORMAT,
+    Fields,
+    Gathering,
+    check_format,
+    complaint,
+    each_of,
+    list_of,
+    marks_of,
+    nearest,
+    scalar_of,
+    text_of,
+)
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    mapping,
+    reference,
+    text,
+)
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import may_put_out, side_effect
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode
@@ -185,7 +188,7 @@ PROFILE: Final = Table(
     Key("connection", _section(CONNECTION), "The settings of the connection."),
     Key("abort", ABORT_KIND, "The lines that make the whole instrument safe."),
     Key("abort_excludes",
-        mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
+        by_name("command → text", {"type": ["string", "number", "null"]}),
         "Why `abort` need not undo what the command does."),
     Key("watchdog", WATCHDOG_KIND,
         "The timer that switches its outputs off when it gets no messages."),
@@ -196,11 +199,11 @@ PROFILE: Final = Table(
         "For sources and loads: how to query whether a limit was reached."),
     Key("sim", text(64, is_optional=True), "The simulated instrument for this model.",
         is_own=True),
-    Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
-                            is_named=True), "Its commands.", is_required=True),
-    Key("settings", mapping("name → [setting](#setting)", reference("setting"), is_named=True),
+    Key("commands", by_name("name → [command](#command)", reference("command"), least=1),
+        "Its commands.", is_required=True),
+    Key("settings", by_name("name → [setting](#setting)", reference("setting")),
         "What is read when a recording starts."),
-    Key("sequences", mapping("name → [sequence](#sequence)", reference("sequence"), is_named=True),
+    Key("sequences", by_name("name → [sequence](#sequence)", reference("sequence")),
         "Tools of several steps."),
     Key("extends", text(64, is_optional=True),
         "The `profile_key` of the family that this one differs from.", is_own=True),
