@@ -19,6 +19,8 @@ from edged.yaml.tree import MapNode, Mark, Node, ScalarNode
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_NAME: Final = 48
 _KEYWORDS: Final = frozenset({"and", "or", "not", "true", "false"})
+_QUOTED: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
+_EMPTY_MESSAGE: Final = re.compile(r";\s*;")
 SENDABLE: Final[Schema] = {"type": ["string", "number"], "minLength": 1}
 SCALAR_SCHEMA: Final[Schema] = {"type": ["string", "number", "boolean"]}
 NAME_PATTERN: Final = "^(?!.*__)[a-z][a-z0-9_]*$"
@@ -54,6 +56,9 @@ def template_of(node: Node, owner: str, names: Collection[str]) -> str:
     text = text_of(node, owner)
     if not text.strip():
         raise complaint(node.mark, f"{owner} is empty.")
+    if _EMPTY_MESSAGE.search(_QUOTED.sub("Q", text)):
+        message = f'{owner}: "{text}" has an empty command between two ";".'
+        raise complaint(node.mark, message, "Take one of them out.")
     if "address" not in names:
         text = text.replace(PLACEHOLDER, ADDRESS)
     try:

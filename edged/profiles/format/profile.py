@@ -49,6 +49,7 @@ from edged.schema.fields import (
     list_of,
     marks_of,
     nearest,
+    one_of,
     scalar_of,
     text_of,
 )
@@ -267,6 +268,7 @@ def read_profile(root: Node, path: str) -> Profile:
         marks=marks_of(fields.node),
     )
     _check_address(fields, profile)
+    _check_encoding(fields, profile)
     return profile
 
 
@@ -278,6 +280,63 @@ def _check_address(fields: Fields, profile: Profile) -> None:
     if named is not None and names_address(profile):
         message = "{address} is not a parameter, and connection does not say shared: true."
         raise complaint(named, message, "Write connection: {shared: true}, or name a parameter.")
+
+
+def _check_encoding(fields: Fields, profile: Profile) -> None:
+    """What the profile sends is text that a connection of it can carry."""
+    connection = profile.connection
+    wires = ("", *connection.by_wire)
+    encodings = list(dict.fromkeys(connection.on_wire(wire).encoding for wire in wires))
+    remedy = "Write connection: {encoding: latin-1}, or utf-8, if the instrument reads that."
+    gathering = Gathering()
+    for mark, sent in (*_sent(fields.node), *_sent_values(profile)):
+        odd = next((c for c in sent if not any(_carries(one, c) for one in encodings)), "")
+        if odd:
+            message = f'"{sent}" is sent, and {one_of(encodings)} has no "{odd}".'
+            gathering.add(complaint(mark, message, remedy))
+    gathering.end()
+
+
+def _carries(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _sent(node: Node, *, is_sent: bool = False) -> Iterator[tuple[Mark, str]]:
+    """Every text below a key whose value is sent."""
+    match node:
+        case ScalarNode(mark=mark, text=text) if is_sent and not text.isascii():
+            yield mark, text
+        case ListNode(items=items):
+            for item in items:
+                yield from _sent(item, is_sent=is_sent)
+        case MapNode(entries=entries):
+            for key, entry in entries.items():
+                yield from _sent(entry, is_sent=key in SENT)
+
+
+def _sent_values(profile: Profile) -> Iterator[tuple[Mark, str]]:
+    """What a parameter's labels are sent as."""
+    for command in profile.commands.values():
+        for parameter in command.parameters.values():
+            mark = profile.marks[f"commands.{command.name}.parameters.{parameter.name}"]
+            for label in (*parameter.options, *parameter.map):
+                text = str(parameter.map.get(label, label))
+                if not text.isascii():
+                    yield mark, text
+
+
+SENT: Final = frozenset(
+    {
+        "abort", "ask", "before", "clear", "data", "delay", "detail", "disable", "enable", "feeds",
+        "get", "on_connect", "on_connect_serial", "on_release", "poll", "query", "scpi", "send",
+        "setpoint", "setup",
+    }
+)  # fmt: skip
+"""The keys whose value is SCPI."""
 
 
 def _place_of(node: Node, text: str) -> Mark | None:

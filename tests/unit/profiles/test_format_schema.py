@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
 from edged.profiles.format.plain_values import plain_node, plain_tree
-from edged.profiles.format.profile import read_profile
+from edged.profiles.format.profile import SENT, read_profile
 from edged.profiles.format.schema import TABLES, UNIONS, profile_schema
 from edged.profiles.library import parse_yaml
 from edged.profiles.loading import parse_profile
@@ -181,3 +181,14 @@ def test_whatever_the_grammar_takes_the_schema_takes() -> None:
         found = [error.message for error in VALIDATOR.iter_errors(plain_tree(root))]
         assert found == []
     assert taken > 50
+
+
+def test_every_key_whose_value_is_sent_is_known_as_such() -> None:
+    tables = [*TABLES, *(one for union in UNIONS.values() for one in union.values())]
+    sent = {
+        key.name
+        for table in tables
+        for key in table.keys.values()
+        if re.search(r"\bSCPI\b|\bquery\b|question", key.kind.word)
+    }
+    assert sent | {"abort"} == SENT
