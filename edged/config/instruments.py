@@ -318,6 +318,27 @@ FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
 )
 
 
+_OF_A_SERIAL_PORT: Final = ("baud_rate", "data_bits", "parity", "stop_bits", "flow")
+_HEARTBEAT: Final = ("heartbeat", "heartbeat_source")
+LACKS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "serial": ("chunk_bytes",),
+        # A gateway is asked for a sign of life, a bus is not.
+        "gpib": (*_OF_A_SERIAL_PORT, "chunk_bytes", "shared"),
+        "lan": (*_OF_A_SERIAL_PORT, "chunk_bytes"),
+        "usb": (*_OF_A_SERIAL_PORT, *_HEARTBEAT, "shared"),
+    }
+)
+"""Settings that mean nothing on a kind of wire."""
+_WIRES: Final = {
+    "ASRL": ("serial", "a serial port"),
+    "GPIB": ("gpib", "GPIB"),
+    "PRLGX-TCPIP": ("gpib", "GPIB"),
+    "TCPIP": ("lan", "the network"),
+    "VICP": ("lan", "the network"),
+    "USB": ("usb", "USB"),
+}
+"""What an address begins with → its kind of wire, and how people call that."""
 ENTRY_LIKE: Final = "needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}"
 
 
@@ -337,6 +358,12 @@ def _instrument(value: Value, base: Path) -> InstrumentEntry:
     if "address" not in fields:
         raise BadValue(ENTRY_LIKE, value)
     found = InstrumentEntry(**fields)
+    begin = re.split(r"[0-9/:]", found.address.upper(), maxsplit=1)[0]
+    wire, called = _WIRES.get(begin, ("", ""))
+    for key in LACKS.get(wire, ()):
+        if key in value.data:
+            why = f"has an entry whose {key} means nothing on {called} ({found.address})"
+            raise BadValue(f"{why}: leave it out", value.data[key])
     behind = BEHIND_PORT.fullmatch(found.address)
     if behind is not None:
         # As edged itself writes the address of such a unit.

@@ -89,7 +89,7 @@ ALLOWED = {
         "[TCPIP::10.0.0.5::5025::SOCKET, {address: 'ASRL/dev/ttyUSB0::INSTR', name: psu, "
         'profile: rigol_dp832, read_termination: CRLF, write_termination: "\\r", '
         "timeout_ms: 500, baud_rate: 9600, data_bits: 7, parity: even, stop_bits: 1.5, "
-        "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, chunk_bytes: 512, encoding: latin-1, "
+        "flow: xon_xoff, after_write_ms: 20, min_gap_ms: 10, heartbeat: true, encoding: latin-1, "
         "errors: {query: 'ALL?', kind: code, detail: 'WHY?'}, probe: {query: 'ID?', expect: ^PSU}, "
         "on_connect: [HEAD OFF], on_release: ['OUTP OFF']}, "
         "{address: 'GPIB0::5::INSTR', errors: none, probe: none, on_connect: []}, "
@@ -114,7 +114,7 @@ ALLOWED = {
                 flow="xon_xoff",
                 after_write_ms=20,
                 min_gap_ms=10,
-                chunk_bytes=512,
+                heartbeat=True,
                 encoding="latin-1",
                 errors=ErrorsEntry(kind="code", query="ALL?", detail="WHY?"),
                 probe=ProbeEntry(query="ID?", expect="^PSU"),
@@ -201,6 +201,30 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
     assert getattr(from_environment, key.lower()) == meant
 
 
+OF_A_SERIAL_PORT = {
+    "baud_rate": "baud_rate: 9600",
+    "data_bits": "data_bits: 8",
+    "parity": "parity: none",
+    "stop_bits": "stop_bits: 1",
+    "flow": "flow: none",
+}
+CHUNKS = {"chunk_bytes": "chunk_bytes: 1024"}
+WRONG_THERE = {
+    "the network": OF_A_SERIAL_PORT | CHUNKS,
+    "GPIB": OF_A_SERIAL_PORT | CHUNKS,
+    "USB": OF_A_SERIAL_PORT | {"heartbeat": "heartbeat: false"},
+    "a serial port": CHUNKS,
+}
+OTHER_WIRES = {
+    "TCPIP::h::5025::SOCKET": "the network",
+    "tcpip0::h::hislip0::INSTR": "the network",
+    "GPIB0::5::INSTR": "GPIB",
+    "PRLGX-TCPIP::h::1234::5::INSTR": "GPIB",
+    "USB0::0x1AB1::0x0E11::DP8::INSTR": "USB",
+    "ASRL/dev/ttyUSB0::INSTR": "a serial port",
+}
+
+
 @promise("config.all-keys")
 @pytest.mark.parametrize(
     ("line", "said"),
@@ -259,6 +283,11 @@ def test_a_key_is_taken_from_the_file_and_from_the_environment(places: Places, k
                 ("{address: 'GPIB0::5::INSTR', bus_address: 6, profile: a}", "not at a serial"),
                 ("{address: 'ASRL1::INSTR', bus_address: 'a b', profile: a}", "up to 16"),
             )
+        ),
+        *(
+            (f"INSTRUMENTS: [{{address: '{address}', {field}}}]", f"{key} means nothing on {wire}")
+            for address, wire in OTHER_WIRES.items()
+            for key, field in WRONG_THERE[wire].items()
         ),
         *(
             (f"INSTRUMENTS: [{{address: 'TCPIP::1', {field}}}]", said)

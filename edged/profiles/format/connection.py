@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
+from edged.config.instruments import LACKS
 from edged.patterns import compiled
 from edged.profiles.format.kinds import (
     EXPRESSION,
@@ -246,16 +247,6 @@ WIRE: Final[Table[dict[str, Any]]] = Table(
     "`connection`.",
     *_SETTINGS,
 )
-_OF_A_SERIAL_PORT: Final = ("baud_rate", "data_bits", "parity", "stop_bits", "flow")
-_HEARTBEAT: Final = ("heartbeat", "heartbeat_source")
-_LACKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "serial": ("chunk_bytes",),
-    # A gateway is asked for a sign of life, a bus is not.
-    "gpib": (*_OF_A_SERIAL_PORT, "chunk_bytes", "shared"),
-    "lan": (*_OF_A_SERIAL_PORT, "chunk_bytes"),
-    "usb": (*_OF_A_SERIAL_PORT, *_HEARTBEAT, "shared"),
-}
-"""Settings that mean nothing on a kind of wire."""
 
 
 def _settings_of_wire(
@@ -264,7 +255,7 @@ def _settings_of_wire(
     owner = f"{fields.owner}.{wire}"
     found = WIRE.read(node, owner, names)
     inner = WIRE.fields(node, owner)
-    for key in _LACKS[wire]:
+    for key in LACKS[wire]:
         if inner.get(key) is not None:
             message = f"{inner.name_of(key)} means nothing on this kind of wire."
             raise complaint(inner.mark_of(key), message, "Leave it out here.")
@@ -272,7 +263,7 @@ def _settings_of_wire(
 
 
 def _wire(name: str) -> Kind:
-    schema = {**reference("wire"), "propertyNames": {"not": {"enum": list(_LACKS[name])}}}
+    schema = {**reference("wire"), "propertyNames": {"not": {"enum": list(LACKS[name])}}}
     return Kind(WIRE.inside.word, schema, _settings_of_wire)
 
 
