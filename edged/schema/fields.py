@@ -9,6 +9,8 @@ What is said about a profile or bench file: its one error, and the nearest good 
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -197,8 +199,12 @@ class Fields:
         return found
 
     def name_of(self, key: str) -> str:
-        """How a complaint calls the value of a key."""
-        return f'{self.owner}: "{key}"'
+        """How a complaint calls the value of a key; one of no owner by its name alone."""
+        return f'{self.owner}: "{key}"' if self.owner else key
+
+    def path_of(self, key: str) -> str:
+        """The owner of what stands under a key."""
+        return f"{self.owner}.{key}" if self.owner else key
 
     def text(self, key: str, default: str = "", *, most: int = MAX_TEXT) -> str:
         """One text without control characters."""
@@ -248,7 +254,8 @@ def map_of(node: Node, owner: str, *, most: int | None = None) -> MapNode:
 def list_of(node: Node, owner: str, *, most: int = 1_000) -> tuple[Node, ...]:
     """Raises Invalid: not a list, or a longer one."""
     if not isinstance(node, ListNode):
-        raise complaint(node.mark, f"{owner} must be a list, {_not(node)}.")
+        remedy = "Write [a, b], or [] for none." if isinstance(node, ScalarNode) else ""
+        raise complaint(node.mark, f"{owner} must be a list, {_not(node)}.", remedy)
     if len(node.items) > most:
         raise complaint(node.mark, f"{owner} has {len(node.items)} entries, over {most}.")
     return node.items
@@ -275,11 +282,16 @@ def text_of(node: Node, owner: str, *, most: int = MAX_TEXT) -> str:
     return text
 
 
+_NOT_TRUTHS: Final = frozenset({"on", "off", "yes", "no", "y", "n"})
+
+
 def truth_of(node: Node, owner: str) -> bool:
     """Raises Invalid: neither ``true`` nor ``false``."""
     value = scalar_of(node, owner)
     if not isinstance(value, bool):
-        raise complaint(node.mark, f"{owner} must be true or false, {_not(node)}.")
+        is_word = isinstance(node, ScalarNode) and node.text.lower() in _NOT_TRUTHS
+        remedy = "In YAML 1.2 on, off, yes and no are words." if is_word else ""
+        raise complaint(node.mark, f"{owner} must be true or false, {_not(node)}.", remedy)
     return value
 
 
@@ -293,12 +305,16 @@ def choice_of(node: Node, owner: str, known: Sequence[_Word]) -> _Word:
 
 
 def number_of(
-    node: Node, owner: str, low: float | None = None, high: float | None = None
+    node: Node,
+    owner: str,
+    low: float | None = None,
+    high: float | None = None,
+    what: str = "a number",
 ) -> float | int:
     """Raises Invalid: not a number, or outside of the bounds."""
     value = scalar_of(node, owner)
     if isinstance(value, bool | str):
-        raise complaint(node.mark, f"{owner} must be a number, {_not(node)}.", _unquote(node))
+        raise complaint(node.mark, f"{owner} must be {what}, {_not(node)}.", _unquote(node))
     if abs(value) > _LARGEST or (low is not None and value < low):
         raise complaint(node.mark, f"{owner} is {value}, {_bounds(low, high)}.")
     if high is not None and value > high:
@@ -317,7 +333,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 def whole_number_of(node: Node, owner: str, low: int, high: int) -> int:
     """Raises Invalid: not a whole number, or outside of the bounds."""
-    value = number_of(node, owner, low, high)
+    value = number_of(node, owner, low, high, "a whole number")
     if value != int(value):
         raise complaint(node.mark, f"{owner} must be a whole number, {_not(node)}.")
     return int(value)
@@ -366,3 +382,41 @@ def marks_of(root: MapNode) -> dict[str, Mark]:
             case ScalarNode():
                 pass
     return found
+
+
+_LINEAR: Final = (
+    "Begin it with ^, bound what repeats ({0,16} in place of *), and let no two repetitions in a "
+    "row take the same characters ([^,]* in place of .*)."
+)
+
+
+def check_pattern(node: Node, owner: str, text: str, groups: int | None = None) -> str:
+    """A regular expression that is safe to search.
+
+    Args:
+        node: where it stands.
+        owner: begins the complaint's sentence.
+        text: the expression.
+        groups: how many groups it must have; ``None`` for any number.
+
+    Raises:
+        Invalid: not a regular expression, or one that can take very long.
+    """
+    # Most of what is read has none, and this loads what judges automata.
+    from edged.patterns import compiled, why_slow
+
+    if not text:
+        raise complaint(node.mark, f"{owner} is empty.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = compiled(text)
+    except (re.error, OverflowError, RecursionError, Warning) as error:
+        raise complaint(node.mark, f"{owner} is not a regular expression: {error}.") from None
+    if groups is not None and found.groups != groups:
+        message = f"{owner} has {found.groups} groups; it needs {groups}."
+        raise complaint(node.mark, message, "A group that only groups is written (?:…).")
+    slow = why_slow(text)
+    if slow:
+        raise complaint(node.mark, f"{owner} can take very long: {slow}.", _LINEAR)
+    return text

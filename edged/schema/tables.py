@@ -58,6 +58,10 @@ class Key(NamedTuple):
         sentence: what it means, in docs/profiles.md and beside the key in an editor.
         field: what the model calls it, where that is another name.
         is_own: of a profile: says which instrument this is, so that no member inherits it.
+        default: of the configuration: its value where nothing sets it, or a function that makes
+            it for a machine.
+        default_text: what the documentation shows for that; empty: ``default`` as YAML.
+        is_secret: its value is never shown.
     """
 
     name: str
@@ -66,6 +70,9 @@ class Key(NamedTuple):
     field: str = ""
     is_required: bool = False
     is_own: bool = False
+    default: Any = None
+    default_text: str = ""
+    is_secret: bool = False
 
 
 class Table(Generic[M]):
@@ -191,7 +198,7 @@ class Table(Generic[M]):
         """The same, where ``check`` raises what is wrong between the keys."""
 
         def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> M:
-            owner = f"{fields.owner}.{key}"
+            owner = fields.path_of(key)
             found = self.read(node, owner, names)
             check(Fields(map_of(node, owner), owner), found)
             return found
@@ -302,7 +309,7 @@ def entries(word: str, kind: Kind, most: int = 1_000) -> Kind:
 
     def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> dict[str, Any]:
         found = map_of(node, fields.name_of(key), most=most).entries
-        within = Fields(map_of(node, fields.owner), f"{fields.owner}.{key}")
+        within = Fields(map_of(node, fields.owner), fields.path_of(key))
         values = each_of(found, lambda name: inner(within, name, found[name], names))
         return dict(zip(found, values, strict=True))
 

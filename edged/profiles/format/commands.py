@@ -12,14 +12,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from edged.config.instruments import MAX_TIMEOUT_MS, PAUSE, TIMEOUT
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
     ERRORS_KIND,
-    MAX_TIMEOUT_MS,
-    PAUSE,
     PRECONDITION,
-    TIMEOUT,
 )
 from edged.profiles.format.kinds import (
     NAMED,

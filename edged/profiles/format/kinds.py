@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Collection
 from typing import Final
 
 from edged.errors import Invalid
-from edged.patterns import MAX_PATTERN, compiled, why_slow
+from edged.patterns import MAX_PATTERN
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.expr import compile_expression
 from edged.profiles.template import placeholders
-from edged.schema.fields import Fields, complaint, nearest, scalar_of, text_of
+from edged.schema.fields import Fields, check_pattern, complaint, nearest, scalar_of, text_of
 from edged.schema.tables import TEXT_SCHEMA, Key, Kind, Schema, Table, mapping, reference
 from edged.yaml.tree import MapNode, Mark, Node, ScalarNode
 
@@ -95,39 +94,10 @@ def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
     return text
 
 
-_LINEAR: Final = (
-    "Begin it with ^, bound what repeats ({0,16} in place of *), and let no two repetitions in a "
-    "row take the same characters ([^,]* in place of .*)."
-)
-
-
 def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
-    """A regular expression that is safe to search.
-
-    Args:
-        node: where it stands.
-        owner: begins the complaint's sentence.
-        groups: how many groups it must have; ``None`` for any number.
-
-    Raises:
-        Invalid: not a regular expression, or one that can take very long.
-    """
+    """A regular expression that is safe to search; raises as ``check_pattern``."""
     text = text_of(node, owner, most=MAX_PATTERN).replace(PLACEHOLDER, ADDRESS)
-    if not text:
-        raise complaint(node.mark, f"{owner} is empty.")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            found = compiled(text)
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise complaint(node.mark, f"{owner} is not a regular expression: {error}.") from None
-    if groups is not None and found.groups != groups:
-        message = f"{owner} has {found.groups} groups; it needs {groups}."
-        raise complaint(node.mark, message, "A group that only groups is written (?:…).")
-    slow = why_slow(text)
-    if slow:
-        raise complaint(node.mark, f"{owner} can take very long: {slow}.", _LINEAR)
-    return text
+    return check_pattern(node, owner, text, groups)
 
 
 def pattern(groups: int | None = None) -> Kind:

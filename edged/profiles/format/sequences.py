@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from edged.config.instruments import MAX_TIMEOUT_MS, TIMEOUT
 from edged.errors import Invalid
 from edged.profiles.expr import expression_text, names_in
-from edged.profiles.format.connection import MAX_TIMEOUT_MS, TIMEOUT
 from edged.profiles.format.kinds import (
     EXPRESSION,
     NAMED,
