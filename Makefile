@@ -165,7 +165,7 @@ $(VENV)/.ok: $(VENV)/.run requirements-dev.lock
 	@touch $@
 
 # Read once, so that not even the first engine has to: it starts in half the time.
-$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/profiles/format/*.py edged/scpi/*.py edged/yaml/*.py edged/patterns.py)
+$(WARMED): $(VENV)/.run $(wildcard profiles/*.yaml edged/profiles/*.py edged/profiles/format/*.py edged/schema/*.py edged/scpi/*.py edged/yaml/*.py edged/patterns.py)
 	@$(PY) -m edged.profiles.library_cache profiles
 
 # Who collects the tests compiles them: once here, and not once in each worker.

@@ -4,6 +4,10 @@ Reads the file and the profiles as an engine would: the file of the engine that 
 else the configured one. With a running engine it also says which units
 are connected, and which keys match no unit that has answered since it started: those limit nothing,
 so the exit status is 1 then.
+
+``edged bench schema``: the JSON Schema of the bench file. Written beside it as
+``bench.schema.json`` it lets YAML editors complete and check the file, whose first line is then
+``# yaml-language-server: $schema=bench.schema.json``.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.cli.shared.options import add_config_options, load, locate, state_dirs
-from edged.cli.shared.output import print_fields, print_json, print_table
+from edged.cli.shared.output import print_fields, print_json, print_schema, print_table
 from edged.config.load import LoadedConfig
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.files import open_bytes
@@ -33,11 +37,12 @@ from edged.profiles.bench_file import (
     unit_summary,
     unseen_keys,
 )
-from edged.profiles.format.fields import nearest
+from edged.profiles.format.bench import bench_schema
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.library_cache import read_library
 from edged.profiles.model import Profile
 from edged.profiles.owner_rules import UnitRules, misfits
+from edged.schema.fields import nearest
 from edged.service import START_FILE, lock_holder
 from edged.store.bench_copy import BenchCopy
 from edged.surfaces.rpc.client import RpcClient
@@ -74,7 +79,12 @@ def run(arguments: Sequence[str]) -> int:
     )
     add_config_options(show, ["--state-dir"])
     show.add_argument("--json", action="store_true", help="print JSON for scripts")
+    schema = verbs.add_parser("schema", help="the JSON Schema of the bench file, for editors")
+    schema.add_argument("--output", type=Path, metavar="FILE", help="write it there instead")
     options = parser.parse_args(arguments)
+    if options.verb == "schema":
+        print_schema(bench_schema(), options.output)
+        return ExitStatus.OK
     loaded = load(options)
     here = _here(loaded)
     library = read_library(loaded.config.profile_dirs, loaded.config.state_dir)

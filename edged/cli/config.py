@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from edged.cli.shared.options import add_config_options, load, own_profile_dir
 from edged.cli.shared.output import LONGEST_LINE, cell, print_json, print_table
-from edged.config.keys import KEYS, Key
+from edged.config.keys import KEYS
 from edged.config.load import LoadedConfig
 from edged.host import ExitStatus
+from edged.schema.tables import Key
 
 PAGE_HEAD = """# Configuration
 
@@ -148,7 +149,7 @@ def _complain(loaded: LoadedConfig) -> None:
 def configuration_page() -> str:
     """docs/configuration.md, made from the table of keys."""
     rows = (
-        f"| {key.name} | {key.kind.name} | {_default_text(key)} | {key.sentence} |\n"
+        f"| {key.name} | {key.kind.word} | {_default_text(key)} | {key.sentence} |\n"
         for key in KEYS.values()
     )
     return PAGE_HEAD + "".join(rows) + PAGE_FOOT
@@ -173,7 +174,7 @@ def _default_text(key: Key) -> str:
 def _rows(loaded: LoadedConfig) -> list[dict[str, Any]]:
     rows = []
     for key in KEYS.values():
-        value = _plain(getattr(loaded.config, key.field))
+        value = _plain(getattr(loaded.config, key.name.lower()))
         if key.is_secret and value is not None:
             value = "(set, not shown)"
         rows.append({"key": key.name, "value": value, "origin": loaded.origins[key.name]})

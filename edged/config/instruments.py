@@ -11,15 +11,26 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.config.kinds import BOOL, TEXT, BadValue, Kind, Value, integer, list_of, matching
+from edged.config.kinds import TEXT, list_of, matching, printed_of
 from edged.record import record
+from edged.schema.fields import Fields, check_pattern, complaint, map_of, number_of, text_of
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+)
+from edged.yaml.tree import MapNode, Node, ScalarNode
 
 MOST_LINES: Final = 20
 LONGEST_LINE: Final = 200
@@ -44,148 +55,6 @@ class ProbeEntry:
 
     query: str = ""
     expect: str = ""
-
-
-def _encoding(value: Value, _base: Path) -> str:
-    if value.text not in ENCODINGS:
-        raise BadValue(f"must be one of {', '.join(ENCODINGS)}", value)
-    return value.text
-
-
-def _errors(value: Value, _base: Path) -> ErrorsEntry:
-    if value.data == "none":
-        return ErrorsEntry()
-    is_described = isinstance(value.data, dict) and "pattern" in value.data
-    needed, more = (("query",), ("kind",)) if is_described else (("kind", "query"), ())
-    more = (*more, "detail", "pattern", "none")
-    fields = _fields(value, needed, more, 'none or {query: "SYST:ERR?", kind: …}')
-    kind = fields.get("kind")
-    if kind is not None and kind.text not in ERROR_KINDS:
-        raise BadValue(f"has the kind {kind.text}; it must be {', '.join(ERROR_KINDS)}", kind)
-    readers = {"query": _query, "detail": _query, "pattern": _pattern, "none": _pattern}
-    said = {name: read(fields[name]) for name, read in readers.items() if name in fields}
-    if is_described and "code" not in re.compile(said["pattern"]).groupindex:
-        raise BadValue("has a pattern without the group (?P<code>…)", fields["pattern"])
-    return ErrorsEntry(kind="code" if kind is None else kind.text, **said)
-
-
-def _acknowledge(value: Value, _base: Path) -> str:
-    return "" if value.data == "none" else _pattern(value)
-
-
-def _probe(value: Value, _base: Path) -> ProbeEntry:
-    if value.data == "none":
-        return ProbeEntry()
-    fields = _fields(value, ("query", "expect"), (), 'none or {query: "ID?", expect: "^HEATER"}')
-    return ProbeEntry(query=_query(fields["query"]), expect=_pattern(fields["expect"]))
-
-
-def _lines(why_not: Callable[[str], str]) -> Callable[[Value, Path], tuple[str, ...]]:
-    """A list of SCPI lines of which each has no reason against it."""
-
-    def parse(value: Value, _base: Path) -> tuple[str, ...]:
-        if not isinstance(value.data, list) or len(value.data) > MOST_LINES:
-            raise BadValue(f'must be a list of at most {MOST_LINES} lines like ["HEAD OFF"]', value)
-        lines = []
-        for entry in value.data:
-            line = _line(entry)
-            why = why_not(line)
-            if why:
-                raise BadValue(f'has "{line}", which {why}', entry)
-            lines.append(line)
-        return tuple(lines)
-
-    return parse
-
-
-def _fields(
-    value: Value, needed: tuple[str, ...], more: tuple[str, ...], like: str
-) -> dict[str, Value]:
-    if not isinstance(value.data, dict):
-        raise BadValue(f"must be {like}", value)
-    # A misspelt name is told before the one that is missing because of it.
-    for name, entry in value.data.items():
-        if name not in needed and name not in more:
-            hint = _hint(name, (*needed, *more))
-            raise BadValue(f"has the unknown field {name}{hint}", entry)
-    if not set(needed) <= set(value.data):
-        raise BadValue(f"must be {like}", value)
-    return dict(value.data)
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    """The nearest of the known names, or all of them."""
-    import difflib  # for those who mistyped
-
-    near = difflib.get_close_matches(name[:64], known, n=1)
-    return f"; did you mean {near[0]}?" if near else f" (there are {', '.join(known)})"
-
-
-def _line(value: Value) -> str:
-    text = value.data
-    if not isinstance(text, str) or not text.strip() or not text.isprintable():
-        raise BadValue("must hold printable SCPI lines", value)
-    if len(text) > LONGEST_LINE:
-        raise BadValue(f"has a line of more than {LONGEST_LINE} characters", value)
-    return text
-
-
-def _query(value: Value) -> str:
-    if isinstance(value.data, dict):
-        return _line(_fields(value, ("ask",), (), 'a query, or {ask: "VERSION"}')["ask"])
-    line = _line(value)
-    if "?" not in line:
-        told = (
-            f'has "{line}", which is not a query (it has no "?"; '
-            f'for a query without "?" write {{ask: "{line}"}})'
-        )
-        raise BadValue(told, value)
-    return line
-
-
-def _pattern(value: Value) -> str:
-    # As what judges lines: for those few who give one.
-    from edged.patterns import MAX_PATTERN, why_slow
-
-    text = value.data
-    if not isinstance(text, str) or not 0 < len(text) <= MAX_PATTERN:
-        raise BadValue(f"must have a pattern of 1 to {MAX_PATTERN} characters", value)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            re.compile(text)
-    except (re.error, OverflowError, RecursionError, Warning) as error:
-        raise BadValue(f"has a pattern that is not a regular expression: {error}", value) from error
-    slow = why_slow(text)
-    if slow:
-        raise BadValue(f"has a pattern that can take very long: {slow}", value)
-    return text
-
-
-def _why_not_on_connect(line: str) -> str:
-    # Every verb reads the configuration, and few of them know SCPI.
-    from edged.scpi.words import why_not_on_connect
-
-    return why_not_on_connect(line)
-
-
-def _why_not_on_release(line: str) -> str:
-    from edged.scpi.words import why_not_on_release  # as above
-
-    return why_not_on_release(line)
-
-
-TALK_FIELDS: Final[dict[str, Callable[[Value, Path], Any]]] = {
-    "encoding": _encoding,
-    "errors": _errors,
-    "acknowledge": _acknowledge,
-    "heartbeat": BOOL.parse,
-    "never_ask_idn": BOOL.parse,
-    "probe": _probe,
-    "before": _lines(_why_not_on_connect),
-    "on_connect": _lines(_why_not_on_connect),
-    "on_release": _lines(_why_not_on_release),
-}
 
 
 @record
@@ -244,131 +113,280 @@ ESCAPES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def _address(value: Value, base: Path) -> str:
-    text: str = RESOURCE.parse(value, base)
-    found = PORT.fullmatch(text)
-    if found and not 1 <= int(found[1][:9]) <= HIGHEST_PORT:
-        raise BadValue(f"has the port {found[1][:9]}; ports go from 1 to {HIGHEST_PORT}", value)
-    return text
-
-
-def _termination(value: Value, _base: Path) -> str:
-    r"""CR, LF, CRLF or none as words; or up to four characters, ``\r`` and ``\n`` spelled out."""
-    if value.text in ESCAPES:
-        return ESCAPES[value.text]
-    if not isinstance(value.data, str) or not value.data.isascii():
-        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
-    text = value.data
-    if "\\" in text:
-        try:
-            text = codecs.decode(text, "unicode_escape")
-        except UnicodeDecodeError as error:
-            raise BadValue(f"has a broken escape: {value.data!r}", value) from error
-    if len(text) > 4 or not text.isascii():
-        raise BadValue("must be CR, LF, CRLF, none or up to four ASCII characters", value)
-    return text
-
-
-def _bus_address(value: Value, _base: Path) -> str:
-    if not BUS_ADDRESS.fullmatch(value.text):
-        raise BadValue("must be up to 16 letters, digits, dots and dashes", value)
-    return value.text
-
-
-def _word_of(*words: str) -> Callable[[Value, Path], str]:
-    def parse(value: Value, _base: Path) -> str:
-        if value.text not in words:
-            raise BadValue(f"must be one of {', '.join(words)}", value)
-        return value.text
-
-    return parse
-
-
-def _stop_bits(value: Value, _base: Path) -> float:
-    if isinstance(value.data, bool) or value.data not in STOP_BITS:
-        raise BadValue("must be 1, 1.5 or 2", value)
-    return float(value.data)
-
-
 SERIAL_PATH: Final = re.compile(r"ASRL(/.+?)(?:::INSTR)?", re.IGNORECASE)
 BEHIND_PORT: Final = re.compile(r"(.+::(?:INSTR|SOCKET))@([A-Za-z0-9_.-]{1,16})", re.IGNORECASE)
 BUS_ADDRESS: Final = re.compile(r"[A-Za-z0-9_.-]{1,16}")
 STOP_BITS: Final = (1, 1.5, 2)
 
-FIELDS: Final[Mapping[str, Callable[[Value, Path], Any]]] = MappingProxyType(
+
+def read_errors(
+    fields: Fields, key: str, node: Node, table: Table[Any], queue: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """What ``errors`` says, with the rules between its keys; without ``kind`` a pattern tells.
+
+    Raises:
+        Invalid: neither a kind nor a pattern, a pattern without the group ``code``, or no query
+            where its kind is none of ``queue``.
+    """
+    owner = fields.path_of(key)
+    found = table.read_values(node, owner)
+    inner = Fields(map_of(node, owner), owner)
+    if "pattern" not in found:
+        inner.need("kind")
+    elif "code" not in re.compile(found["pattern"]).groupindex:
+        message = f"{inner.name_of('pattern')} has no group with the name code."
+        raise complaint(inner.mark_of("pattern"), message, "Write it like 'E(?P<code>[0-9]+)'.")
+    if found.get("kind") not in queue:
+        inner.need("query")
+    return found
+
+
+def _check_mapping(fields: Fields, key: str, node: Node, like: str) -> None:
+    if not isinstance(node, MapNode):
+        raise complaint(node.mark, f"{fields.name_of(key)} must be none or {like}.")
+
+
+def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorsEntry:
+    if is_word(node, "none"):
+        return ErrorsEntry()
+    _check_mapping(fields, key, node, '{query: "SYST:ERR?", kind: queue}')
+    return ErrorsEntry(**{"kind": "code", **read_errors(fields, key, node, ERRORS)})
+
+
+def _acknowledge(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    return "" if is_word(node, "none") else _pattern(fields, key, node, names)
+
+
+def _probe(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ProbeEntry:
+    if is_word(node, "none"):
+        return ProbeEntry()
+    _check_mapping(fields, key, node, '{query: "ID?", expect: "^HEATER"}')
+    return PROBE.read(node, fields.path_of(key))
+
+
+def _line(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    return printed_of(node, fields.name_of(key), LONGEST_LINE)
+
+
+def _lines(why_not: Callable[[str], str]) -> Kind:
+    """A list of SCPI lines of which each has no reason against it."""
+
+    def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+        line = _line(fields, key, node, names)
+        why = why_not(line)
+        if why:
+            raise complaint(node.mark, f'{fields.name_of(key)} has "{line}", which {why}.')
+        return line
+
+    return array(Kind("SCPI", TEXT_SCHEMA, read), MOST_LINES)
+
+
+def _query(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    if isinstance(node, MapNode):
+        return QUESTION.read(node, fields.path_of(key))["ask"]
+    line = _line(fields, key, node, names)
+    if "?" not in line:
+        message = f'{fields.name_of(key)} has "{line}", which is not a query (it has no "?").'
+        remedy = f'For a query without "?" write {{ask: "{line}"}}.'
+        raise complaint(node.mark, message, remedy)
+    return line
+
+
+def _pattern(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    name = fields.name_of(key)
+    return check_pattern(node, name, text_of(node, name, most=LONGEST_PATTERN))
+
+
+def _why_not_on_connect(line: str) -> str:
+    # Every verb reads the configuration, and few of them know SCPI.
+    from edged.scpi.words import why_not_on_connect
+
+    return why_not_on_connect(line)
+
+
+def _why_not_on_release(line: str) -> str:
+    from edged.scpi.words import why_not_on_release  # as above
+
+    return why_not_on_release(line)
+
+
+def _address(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
+    assert RESOURCE.read is not None  # noqa: S101 - it reads
+    text: str = RESOURCE.read(fields, key, node, names)
+    found = PORT.fullmatch(text)
+    if found and not 1 <= int(found[1][:9]) <= HIGHEST_PORT:
+        message = f"{fields.name_of(key)} has the port {found[1][:9]}; ports go from 1 to"
+        raise complaint(node.mark, f"{message} {HIGHEST_PORT}.")
+    return text
+
+
+def _termination(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    r"""CR, LF, CRLF or none as words; or up to four characters, ``\r`` and ``\n`` spelled out."""
+    name = fields.name_of(key)
+    text = node.value if isinstance(node, ScalarNode) else None
+    if isinstance(text, str) and text in ESCAPES:
+        return ESCAPES[text]
+    if isinstance(text, str) and "\\" in text and text.isascii():
+        try:
+            text = codecs.decode(text, "unicode_escape")
+        except UnicodeDecodeError as error:
+            raise complaint(node.mark, f"{name} has a broken escape: {text!r}.") from error
+    if not isinstance(text, str) or len(text) > 4 or not text.isascii():
+        message = f"{name} must be CR, LF, CRLF, none or up to four ASCII characters."
+        raise complaint(node.mark, message)
+    return text
+
+
+def _bus_address(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    text = node.text if isinstance(node, ScalarNode) else ""
+    if not BUS_ADDRESS.fullmatch(text):
+        message = f"{fields.name_of(key)} must be up to 16 letters, digits, dots and dashes."
+        raise complaint(node.mark, message)
+    return text
+
+
+def _stop_bits(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
+    value = number_of(node, fields.name_of(key))
+    if value not in STOP_BITS:
+        raise complaint(node.mark, f"{fields.name_of(key)} must be 1, 1.5 or 2.")
+    return float(value)
+
+
+LONGEST_PATTERN: Final = 300
+PAUSE: Final = integer(0, 60_000)
+MAX_TIMEOUT_MS: Final = 3_600_000
+"""An hour: some calibrations take that long, nothing takes longer."""
+TIMEOUT: Final = integer(1, MAX_TIMEOUT_MS)
+WIRE_SETTINGS: Final = (
+    Key("encoding", choice(ENCODINGS), "The encoding of lines and answers."),
+    Key("timeout_ms", TIMEOUT, "The timeout for an answer."),
+    Key("open_timeout_ms", integer(1, 600_000), "The timeout for opening the connection."),
+    Key("after_write_ms", PAUSE, "The pause after each line that is not a query."),
+    Key("min_gap_ms", PAUSE, "The minimum time between two lines."),
+    Key("chunk_bytes", integer(16, 64 * 1024 * 1024), "How many bytes are read at a time."),
+    Key("baud_rate", integer(50, 12_000_000), "The baud rate of a serial port."),
+    Key("data_bits", integer(5, 8), "The data bits of a serial port."),
+    Key("parity", choice(("none", "even", "odd", "mark", "space")),
+        "The parity of a serial port."),
+    Key("stop_bits", Kind("1, 1.5 or 2", {"enum": list(STOP_BITS)}, _stop_bits),
+        "The stop bits of a serial port."),
+    Key("flow", choice(("none", "xon_xoff", "rts_cts", "dtr_dsr")),
+        "The flow control of a serial port."),
+)  # fmt: skip
+"""What a profile's ``connection`` and an entry of INSTRUMENTS both say of a wire."""
+_LINE: Final = Kind("SCPI", TEXT_SCHEMA, _line)
+_QUERY: Final = Kind("query", TEXT_SCHEMA, _query)
+_PATTERN: Final = Kind("regular expression", TEXT_SCHEMA, _pattern)
+_CONNECT_LINES: Final = _lines(_why_not_on_connect)
+QUESTION: Final[Table[dict[str, str]]] = Table(
+    "question", dict, "A query without `?`.", Key("ask", _LINE, "The query.", is_required=True)
+)
+ERRORS: Final[Table[dict[str, Any]]] = Table(
+    "errors", dict, "The query for an error; or `none`.",
+    Key("kind", choice(ERROR_KINDS), "How its answer is read."),
+    Key("query", _QUERY, "The query."),
+    Key("detail", _QUERY, "A query for the text of an error."),
+    Key("pattern", _PATTERN, "Searched in the answer, with the group `code`."),
+    Key("none", _PATTERN, "Searched in the answer: if it matches, there is no error."),
+)  # fmt: skip
+PROBE: Final = Table(
+    "probe", ProbeEntry, "A query whose answer must match; or `none`.",
+    Key("query", _QUERY, "The query.", is_required=True),
+    Key("expect", _PATTERN, "Searched in the answer.", is_required=True),
+)  # fmt: skip
+INSTRUMENT: Final[Table[dict[str, Any]]] = Table(
+    "instrument",
+    dict,
+    "An instrument with a fixed address.",
+    Key("address", Kind("address", TEXT_SCHEMA, _address), "Its address.", is_required=True),
+    Key("profile", matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key"),
+        "Its profile, which is then taken without a match of `*IDN?`."),
+    Key("name", TEXT, "What you call it."),
+    Key("bus_address", Kind("text", TEXT_SCHEMA, _bus_address), "Its address behind the port."),
+    Key("read_termination", Kind("termination", TEXT_SCHEMA, _termination),
+        "The terminator of an answer."),
+    Key("write_termination", Kind("termination", TEXT_SCHEMA, _termination),
+        "The terminator of a line that is sent."),
+    *WIRE_SETTINGS,
+    Key("errors", Kind("errors", TEXT_SCHEMA, _errors), "The error query."),
+    Key("acknowledge", Kind("pattern", TEXT_SCHEMA, _acknowledge), "The answer to a line."),
+    Key("probe", Kind("probe", TEXT_SCHEMA, _probe), "A query whose answer must match."),
+    Key("heartbeat", TRUTH, "Whether an idle connection is asked."),
+    Key("never_ask_idn", TRUTH, "`*IDN?` is never sent."),
+    Key("before", _CONNECT_LINES, "The lines that address the unit."),
+    Key("on_connect", _CONNECT_LINES, "Sent when connecting."),
+    Key("on_release", _lines(_why_not_on_release), "Sent before the connection is closed."),
+)  # fmt: skip
+_OF_A_SERIAL_PORT: Final = ("baud_rate", "data_bits", "parity", "stop_bits", "flow")
+_HEARTBEAT: Final = ("heartbeat", "heartbeat_source")
+LACKS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "address": _address,
-        "profile": matching("profile key", r"[a-z0-9_]{1,64}", "be a profile key").parse,
-        "name": TEXT.parse,
-        "bus_address": _bus_address,
-        "read_termination": _termination,
-        "write_termination": _termination,
-        "timeout_ms": integer(1, 3_600_000).parse,
-        "open_timeout_ms": integer(1, 600_000).parse,
-        "baud_rate": integer(50, 12_000_000).parse,
-        "data_bits": integer(5, 8).parse,
-        "parity": _word_of("none", "even", "odd", "mark", "space"),
-        "stop_bits": _stop_bits,
-        "flow": _word_of("none", "xon_xoff", "rts_cts", "dtr_dsr"),
-        "after_write_ms": integer(0, 60_000).parse,
-        "min_gap_ms": integer(0, 60_000).parse,
-        "chunk_bytes": integer(16, 64 * 1024 * 1024).parse,
-        **TALK_FIELDS,
+        "serial": ("chunk_bytes",),
+        # A gateway is asked for a sign of life, a bus is not.
+        "gpib": (*_OF_A_SERIAL_PORT, "chunk_bytes", "shared"),
+        "lan": (*_OF_A_SERIAL_PORT, "chunk_bytes"),
+        "usb": (*_OF_A_SERIAL_PORT, *_HEARTBEAT, "shared"),
     }
 )
+"""Settings that mean nothing on a kind of wire."""
+_WIRES: Final = {
+    "ASRL": ("serial", "a serial port"),
+    "GPIB": ("gpib", "GPIB"),
+    "PRLGX-TCPIP": ("gpib", "GPIB"),
+    "TCPIP": ("lan", "the network"),
+    "VICP": ("lan", "the network"),
+    "USB": ("usb", "USB"),
+}
+"""What an address begins with → its kind of wire, and how people call that."""
 
 
-ENTRY_LIKE: Final = "needs entries like {address: TCPIP::192.168.1.20::5025::SOCKET}"
-
-
-def _instrument(value: Value, base: Path) -> InstrumentEntry:
-    if isinstance(value.data, str):
-        return InstrumentEntry(address=_address(value, base))
-    if not isinstance(value.data, dict):
-        raise BadValue(ENTRY_LIKE, value)
-    fields: dict[str, Any] = {}
-    for key, entry in value.data.items():
-        if key not in FIELDS:
-            raise BadValue(f"has an entry with the unknown field {key}{_hint(key, FIELDS)}", entry)
-        try:
-            fields[key] = FIELDS[key](entry, base)
-        except BadValue as error:
-            raise BadValue(f"has an entry whose {key} {error.reason}", entry) from error
-    if "address" not in fields:
-        raise BadValue(ENTRY_LIKE, value)
-    found = InstrumentEntry(**fields)
+def _instrument(fields: Fields, key: str, node: Node, names: Collection[str]) -> InstrumentEntry:
+    if not isinstance(node, MapNode):
+        return InstrumentEntry(address=_address(fields, key, node, names))
+    owner = fields.path_of(key)
+    found = InstrumentEntry(**INSTRUMENT.read_values(node, owner))
+    begin = re.split(r"[0-9/:]", found.address.upper(), maxsplit=1)[0]
+    wire, called = _WIRES.get(begin, ("", ""))
+    for lacking in LACKS.get(wire, ()):
+        if lacking in node.entries:
+            message = f"{owner}: {lacking} means nothing on {called} ({found.address})."
+            raise complaint(node.keys[lacking].mark, message, "Leave it out.")
     behind = BEHIND_PORT.fullmatch(found.address)
     if behind is not None:
         # As edged itself writes the address of such a unit.
         bus = found.bus_address or behind[2]
         found = replace(found, address=behind[1], bus_address=bus)
     if found.bus_address is not None:
-        found = _behind_port(found, value)
+        found = _behind_port(found, owner, node)
     if found.never_ask_idn and found.profile is None:
-        raise BadValue("has an entry with never_ask_idn and no profile to know it by", value)
+        message = f"{owner} has an entry with never_ask_idn and no profile to know it by."
+        raise complaint(node.mark, message)
     return found
 
 
-def _behind_port(entry: InstrumentEntry, value: Value) -> InstrumentEntry:
+def _behind_port(entry: InstrumentEntry, owner: str, node: Node) -> InstrumentEntry:
     """One of several units behind a port: its bus address becomes part of its address."""
+    said = f"{owner} has an entry with bus_address"
     if entry.profile is None:
-        raise BadValue("has an entry with bus_address and no profile to address it by", value)
+        raise complaint(node.mark, f"{said} and no profile to address it by.")
     head, _, tail = entry.address.upper().rpartition("::")
     is_socket = head.startswith("TCPIP") and tail == "SOCKET"
     if not is_socket and not (head.startswith("ASRL") and tail == "INSTR"):
-        raise BadValue(
-            "has an entry with bus_address that is not at a serial port or a raw socket", value
-        )
+        raise complaint(node.mark, f"{said} that is not at a serial port or a raw socket.")
     return replace(entry, address=f"{entry.address}@{entry.bus_address}")
 
 
-def _instruments(value: Value, base: Path) -> tuple[InstrumentEntry, ...]:
+def _instruments(
+    fields: Fields, key: str, node: Node, names: Collection[str]
+) -> tuple[InstrumentEntry, ...]:
     """The list; which of two entries for one address is meant cannot be known."""
-    entries: tuple[InstrumentEntry, ...] = LIST.parse(value, base)
+    assert LIST.read is not None  # noqa: S101 - it reads
+    entries: tuple[InstrumentEntry, ...] = LIST.read(fields, key, node, names)
     first: dict[str, InstrumentEntry] = {}
     for entry in entries:
         if entry.bus_address is None and entry is not first.setdefault(_port(entry), entry):
-            raise BadValue(f"has two different entries for {entry.address}", value)
+            message = f"{fields.name_of(key)} has two different entries for {entry.address}."
+            raise complaint(node.mark, message)
     return _beside_each_other(entries)
 
 
@@ -415,5 +433,5 @@ def _bus(entry: InstrumentEntry) -> str:
     return (entry.bus_address or "").upper().lstrip("0")
 
 
-LIST: Final = list_of(Kind(name="instrument", parse=_instrument))
-INSTRUMENTS: Final = Kind(name=LIST.name, parse=_instruments)
+LIST: Final = list_of(Kind("instrument", TEXT_SCHEMA, _instrument))
+INSTRUMENTS: Final = LIST._replace(read=_instruments)

@@ -11,31 +11,28 @@ from __future__ import annotations
 
 import enum
 import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from edged.config.instruments import INSTRUMENTS
+from edged.config.instruments import INSTRUMENT, INSTRUMENTS
 from edged.config.kinds import (
-    BOOL,
     FILE,
     HOST_OR_NETWORK,
     NAME,
     NETWORK,
     PLACE,
     TEXT,
-    BadValue,
-    Kind,
-    choice,
-    integer,
     list_of,
     map_of,
     matching,
     matching_each,
     url,
 )
-from edged.host import Places, host_name
-from edged.record import record
+from edged.host import host_name
+from edged.schema.fields import Fields, complaint
+from edged.schema.tables import TRUTH, Key, Kind, choice, integer, is_word, made
+from edged.yaml.tree import ListNode, Node
 
 
 class Bus(enum.StrEnum):
@@ -138,34 +135,6 @@ class LogFormat(enum.StrEnum):
     JSON = "json"
 
 
-@record
-class Key:
-    """One key.
-
-    Attributes:
-        default: the configured thing itself, or a function that makes it for this machine.
-        default_text: what the documentation shows for it; empty: ``default`` as YAML.
-        sentence: what it means.
-        is_secret: its value is never shown.
-    """
-
-    name: str
-    kind: Kind
-    default: Any | Callable[[Places], Any]
-    sentence: str
-    default_text: str = ""
-    is_secret: bool = False
-
-    @property
-    def field(self) -> str:
-        """Its attribute in ``Config``."""
-        return self.name.lower()
-
-    def default_for(self, places: Places) -> Any:
-        """The default on the machine with those places."""
-        return self.default(places) if callable(self.default) else self.default
-
-
 PORT: Final = integer(0, 65_535)
 URL_PATH: Final = matching_each(
     "URL path",
@@ -202,25 +171,29 @@ PRIVATE_NETWORKS: Final = tuple(
 )
 
 
-def _tools_allowed() -> Kind:
-    entries = list_of(TOOL_ENTRY)
-
-    def parse(value: Any, base: Any) -> frozenset[str] | None:
-        if value.text == "all" and isinstance(value.data, str):
-            return None
-        if not isinstance(value.data, list):
-            raise BadValue("must be the word all or a list of tools like [get_status]", value)
-        return frozenset(entries.parse(value, base))
-
-    return Kind(name="all \\| list of tool, tool:scope", parse=parse)
+_ENTRIES: Final = made(list_of(TOOL_ENTRY), frozenset)
 
 
+def _tools_allowed(
+    fields: Fields, key: str, node: Node, names: Collection[str]
+) -> frozenset[str] | None:
+    if is_word(node, "all"):
+        return None
+    if not isinstance(node, ListNode) or _ENTRIES.read is None:
+        message = f"{fields.name_of(key)} must be the word all or a list of tools."
+        raise complaint(node.mark, message, "Write a list like [get_status].")
+    allowed: frozenset[str] = _ENTRIES.read(fields, key, node, names)
+    return allowed
+
+
+_NEEDED: Final = ", ".join(key.name for key in INSTRUMENT.required)
+_OPTIONAL: Final = ", ".join(name for name, key in INSTRUMENT.keys.items() if not key.is_required)
 _MEBIBYTES: Final = integer(1, 1_048_576)
 
 _TABLE: Final = (
     Key(
         name="MCP_ENABLED",
-        kind=BOOL,
+        kind=TRUTH,
         default=True,
         sentence="Whether the MCP endpoint is opened; RPC and instruments work without it.",
     ),
@@ -346,12 +319,8 @@ _TABLE: Final = (
         name="INSTRUMENTS",
         kind=INSTRUMENTS,
         default=(),
-        sentence="Instruments with a fixed address: address, and optionally profile, name, "
-        "read_termination, write_termination, timeout_ms, open_timeout_ms, after_write_ms, "
-        "min_gap_ms, chunk_bytes, baud_rate, data_bits, parity, stop_bits, flow, encoding, errors, "
-        "acknowledge, probe, heartbeat, never_ask_idn, bus_address, before, on_connect, "
-        "on_release. Each entry is an "
-        "instrument of its own; entries with the same name are addresses of one "
+        sentence=f"Instruments with a fixed address: {_NEEDED}, and optionally {_OPTIONAL}. Each "
+        "entry is an instrument of its own; entries with the same name are addresses of one "
         "(docs/instruments.md).",
     ),
     Key(
@@ -392,7 +361,7 @@ _TABLE: Final = (
     ),
     Key(
         name="EXPOSE_VISA",
-        kind=BOOL,
+        kind=TRUTH,
         default=False,
         sentence="Whether the supervisor also opens the HiSLIP port, on the addresses of EXPOSE.",
     ),
@@ -416,14 +385,14 @@ _TABLE: Final = (
     ),
     Key(
         name="DIRECT_TOOLS_ALLOW",
-        kind=_tools_allowed(),
+        kind=Kind("`all` or list of tool, tool:scope", _ENTRIES.schema, _tools_allowed),
         default=None,
         default_text="all",
         sentence="Tools that callers without a token may use.",
     ),
     Key(
         name="DIRECT_DANGER_ALLOW",
-        kind=BOOL,
+        kind=TRUTH,
         default=True,
         sentence="Whether callers without a token may make dangerous calls.",
     ),
@@ -487,13 +456,13 @@ _TABLE: Final = (
     ),
     Key(
         name="RELAY_FLEET",
-        kind=BOOL,
+        kind=TRUTH,
         default=False,
         sentence="Tokens for many edges (aud: fleet) that list this one are accepted over NATS.",
     ),
     Key(
         name="FLEET_ALL",
-        kind=BOOL,
+        kind=TRUTH,
         default=False,
         sentence="A relay front accepts fleet tokens for every edge (edges_allow: ['*']).",
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from edged.config.instruments import InstrumentEntry
@@ -21,7 +22,6 @@ from edged.config.keys import (
     Bus,
     Exposure,
     InventoryPlace,
-    Key,
     ListedTools,
     LogFormat,
     LogLevel,
@@ -32,12 +32,14 @@ from edged.config.keys import (
     ToolNames,
     VisaServer,
 )
-from edged.config.kinds import BadValue, IpNetwork, Value, parse_scalar, parse_text, read_file
+from edged.config.kinds import IpNetwork, parse_scalar, parse_text, read_file
 from edged.errors import ErrorCode, Invalid
 from edged.files import resolved
 from edged.host import ENVIRONMENT_PREFIX, LEASE_VARIABLE, Places, places_here
 from edged.record import record
-from edged.yaml.tree import Mark, YamlProblem
+from edged.schema.fields import Fields, every_complaint
+from edged.schema.tables import Key
+from edged.yaml.tree import MapNode, Mark, Node, ScalarNode, YamlProblem
 
 MAX_DROP_INS: Final = 100
 REAL_THINGS: Final = frozenset({"DISCOVERY", "SDK_WRAPPER_DIRS"})
@@ -141,9 +143,10 @@ class KeySetting:
     """A key that was set somewhere; ``where`` lacks the line, which is the value's."""
 
     key: str
-    value: Value
+    node: Node
     where: str
     base: Path
+    line: int = 1
     has_lines: bool = False
 
     def place(self, line: int) -> str:
@@ -193,7 +196,9 @@ def load_config(
         *_read_flags(flags, complaints),
     ]
     layers, warnings = _under_todays_names(layers, renamed, complaints)
-    fields = {key.field: _default(key, places, is_simulated=is_simulated) for key in KEYS.values()}
+    fields = {
+        key.name.lower(): _default(key, places, is_simulated=is_simulated) for key in KEYS.values()
+    }
     origins = dict.fromkeys(KEYS, "default")
     for setting in layers:
         key = KEYS.get(setting.key)
@@ -201,13 +206,17 @@ def load_config(
             complaints.append(_unknown_key(setting))
             continue
         try:
-            fields[key.field] = _take(key, setting, places, is_simulated=is_simulated)
-        except BadValue as error:
-            message = f"{key.name} {error.reason}."
-            complaints.append(
-                ConfigComplaint(where=setting.place(error.line), key=key.name, message=message)
-            )
-        origins[key.name] = setting.place(setting.value.line)
+            fields[key.name.lower()] = _take(key, setting, places, is_simulated=is_simulated)
+        except Invalid as error:
+            complaints += [
+                ConfigComplaint(
+                    where=setting.place(one.data["line"]),
+                    key=key.name,
+                    message=f"{one.data['message']} {one.remedy}".rstrip(),
+                )
+                for one in every_complaint(error)
+            ]
+        origins[key.name] = setting.place(setting.line)
     if origins["DATA_DIR"] == "default" and origins["STATE_DIR"] != "default":
         # Whoever moves the state means to move all that is written.
         fields["data_dir"] = fields["state_dir"] / "data"
@@ -232,7 +241,7 @@ def _under_todays_names(
         if today is None:
             settings.append(setting)
             continue
-        place = setting.place(setting.value.line)
+        place = setting.place(setting.line)
         told = f"{setting.key} is called {today} now"
         if (today, setting.where) in in_files:
             # Which of the two is meant cannot be known.
@@ -245,14 +254,30 @@ def _under_todays_names(
 
 
 def _take(key: Key, setting: KeySetting, places: Places, *, is_simulated: bool) -> Any:
-    if setting.value.data is None:
+    node = setting.node
+    if key.kind.read is None or (isinstance(node, ScalarNode) and node.value is None):
         # `KEY:` with nothing after it gives the key back to its default.
         return _default(key, places, is_simulated=is_simulated)
-    return key.kind.parse(setting.value, setting.base)
+    fields = Fields(MapNode(node.mark, {key.name: node}, {}), "")
+    return _from_base(key.kind.read(fields, key.name, node, ()), setting.base)
+
+
+def _from_base(value: Any, base: Path) -> Any:
+    """A value with each relative path in it starting from a directory."""
+    match value:
+        case Path():
+            return base / value
+        case (Path(), *_):
+            return tuple(base / path for path in value)
+        case Mapping():
+            return MappingProxyType({name: _from_base(one, base) for name, one in value.items()})
+    return value
 
 
 def _default(key: Key, places: Places, *, is_simulated: bool) -> Any:
-    return () if is_simulated and key.name in REAL_THINGS else key.default_for(places)
+    if is_simulated and key.name in REAL_THINGS:
+        return ()
+    return key.default(places) if callable(key.default) else key.default
 
 
 def _read_files(
@@ -267,23 +292,29 @@ def _read_files(
     is_wanted = is_required or config_file.exists()
     for path in ([config_file] if is_wanted else []) + drop_ins[:MAX_DROP_INS]:
         try:
-            value = _read_mapping(path)
+            root = _read_mapping(path)
         except YamlProblem as problem:
             where = f"{path}:{problem.mark.line}"
             complaints.append(ConfigComplaint(where=where, key="", message=_told(problem)))
             continue
-        for key, entry in (value.data or {}).items():
+        for key, entry in root.entries.items():
             yield KeySetting(
-                key=key, value=entry, where=str(path), base=path.absolute().parent, has_lines=True
+                key=key,
+                node=entry,
+                where=str(path),
+                base=path.absolute().parent,
+                line=root.keys[key].mark.line,
+                has_lines=True,
             )
 
 
-def _read_mapping(path: Path) -> Value:
-    value = read_file(path)
-    if value.data is not None and not isinstance(value.data, dict):
-        mark = Mark(path=str(path), line=value.line, column=1)
-        raise YamlProblem(mark, "It must be a mapping of keys to values.")
-    return value
+def _read_mapping(path: Path) -> MapNode:
+    root = read_file(path)
+    if root is None or (isinstance(root, ScalarNode) and root.value is None):
+        return MapNode(Mark(path=str(path), line=1, column=1), {}, {})
+    if not isinstance(root, MapNode):
+        raise YamlProblem(root.mark, "It must be a mapping of keys to values.")
+    return root
 
 
 def _told(problem: YamlProblem) -> str:
@@ -313,11 +344,12 @@ def _read_text(
     """A value given in one line: a flow list, flow map or quoted string as YAML, else a scalar."""
     try:
         text = text.strip()
-        value = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
+        node = parse_text(text) if text.startswith(FLOW_STARTS) else parse_scalar(text)
     except YamlProblem as problem:
         complaints.append(ConfigComplaint(where=where, key=key, message=f"{key}: {_told(problem)}"))
         return
-    yield KeySetting(key=key, value=value, where=where, base=Path.cwd())
+    if node is not None:
+        yield KeySetting(key=key, node=node, where=where, base=Path.cwd())
 
 
 def _unknown_key(setting: KeySetting) -> ConfigComplaint:
@@ -327,7 +359,7 @@ def _unknown_key(setting: KeySetting) -> ConfigComplaint:
     hint = f" Did you mean {near[0]}?" if near else " docs/configuration.md lists all keys."
     name = "".join(character if character.isprintable() else "?" for character in setting.key)
     return ConfigComplaint(
-        where=setting.place(setting.value.line),
+        where=setting.place(setting.line),
         key=setting.key,
         message=f"{name[:100]} is not a configuration key.{hint}",
     )

@@ -20,29 +20,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from edged.errors import Invalid
-from edged.profiles.budget import MOST_INTERVAL_S, MOST_PER_HOUR, Budget
-from edged.profiles.confirm import ConfirmRule, Way, parse_confirm
-from edged.profiles.format.fields import (
-    Fields,
-    Gathering,
-    check_format,
-    complaint,
-    list_of,
-    map_of,
-    marks_of,
-    nearest,
-    number_of,
-    one_of,
-    text_of,
-)
+from edged.profiles.format.bench import BENCH, INTERLOCKS, MOST_UNITS, read_unit
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.profiles.match import clean_serial
@@ -51,8 +35,16 @@ from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combine
 from edged.profiles.raw import identify, means_another_unit
 from edged.profiles.template import Hole, own_bound, parse_template, render, tighter
 from edged.record import record
-from edged.scpi.line import messages
-from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
+from edged.schema.fields import (
+    Fields,
+    Gathering,
+    check_format,
+    complaint,
+    map_of,
+    nearest,
+    one_of,
+)
+from edged.yaml.tree import Mark, Scalar
 
 
 def unit_summary(rules: UnitRules, profile: Profile | None, raw_scpi: str) -> dict[str, Any]:
@@ -293,24 +285,6 @@ def unseen_keys(units: Mapping[str, UnitRules], seen: Sequence[SeenUnit]) -> tup
     )
 
 
-_KEYS: Final = frozenset(
-    {
-        "alias", "location", "limits", "max_rate", "deny", "is_dangerous", "requires_sweep",
-        "allow_changes", "expose", "raw_scpi", "allow_raw", "on_expiry", "budget", "confirm",
-        "confirm_by",
-        "confirm_ttl_s", "dead_man_s", "calibration_due",
-    }
-)  # fmt: skip
-INTERLOCKS: Final = "interlocks"
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_OF_THE_FILE: Final = frozenset({"format", INTERLOCKS})
-"""The keys at its top that are no units."""
-_EXPOSE_WORDS: Final = ("all", "essential", "none")
-_RAW_MODES: Final = ("all", "known", "queries", "off")
-_MOST_UNITS: Final = 10_000
-MOST_CONFIRM_TTL_S: Final = 3_600
-
-
 @record
 class BenchFile:
     """Every entry of the file by its key, and what holds between units; none without a file."""
@@ -366,15 +340,15 @@ def parse_bench(
 
     root = map_of(parse_yaml(text, path), "The bench file")
     check_format(Fields(root, "The bench file"))
-    if len(root.entries) > _MOST_UNITS:
-        raise complaint(root.mark, f"The bench file has more than {_MOST_UNITS} units.")
+    if len(root.entries) > MOST_UNITS:
+        raise complaint(root.mark, f"The bench file has more than {MOST_UNITS} units.")
     units: dict[str, UnitRules] = {}
     interlocks: tuple[Interlock, ...] = ()
     gathering = Gathering()
     for key, node in root.entries.items():
-        if key not in _OF_THE_FILE:
+        if key not in BENCH.keys:
             with gathering.part():
-                units[key.strip()] = _read_unit(key.strip(), node)
+                units[key.strip()] = read_unit(key.strip(), node)
     with gathering.part():
         interlocks = read_interlocks(Fields(root, "The bench file").items(INTERLOCKS, most=MOST))
     with gathering.part():
@@ -410,196 +384,6 @@ def _own_profiles(
             if unit.profile_key not in profiles:
                 profiles[unit.profile_key] = library.profiles[unit.profile_key]
     return {key: list(profiles.values()) for key, profiles in found.items()}
-
-
-def _read_unit(key: str, node: Node) -> UnitRules:
-    fields = Fields.of(node, key, _KEYS)
-    alias = fields.text("alias", most=64).strip()
-    if "::" in alias:
-        message = f'{key}: the alias "{alias}" looks like an address.'
-        raise complaint(fields.mark_of("alias"), message)
-    on_expiry = fields.choice("on_expiry", tuple(OnExpiry))
-    return UnitRules(
-        key=key,
-        alias=alias,
-        location=fields.text("location", most=200),
-        limits=_read_limits(fields),
-        max_rate=_read_max_rate(fields),
-        deny=_read_names(fields, "deny"),
-        is_dangerous=_read_names(fields, "is_dangerous"),
-        requires_sweep=_read_names(fields, "requires_sweep"),
-        allow_changes=_read_names(fields, "allow_changes"),
-        expose=_read_expose(fields),
-        raw_scpi=fields.choice("raw_scpi", _RAW_MODES),
-        allow_raw=tuple(_read_raw_line(fields, node) for node in fields.items("allow_raw")),
-        on_expiry=OnExpiry(on_expiry) if on_expiry else None,
-        budget=_read_budgets(fields),
-        confirm=_read_confirm(fields),
-        confirm_by=_read_ways(fields),
-        confirm_ttl_s=_read_confirm_ttl(fields),
-        dead_man_s=_read_dead_man(fields),
-        calibration_due=_read_calibration_due(fields),
-        marks={"": fields.mark, **marks_of(fields.node)},
-    )
-
-
-def _read_budgets(fields: Fields) -> dict[str, Budget]:
-    node = fields.mapping("budget")
-    if node is None:
-        return {}
-    owner = fields.name_of("budget")
-    return {name: _read_budget(f"{owner} of {name}", one) for name, one in node.entries.items()}
-
-
-def _read_budget(owner: str, node: Node) -> Budget:
-    fields = Fields.of(node, owner, ("per_hour", "min_interval_s"))
-    per_hour, gap_s = fields.number("per_hour"), fields.number("min_interval_s")
-    if per_hour is None and gap_s is None:
-        raise complaint(fields.mark, f"{owner} limits nothing.", "Say per_hour or min_interval_s.")
-    if per_hour is not None and (per_hour % 1 or not 1 <= per_hour <= MOST_PER_HOUR):
-        message = f"{owner}: per_hour is a whole number, 1 to {MOST_PER_HOUR}; deny forbids."
-        raise complaint(fields.mark_of("per_hour"), message)
-    if gap_s is not None and not 0 < gap_s <= MOST_INTERVAL_S:
-        message = f"{owner}: min_interval_s is over 0, and {MOST_INTERVAL_S} at most."
-        raise complaint(fields.mark_of("min_interval_s"), message)
-    return Budget(
-        per_hour=None if per_hour is None else int(per_hour),
-        min_interval_s=None if gap_s is None else float(gap_s),
-    )
-
-
-def _read_confirm(fields: Fields) -> tuple[ConfirmRule, ...]:
-    owner = fields.name_of("confirm")
-    rules = []
-    for node in fields.items("confirm"):
-        text = text_of(node, owner, most=200)
-        rule = parse_confirm(text)
-        if rule is None:
-            raise complaint(
-                node.mark,
-                f'{owner}: "{text}" has none of the allowed forms.',
-                "Say output_on, sequence:iv_curve or set_voltage.voltage > 24.",
-            )
-        rules.append(rule)
-    return tuple(rules)
-
-
-def _read_ways(fields: Fields) -> frozenset[Way] | None:
-    if not fields.has("confirm_by"):
-        return None
-    owner = fields.name_of("confirm_by")
-    words = [(node, text_of(node, owner, most=20)) for node in fields.items("confirm_by")]
-    for node, word in words:
-        if word not in set(Way):
-            known = ", ".join(Way)
-            raise complaint(node.mark, f'{owner}: "{word}" is none of {known}.', nearest(word, Way))
-    if not words:
-        raise complaint(fields.mark_of("confirm_by"), f"{owner} is empty: nobody could answer.")
-    return frozenset(Way(word) for _, word in words)
-
-
-def _read_confirm_ttl(fields: Fields) -> float | None:
-    ttl_s = fields.number("confirm_ttl_s")
-    if ttl_s is not None and not 1 <= ttl_s <= MOST_CONFIRM_TTL_S:
-        owner = fields.name_of("confirm_ttl_s")
-        message = f"{owner} is 1 to {MOST_CONFIRM_TTL_S} seconds."
-        raise complaint(fields.mark_of("confirm_ttl_s"), message)
-    return None if ttl_s is None else float(ttl_s)
-
-
-def _read_dead_man(fields: Fields) -> float | None:
-    limit_s = fields.number("dead_man_s")
-    if limit_s is not None and limit_s <= 0:
-        message = f"{fields.name_of('dead_man_s')} must be over 0."
-        raise complaint(fields.mark_of("dead_man_s"), message, "Leave it out to have none.")
-    return None if limit_s is None else float(limit_s)
-
-
-def _read_calibration_due(fields: Fields) -> date | None:
-    if not fields.has("calibration_due"):
-        return None
-    text = fields.text("calibration_due", most=40).strip()
-    if _DATE.fullmatch(text):
-        with contextlib.suppress(ValueError):
-            return date.fromisoformat(text)
-    raise complaint(
-        fields.mark_of("calibration_due"),
-        f'{fields.name_of("calibration_due")}: "{text}" is not a date.',
-        "Write year, month and day: 2027-03-31.",
-    )
-
-
-def _read_limits(fields: Fields) -> dict[str, dict[str, Bound]]:
-    node = fields.mapping("limits")
-    if node is None:
-        return {}
-    return {
-        command: _read_command_limits(f"{fields.owner}: limits of {command}", entry)
-        for command, entry in node.entries.items()
-    }
-
-
-def _read_command_limits(owner: str, node: Node) -> dict[str, Bound]:
-    found: dict[str, Bound] = {}
-    for parameter, entry in map_of(node, owner).entries.items():
-        fields = Fields.of(entry, f"{owner}.{parameter}", ("min", "max", "options"))
-        name = fields.name_of("options")
-        options = tuple(text_of(item, name, most=200) for item in fields.items("options"))
-        bound = Bound(min=fields.number("min"), max=fields.number("max"), options=options or None)
-        if options and (fields.has("min") or fields.has("max")):
-            raise complaint(fields.mark, f"{fields.owner} has options beside min or max.")
-        if bound == Bound():
-            raise complaint(fields.mark, f"{fields.owner} limits nothing.")
-        if bound.min is not None and bound.max is not None and bound.min > bound.max:
-            raise complaint(fields.mark, f'{fields.owner}: "min" is over "max".')
-        found[parameter] = bound
-    return found
-
-
-def _read_max_rate(fields: Fields) -> dict[str, float]:
-    """A number for every sweep of the unit (kept under ""), or a command → its own."""
-    node = fields.get("max_rate")
-    if node is None:
-        return {}
-    owner = fields.name_of("max_rate")
-    entries: Mapping[str, Node] = node.entries if isinstance(node, MapNode) else {"": node}
-    found: dict[str, float] = {}
-    for command, entry in entries.items():
-        rate = number_of(entry, f"{owner}: {command}" if command else owner)
-        if rate <= 0:
-            raise complaint(entry.mark, f"{owner} must be over 0; use deny to forbid sweeps.")
-        found[command] = float(rate)
-    return found
-
-
-def _read_names(fields: Fields, key: str) -> frozenset[str]:
-    owner = fields.name_of(key)
-    return frozenset(text_of(node, owner, most=64) for node in fields.items(key))
-
-
-def _read_raw_line(fields: Fields, node: Node) -> str:
-    """One message unit, as it may be sent."""
-    owner = fields.name_of("allow_raw")
-    line = text_of(node, owner, most=200).strip()
-    if [message.is_formed for message in messages(line)] != [True]:
-        message = f'{owner} has "{line}", which is not one command or query of SCPI.'
-        remedy = "Write each by itself, from the root: SYST:VERS?"
-        raise complaint(node.mark, message, remedy)
-    return line
-
-
-def _read_expose(fields: Fields) -> tuple[str, ...]:
-    """One of the words, or patterns such as ``measure_*``; the empty tuple says nothing."""
-    node = fields.get("expose")
-    if node is None:
-        return ()
-    if isinstance(node, ScalarNode):
-        return (fields.choice("expose", _EXPOSE_WORDS) or "all",)
-    owner = fields.name_of("expose")
-    patterns = tuple(text_of(item, owner, most=64) for item in list_of(node, owner, most=200))
-    if not patterns:
-        raise complaint(node.mark, f"{owner} is empty.", "Say none to expose nothing.")
-    return patterns
 
 
 def _check_keys(units: Mapping[str, UnitRules]) -> None:

@@ -6,23 +6,14 @@ Source: docs/bench-file.md; docs/guards.md.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Final
+from typing import Any, Final
 
 from edged.errors import Invalid
 from edged.profiles.arguments import compile_parameters
 from edged.profiles.expr import Expression, compile_expression
-from edged.profiles.format.fields import (
-    Fields,
-    complaint,
-    expression_of,
-    map_of,
-    nearest,
-    one_of,
-    scalar_of,
-    text_of,
-)
+from edged.profiles.format.kinds import SCALAR_SCHEMA, SENDABLE, expression_of
 from edged.profiles.model import (
     Command,
     FieldsAnswer,
@@ -33,6 +24,8 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import optional_names
 from edged.record import record
+from edged.schema.fields import Fields, complaint, nearest, one_of, scalar_of, text_of
+from edged.schema.tables import Key, Kind, Table, array, choice, entries, made, number, text
 from edged.yaml.tree import Mark, Node, Scalar
 
 MOST: Final = 64
@@ -40,8 +33,6 @@ MOST_GUARDED: Final = 64
 POLL_S: Final = (0.2, 60.0)
 MOST_AGE_S: Final = 3_600.0
 MOST_COOL_DOWN_S: Final = 86_400.0
-_KEYS: Final = ("name", "when", "must", "max_age_s", "guards", "poll_s", "trip", "cool_down_s")
-_WHEN: Final = ("instrument", "command", "parameters", "column")
 
 
 class Trip(enum.StrEnum):
@@ -103,6 +94,77 @@ class Interlock:
         return f"{self.instrument}.{self.command}" + (f" ({self.column})" if self.column else "")
 
 
+def _name(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    name = text_of(node, fields.name_of(key), most=64).strip()
+    if not name:
+        raise complaint(fields.mark_of(key), f"{fields.name_of(key)} is empty.")
+    return name
+
+
+def _condition(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Expression:
+    owner = fields.name_of(key)
+    must = compile_expression(expression_of(node, owner, {"value"}))
+    if not must.names:
+        message = f"{owner} is about nothing that is read."
+        raise complaint(fields.mark_of(key), message, "Say value < 60, for example.")
+    try:
+        # What kind it is of hangs on no value, but where it divides by one.
+        must.is_true({"value": 1.0})
+    except Invalid as error:
+        raise complaint(fields.mark_of(key), f"{owner}: {error.message}") from error
+    return must
+
+
+def _guarded(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Guarded:
+    owner = fields.name_of(key)
+    unit, _, command = text_of(node, owner, most=200).strip().partition(".")
+    if not unit:
+        raise complaint(node.mark, f"{owner} has an entry without a unit.")
+    return Guarded(unit, command)
+
+
+def _scalar(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Scalar:
+    return scalar_of(node, fields.name_of(key))
+
+
+WHEN: Final[Table[dict[str, Any]]] = Table(
+    "when",
+    dict,
+    "What an interlock reads.",
+    Key("instrument", made(text(200), str.strip), "The alias or serial number of the meter.",
+        is_required=True),
+    Key("command", text(64),
+        "A query of its profile that has neither `is_dangerous` nor `changes` there.",
+        is_required=True),
+    Key("parameters", entries("name", Kind("value", SCALAR_SCHEMA, _scalar)),
+        "The arguments of the query."),
+    Key("column", text(64), "The field of the answer, if it has several."),
+)  # fmt: skip
+INTERLOCK: Final = Table(
+    "interlock",
+    Interlock,
+    "What must be so elsewhere on the bench while an output is on.",
+    Key("name", Kind("text", SENDABLE, _name), "Its name, in messages.", is_required=True),
+    Key("when", WHEN.inside, "What to read.", is_required=True),
+    Key("must", Kind("expression", SCALAR_SCHEMA, _condition), "The condition on `value`.",
+        is_required=True),
+    Key("guards",
+        made(array(Kind("unit or unit.command", SENDABLE, _guarded), MOST_GUARDED,
+                   empty="it would guard nothing"), lambda found: tuple(dict.fromkeys(found))),
+        "What is guarded: `psu1` means every write to it; `psu1.output_on` means that command, "
+        "every command that sends the same line, and everything else that can switch the same "
+        "output on. If the unit's profile has no such command, or the unit has no profile, every "
+        "write to it is guarded, and `edged status` shows it.", is_required=True),
+    Key("poll_s", made(number(*POLL_S), float),
+        "How often the meter is read while a guarded output is on, in seconds.", is_required=True),
+    Key("max_age_s", made(number(POLL_S[0], MOST_AGE_S), float),
+        "How old a reading may be; at least twice `poll_s`.", is_required=True),
+    Key("trip", choice(Trip), "What a trip does; see below."),
+    Key("cool_down_s", made(number(0, MOST_COOL_DOWN_S), float),
+        "How long guarded writes are refused after a trip, even if the reading is good again."),
+)  # fmt: skip
+
+
 def read_interlocks(nodes: Sequence[Node]) -> tuple[Interlock, ...]:
     """The list, checked by itself.
 
@@ -119,94 +181,20 @@ def read_interlocks(nodes: Sequence[Node]) -> tuple[Interlock, ...]:
 
 
 def _read(node: Node) -> Interlock:
-    fields = Fields.of(node, "an interlock", _KEYS)
-    name = text_of(fields.need("name"), "an interlock's name", most=64).strip()
-    if not name:
-        raise complaint(fields.mark_of("name"), "an interlock's name is empty.")
-    owner = f"interlock {name}"
-    fields = Fields(fields.node, owner)
-    when = Fields.of(fields.need("when"), f"{owner}: when", _WHEN)
-    poll_s = _seconds(fields, "poll_s", *POLL_S)
-    return Interlock(
-        name=name,
-        instrument=text_of(when.need("instrument"), when.name_of("instrument"), most=200).strip(),
-        command=text_of(when.need("command"), when.name_of("command"), most=64),
-        parameters=_parameters(when),
-        column=when.text("column", most=64),
-        must=_condition(fields),
-        guards=_guards(fields),
-        poll_s=poll_s,
-        max_age_s=_max_age(fields, poll_s),
-        trip=Trip(fields.choice("trip", tuple(Trip)) or Trip.LOCKOUT),
-        cool_down_s=_seconds(fields, "cool_down_s", 0.0, MOST_COOL_DOWN_S, default=0.0),
-        mark=fields.mark,
-    )
-
-
-def _seconds(
-    fields: Fields, key: str, low: float, high: float, *, default: float | None = None
-) -> float:
-    value = fields.number(key)
-    if value is None:
-        if default is None:
-            fields.need(key)
-        return default or 0.0
-    if not low <= value <= high:
-        message = f"{fields.name_of(key)} is {low:g} to {high:g} seconds."
-        raise complaint(fields.mark_of(key), message)
-    return float(value)
-
-
-def _max_age(fields: Fields, poll_s: float) -> float:
-    max_age_s = _seconds(fields, "max_age_s", POLL_S[0], MOST_AGE_S)
-    if max_age_s < 2 * poll_s:
+    fields = INTERLOCK.fields(node, "an interlock")
+    name = INTERLOCK.value(fields, "name")
+    fields = Fields(fields.node, f"interlock {name}")
+    found = INTERLOCK.values(fields)
+    when = found.pop("when")
+    rule = Interlock(**found, **when, mark=fields.mark)
+    if rule.max_age_s < 2 * rule.poll_s:
         raise complaint(
             fields.mark_of("max_age_s"),
-            f"{fields.name_of('max_age_s')} {max_age_s:g} is less than twice poll_s {poll_s:g}: "
-            "one answer that is late would switch everything off.",
-            f"Say {2 * poll_s:g} or more, or poll more often.",
+            f"{fields.name_of('max_age_s')} {rule.max_age_s:g} is less than twice poll_s "
+            f"{rule.poll_s:g}: one answer that is late would switch everything off.",
+            f"Say {2 * rule.poll_s:g} or more, or poll more often.",
         )
-    return max_age_s
-
-
-def _condition(fields: Fields) -> Expression:
-    owner = fields.name_of("must")
-    node = fields.need("must")
-    must = compile_expression(expression_of(node, owner, {"value"}))
-    if not must.names:
-        message = f"{owner} is about nothing that is read."
-        raise complaint(fields.mark_of("must"), message, "Say value < 60, for example.")
-    try:
-        # What kind it is of hangs on no value, but where it divides by one.
-        must.is_true({"value": 1.0})
-    except Invalid as error:
-        raise complaint(fields.mark_of("must"), f"{owner}: {error.message}") from error
-    return must
-
-
-def _parameters(when: Fields) -> dict[str, Scalar]:
-    node = when.mapping("parameters")
-    if node is None:
-        return {}
-    owner = when.name_of("parameters")
-    return {
-        name: scalar_of(entry, f"{owner}.{name}")
-        for name, entry in map_of(node, owner).entries.items()
-    }
-
-
-def _guards(fields: Fields) -> tuple[Guarded, ...]:
-    owner = fields.name_of("guards")
-    fields.need("guards")
-    found = []
-    for node in fields.items("guards", most=MOST_GUARDED):
-        unit, _, command = text_of(node, owner, most=200).strip().partition(".")
-        if not unit:
-            raise complaint(node.mark, f"{owner} has an entry without a unit.")
-        found.append(Guarded(unit, command))
-    if not found:
-        raise complaint(fields.mark_of("guards"), f"{owner} is empty: it would guard nothing.")
-    return tuple(dict.fromkeys(found))
+    return rule
 
 
 def check_interlocks(rules: Sequence[Interlock], profiles: Iterable[Profile]) -> None:

@@ -27,9 +27,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from edged.profiles.format.fields import complaint, nearest
 from edged.profiles.model import Profile, ProfileHead, head_of
 from edged.record import record
+from edged.schema.fields import complaint, nearest
 from edged.yaml.file import read_text
 from edged.yaml.tree import Mark, Node, YamlProblem
 

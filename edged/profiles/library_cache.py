@@ -35,7 +35,9 @@ CACHE: Final = "profiles.cache"
 FORMAT: Final = b"edged-profiles-5"
 PACKAGE: Final = Path(__file__).parents[1]
 WARMED: Final = ".library.cache"
-CODE: Final = ("profiles/*.py", "profiles/format/*.py", "scpi/*.py", "yaml/*.py", "patterns.py")
+CODE: Final = (
+    "profiles/*.py", "profiles/format/*.py", "schema/*.py", "scpi/*.py", "yaml/*.py", "patterns.py",
+)  # fmt: skip
 """What decides how a profile is read."""
 MAX_CACHE_BYTES: Final = 64 * 1024 * 1024
 LENGTH: Final = 8

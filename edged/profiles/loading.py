@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Final
 
 from edged.errors import Invalid
-from edged.profiles.format.fields import complaint, every_complaint, map_of, nearest
 from edged.profiles.format.profile import PROFILE, read_profile
 from edged.profiles.library import Complaint, ProfileLibrary, parse_yaml, read_file
 from edged.profiles.model import Profile
 from edged.record import record
+from edged.schema.fields import complaint, every_complaint, map_of, nearest
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 
 Parse = Callable[[str, Path], MapNode]

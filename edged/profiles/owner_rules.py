@@ -17,7 +17,6 @@ from edged.errors import Invalid
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import ConfirmRule, Way
 from edged.profiles.expr import expression_text
-from edged.profiles.format.fields import complaint, nearest
 from edged.profiles.model import (
     Bound,
     Changes,
@@ -33,6 +32,7 @@ from edged.profiles.model import (
 )
 from edged.profiles.template import tighter
 from edged.record import record
+from edged.schema.fields import complaint, nearest
 from edged.yaml.tree import Mark
 
 ASK_THE_OWNER: Final = "Only the owner's bench file can allow it."

@@ -35,7 +35,9 @@ from edged.record import record
 from edged.yaml.tree import Scalar
 
 MAX_CHARACTERS: Final = 2_000
-_FORMAT: Final = re.compile(r"q|\+?0?[0-9]{0,2}(?:\.[0-9]{1,2})?[efgEG]|\+?0?[0-9]{0,2}d")
+MOST_DIGITS: Final = 20
+"""A format's precision; a number of double precision has 17 digits."""
+_FORMAT: Final = re.compile(r"q|\+?0?[0-9]{0,2}(?:\.([0-9]{1,2}))?[efgEG]|\+?0?[0-9]{0,2}d")
 _HOLE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::([^{}]*))?\}")
 
 
@@ -139,10 +141,14 @@ _DOUBLED: Final = frozenset({"{{", "}}", "[[", "]]"})
 
 def _hole(template: str, match: re.Match[str]) -> Hole:
     name, text = match.group(1), match.group(2)
-    if text is not None and _FORMAT.fullmatch(text) is None:
+    known = _FORMAT.fullmatch(text) if text is not None else None
+    if text is not None and known is None:
         raise _refusal(
             template, match.start(), f'has the format "{text}"; known are e, f, g, d and q'
         )
+    if known is not None and int(known[1] or 0) > MOST_DIGITS:
+        why = f'has the format "{text}", whose precision is over {MOST_DIGITS}'
+        raise _refusal(template, match.start(), why)
     return Hole(name, text or "")
 
 

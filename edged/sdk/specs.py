@@ -12,17 +12,30 @@ import enum
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.profiles.arguments import ParameterCheck, compile_parameters
-from edged.profiles.format.fields import Fields, Gathering, check_name, complaint
-from edged.profiles.format.parameters import read_checks, read_parameters
+from edged.profiles.format.kinds import check_name
+from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
 from edged.profiles.format.plain_values import plain_node
 from edged.profiles.model import Parameter
 from edged.profiles.parameter_schema import usable_default
 from edged.record import record
+from edged.schema.fields import MAX_TEXT, Fields, Gathering, complaint, text_of
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    choice,
+    entries,
+    made,
+    number,
+    text,
+)
 from edged.yaml.tree import Mark, Node
 
 PREFIX: Final = "sdk:"
@@ -33,23 +46,6 @@ MOST_USB_IDS: Final = 64
 MOST_SPECS: Final = 100
 DEFAULT_TIMEOUT_S: Final = 30.0
 LONGEST_TIMEOUT_S: Final = 3_600.0
-_KEYS: Final = frozenset(
-    {
-        "name",
-        "description",
-        "method",
-        "parameters",
-        "checks",
-        "is_query",
-        "is_dangerous",
-        "is_safe",
-        "is_abort",
-        "is_essential",
-        "timeout_s",
-        "returns",
-    }
-)
-_RETURNED_KEYS: Final = frozenset({"type", "unit", "description", "fields"})
 
 
 class ReturnType(enum.StrEnum):
@@ -183,44 +179,71 @@ def _fingerprint(specs: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def _said(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
+    found = text_of(node, fields.name_of(key), most=200 if key == "method" else MAX_TEXT)
+    if not found.strip():
+        raise complaint(node.mark, f"{fields.name_of(key)} is empty.")
+    return found
+
+
+def _returned(fields: Fields, key: str, node: Node, _names: Collection[str]) -> Returned:
+    owner = f"{fields.owner}.{key}"
+    found = RETURNED.read_values(node, owner)
+    if "type" not in found and not found.get("fields"):
+        raise complaint(node.mark, f'{owner} has no "type".')
+    return Returned(**{"type": ReturnType.OBJECT, **found})
+
+
+_TEXT: Final = Kind("text", TEXT_SCHEMA, _said)
+_TYPE: Final = Key("type", choice(ReturnType), "What it is.")
+_UNIT: Final = Key("unit", text(32), "Its unit.")
+_DESCRIPTION: Final = Key("description", text(), "What it means.")
+FIELD: Final = Table(
+    "field", Returned, "One field of what a function gives back.",
+    _TYPE._replace(is_required=True), _UNIT, _DESCRIPTION,
+)  # fmt: skip
+RETURNED: Final[Table[dict[str, Any]]] = Table(
+    "returned", dict, "What a function gives back.", _TYPE, _UNIT, _DESCRIPTION,
+    Key("fields", entries("name", FIELD.inside, 100), "Those of an object, the type then."),
+)  # fmt: skip
+SPEC: Final[Table[dict[str, Any]]] = Table(
+    "spec",
+    dict,
+    "One tool of a wrapper.",
+    Key("name", _TEXT, "Its name.", is_required=True),
+    Key("description", _TEXT, "What it does, for an agent.", is_required=True),
+    Key("method", _TEXT, "The function of the module, or method of `Wrapper`.", is_required=True),
+    PARAMETERS,
+    CHECKS,
+    Key("is_query", TRUTH, "It changes nothing."),
+    Key("is_dangerous", TRUTH, "It may do harm."),
+    Key("is_safe", TRUTH, "It makes safe."),
+    Key("is_abort", TRUTH, "Stop all runs it."),
+    Key("is_essential", TRUTH, "It is listed with `tools=essential`."),
+    Key("timeout_s", made(number(0.1, LONGEST_TIMEOUT_S), float), "Then its worker is killed."),
+    Key("returns", Kind(RETURNED.link.word, RETURNED.link.schema, _returned),
+        "What it gives back."),
+)  # fmt: skip
+
+
 def _read_spec(node: Node, place: str, mark: Mark, source: SpecSource) -> WrapperSpec:
-    fields = Fields.of(node, place, _KEYS)
-    fields.need("name")
-    name = check_name(mark, fields.text("name"), f"{place}: the tool")
+    fields = SPEC.fields(node, place)
+    name = check_name(mark, SPEC.value(fields, "name"), f"{place}: the tool")
     owner = f"{source.stem}.{name}"
-    fields = Fields.of(node, owner, _KEYS)
-    for key in ("description", "method"):
-        fields.need(key)
-        if not fields.text(key).strip():
-            raise complaint(mark, f'{owner}: "{key}" is empty.')
+    fields = Fields(fields.node, owner)
     gathering = Gathering()
     parameters = read_parameters(fields, gathering)
     gathering.end()
-    method = fields.text("method", most=200)
-    takes = _signature(method, owner, mark, source)
+    found = SPEC.values(fields, parameters)
+    takes = _signature(found["method"], owner, mark, source)
     optional = _optional(parameters, takes, owner, mark)
-    timeout_s = fields.number("timeout_s", 0.1, LONGEST_TIMEOUT_S)
+    checks = found.pop("checks", ())
     spec = WrapperSpec(
         wrapper=source.stem,
         digest=source.digest,
-        name=name,
-        description=fields.text("description"),
-        method=method,
         parameters=parameters,
-        check=compile_parameters(
-            owner,
-            parameters,
-            read_checks(fields, parameters),
-            optional,
-            encoding="utf-8",
-        ),
-        is_query=fields.truth("is_query"),
-        is_dangerous=fields.truth("is_dangerous"),
-        is_safe=fields.truth("is_safe"),
-        is_abort=fields.truth("is_abort"),
-        is_essential=fields.truth("is_essential"),
-        timeout_s=DEFAULT_TIMEOUT_S if timeout_s is None else float(timeout_s),
-        returns=_read_returned(fields, "returns"),
+        check=compile_parameters(owner, parameters, checks, optional, encoding="utf-8"),
+        **found,
     )
     _check_roles(spec, owner, mark)
     return spec
@@ -265,28 +288,4 @@ def _optional(
         name
         for name, parameter in parameters.items()
         if name not in takes["needs"] and usable_default(parameter) is None
-    )
-
-
-def _read_returned(fields: Fields, key: str) -> Returned | None:
-    node = fields.get(key)
-    return None if node is None else _returned(node, fields.name_of(key), is_inner=False)
-
-
-def _returned(node: Node, owner: str, *, is_inner: bool) -> Returned:
-    known = _RETURNED_KEYS - {"fields"} if is_inner else _RETURNED_KEYS
-    fields = Fields.of(node, owner, known)
-    inner = fields.mapping("fields", most=100)
-    default = ReturnType.OBJECT if inner else None
-    choice = fields.choice("type", list(ReturnType)) or default
-    if choice is None:
-        raise complaint(fields.mark, f'{owner} has no "type".')
-    return Returned(
-        type=ReturnType(choice),
-        unit=fields.text("unit", most=32),
-        description=fields.text("description"),
-        fields={
-            name: _returned(one, f"{owner}: {name}", is_inner=True)
-            for name, one in (inner.entries if inner else {}).items()
-        },
     )

@@ -21,9 +21,9 @@ from edged.errors import Invalid
 from edged.files import read_bytes, read_text, remove, write_atomically
 from edged.host import kept_copy
 from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench
-from edged.profiles.format.fields import complaint
 from edged.profiles.library import ProfileLibrary, read_file
 from edged.record import record
+from edged.schema.fields import complaint
 from edged.yaml.tree import Mark
 
 OWNERS_ALONE: Final = 0o600

@@ -22,10 +22,10 @@ from edged.cli.shared.output import print_json, write_text
 from edged.config.load import Config
 from edged.errors import Invalid, NotFound
 from edged.host import ExitStatus
-from edged.profiles.format.fields import nearest
 from edged.profiles.library import read_file
 from edged.profiles.library_cache import read_library
 from edged.record import record
+from edged.schema.fields import nearest
 from edged.yaml.file import read_text
 from edged.yaml.tree import YamlProblem
 from edged_author.importing.declarations import LeftOut

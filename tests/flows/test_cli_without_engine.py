@@ -70,7 +70,7 @@ def test_a_bad_configuration_ends_with_78_and_says_all(tmp_path: Path) -> None:
         assert done.returncode == 78
         wrong = f"{path}:2: RCP_PORT is not a configuration key."
         assert f"{wrong} Did you mean RPC_PORT?" in done.stderr
-        assert f"{path}:3: LOG_LEVEL must be one of" in done.stderr
+        assert f"{path}:3: LOG_LEVEL must be debug, info" in done.stderr
 
 
 @promise("cli.no-engine")

@@ -18,10 +18,10 @@ from edged.config.load import load_config
 from edged.errors import Invalid
 from edged.host import Places
 from edged.profiles.bench_file import parse_bench
-from edged.profiles.format.fields import every_complaint
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import load_library, load_profile, parse_profile
 from edged.profiles.model import Profile
+from edged.schema.fields import every_complaint
 from edged.sdk.specs import SpecSource, read_specs
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.shipped import shipped_library
@@ -60,11 +60,11 @@ def _without(line: str, names: Mapping[str, str]) -> str:
 
 
 def _profile(case: Case, _: Path) -> list[str]:
-    parse_profile(_text(case), case.get("path", "profile.yaml"))
+    parse_profile(text_of(case), case.get("path", "profile.yaml"))
     return []
 
 
-def _text(case: Case) -> str:
+def text_of(case: Case) -> str:
     if "text" in case:
         return str(case["text"])
     return mutations.text_of(case["base"], case["at"], case["put"])
@@ -91,7 +91,7 @@ def _library(case: Case, directory: Path) -> list[str]:
 def _bench(case: Case, _: Path) -> list[str]:
     profiles = [_known_profile(told) for told in case["profiles"]]
     library = ProfileLibrary(profiles={profile.key: profile for profile in profiles})
-    parse_bench(_text(case), case.get("path", "bench.yaml"), library)
+    parse_bench(text_of(case), case.get("path", "bench.yaml"), library)
     return []
 
 
@@ -103,7 +103,7 @@ def _known_profile(told: str) -> Profile:
 
 
 def _config(case: Case, directory: Path) -> list[str]:
-    text = _text(case)
+    text = text_of(case)
     if text:
         (directory / "edged.yaml").write_text(text, encoding="utf-8")
     for name, content in case.get("drop_ins", {}).items():

@@ -14,10 +14,16 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from edged.config.kinds import MAX_BYTES, parse_scalar, parse_text, read_file
+from edged.profiles.format.plain_values import plain_tree
 from edged.yaml.source import _events
-from edged.yaml.tree import YamlProblem
+from edged.yaml.tree import ListNode, MapNode, YamlProblem
 from tests.bench.engine_process import REPOSITORY
 from tests.promises import promise
+
+
+def plain(text: str) -> object:
+    root = parse_text(text)
+    return None if root is None else plain_tree(root)
 
 
 @pytest.mark.parametrize(
@@ -45,13 +51,13 @@ from tests.promises import promise
     ],
 )
 def test_plain_scalars_mean_what_yaml_1_2_says(text: str, meant: object) -> None:
-    value = parse_scalar(text).data
+    value = parse_scalar(text).value
     assert value == meant
     assert type(value) is type(meant)
 
 
 def test_quoted_scalars_are_texts() -> None:
-    assert parse_text("a: '12'\nb: \"true\"\nc: |\n  12\n").plain() == {
+    assert plain("a: '12'\nb: \"true\"\nc: |\n  12\n") == {
         "a": "12",
         "b": "true",
         "c": "12\n",
@@ -59,10 +65,13 @@ def test_quoted_scalars_are_texts() -> None:
 
 
 def test_values_know_their_lines() -> None:
-    value = parse_text("# head\nA: 1\n\nB:\n  - x\n  - y\n")
-    assert value.data["A"].line == 2
-    assert value.data["B"].line == 4
-    assert [item.line for item in value.data["B"].data] == [5, 6]
+    root = parse_text("# head\nA: 1\n\nB:\n  - x\n  - y\n")
+    assert isinstance(root, MapNode)
+    assert root.entries["A"].mark.line == 2
+    assert root.keys["B"].mark.line == 4
+    inside = root.entries["B"]
+    assert isinstance(inside, ListNode)
+    assert [item.mark.line for item in inside.items] == [5, 6]
 
 
 @promise("config.hostile-file")
@@ -161,7 +170,7 @@ def test_comments_are_nothing_with_the_parser_and_without(lines: list[str]) -> N
     found: list[object] = []
     for one in (text, f"{text}\n{{}}\n"):
         try:
-            found.append(parse_text(one).plain() or None)
+            found.append(plain(one) or None)
         except YamlProblem:
             found.append("refused")
     assert (found[0] is None) is (found[1] is None)
@@ -170,19 +179,19 @@ def test_comments_are_nothing_with_the_parser_and_without(lines: list[str]) -> N
 def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
     path = tmp_path / "empty.yaml"
     path.write_text("# nothing\n")
-    assert read_file(path).data is None
+    assert read_file(path) is None
 
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_value_or_a_problem(text: str) -> None:
     with contextlib.suppress(YamlProblem):
-        parse_text(text).plain()
+        plain(text)
 
 
 @given(st.text(alphabet="[]{}:,-?&*!|>'\"%@` \n\t#ab1" + string.digits, max_size=120))
 def test_any_pile_of_indicators_is_a_value_or_a_problem(text: str) -> None:
     with contextlib.suppress(YamlProblem):
-        parse_text(text).plain()
+        plain(text)
 
 
 def _told(events: Iterator[object]) -> list[object]:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from edged.config.load import Config
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.profiles.format.fields import nearest
 from edged.profiles.library import Complaint, ProfileLibrary
 from edged.profiles.library_cache import read_library
 from edged.profiles.loading import complaints_of, load_library, load_profile
 from edged.profiles.model import Profile
 from edged.record import record
+from edged.schema.fields import nearest
 
 
 @record

@@ -7,11 +7,10 @@ their first line is then ``# yaml-language-server: $schema=profile.schema.json``
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from edged.cli.shared.output import print_json, write_text
+from edged.cli.shared.output import print_schema
 from edged.host import ExitStatus
 
 
@@ -23,8 +22,5 @@ def run(arguments: Sequence[str]) -> int:
     # Imported late: --help needs none of the grammar.
     from edged.profiles.format.schema import profile_schema
 
-    if options.output is None:
-        print_json(profile_schema())
-    else:
-        write_text(options.output, json.dumps(profile_schema(), indent=1) + "\n")
+    print_schema(profile_schema(), options.output)
     return ExitStatus.OK

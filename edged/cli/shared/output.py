@@ -39,6 +39,14 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2))
 
 
+def print_schema(schema: Mapping[str, Any], path: Path | None) -> None:
+    """A JSON Schema, printed or written to a file."""
+    if path is None:
+        print_json(schema)
+    else:
+        write_text(path, json.dumps(schema, indent=1) + "\n")
+
+
 def print_table(rows: Sequence[Row], columns: Mapping[str, str]) -> None:
     """Rows as a table.
 

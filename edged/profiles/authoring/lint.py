@@ -39,7 +39,6 @@ from edged.profiles.abort import (
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER, names_address
 from edged.profiles.expr import names_in
 from edged.profiles.format.commands import templates_of
-from edged.profiles.format.fields import nearest
 from edged.profiles.headers import questions, step_questions
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import find_profile
@@ -70,6 +69,7 @@ from edged.profiles.template import (
     render,
 )
 from edged.record import record
+from edged.schema.fields import nearest
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import (
     asks_idn,

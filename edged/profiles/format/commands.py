@@ -12,52 +12,28 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from edged.config.instruments import MAX_TIMEOUT_MS, PAUSE, TIMEOUT
 from edged.profiles.format.connection import (
     ACKNOWLEDGE,
     COMPLETION_KIND,
     ERRORS_KIND,
-    MAX_TIMEOUT_MS,
-    PAUSE,
     PRECONDITION,
-    TIMEOUT,
 )
-from edged.profiles.format.fields import (
-    Fields,
-    Gathering,
-    check_name,
-    complaint,
-    each_of,
-    list_of,
-    map_of,
-    nearest,
-    pattern_of,
-    template_of,
-    text_of,
-)
-from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
-from edged.profiles.format.returns import DECIMAL, read_returns
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     NAMED,
     PATTERN,
-    POSITIVE,
     QUERY,
     SENDABLE,
     TEMPLATE,
-    TRUTH,
-    Key,
-    Kind,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
-    number,
+    check_name,
     pattern,
+    pattern_of,
     query_of,
     question_of,
-    reference,
-    text,
+    template_of,
 )
+from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters
+from edged.profiles.format.returns import DECIMAL, read_returns
 from edged.profiles.model import (
     ABORT_COMMAND,
     AbortStep,
@@ -72,6 +48,30 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import placeholders
+from edged.schema.fields import (
+    Fields,
+    Gathering,
+    complaint,
+    each_of,
+    list_of,
+    map_of,
+    nearest,
+    text_of,
+)
+from edged.schema.tables import (
+    POSITIVE,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    number,
+    reference,
+    text,
+)
 from edged.scpi.words import is_recalling
 from edged.yaml.tree import ListNode, MapNode, Node
 

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
-from edged.patterns import compiled
-from edged.profiles.format.fields import (
-    Fields,
-    complaint,
-    expression_of,
-    map_of,
-    number_of,
-    pattern_of,
-    scalar_of,
-    text_of,
-)
-from edged.profiles.format.tables import (
+from edged.config.instruments import LACKS, TIMEOUT, WIRE_SETTINGS, read_errors
+from edged.profiles.format.kinds import (
     EXPRESSION,
     PATTERN,
     PLAIN_QUERY,
     PLAIN_QUESTION,
     QUERY,
     TEMPLATE,
-    TEXT_SCHEMA,
-    TRUTH,
-    Key,
-    Kind,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
+    expression_of,
     pattern,
-    reference,
-    text,
+    pattern_of,
 )
 from edged.profiles.model import (
     Completion,
@@ -47,15 +28,24 @@ from edged.profiles.model import (
     Precondition,
     Probe,
 )
+from edged.schema.fields import Fields, complaint, scalar_of, text_of
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    reference,
+    text,
+)
 from edged.scpi.answer_text import AnswerType, ErrorKind
 from edged.yaml.tree import Node, ScalarNode
 
-MAX_TIMEOUT_MS: Final = 3_600_000
-"""An hour: some calibrations take that long, nothing takes longer."""
 MAX_PAUSE_MS: Final = 60_000
-TIMEOUT: Final = integer(1, MAX_TIMEOUT_MS)
-PAUSE: Final = integer(0, MAX_PAUSE_MS)
-STOP_BITS: Final = (1, 1.5, 2)
 _USB_ID: Final = re.compile(r"(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", re.IGNORECASE)
 
 
@@ -83,13 +73,6 @@ def _termination(fields: Fields, key: str, node: Node, _names: Collection[str]) 
     return found
 
 
-def _stop_bits(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
-    value = number_of(node, fields.name_of(key))
-    if value not in STOP_BITS:
-        raise complaint(fields.mark_of(key), "connection: stop_bits must be 1, 1.5 or 2.")
-    return value
-
-
 def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) -> str:
     return "" if is_word(node, "none") else pattern_of(node, fields.name_of(key))
 
@@ -97,17 +80,9 @@ def _acknowledge(fields: Fields, key: str, node: Node, _names: Collection[str]) 
 def _errors(fields: Fields, key: str, node: Node, _names: Collection[str]) -> ErrorCheck:
     if is_word(node, "none"):
         return ErrorCheck()
-    owner = f"{fields.owner}.{key}"
-    found = ERRORS.read_values(node, owner)
-    inner = Fields(map_of(node, owner), owner)
-    if "pattern" not in found:
-        inner.need("kind")
-    elif "code" not in compiled(found["pattern"]).groupindex:
-        message = f"{inner.name_of('pattern')} has no group with the name code."
-        raise complaint(inner.mark_of("pattern"), message, "Write it like 'E(?P<code>[0-9]+)'.")
+    found = read_errors(fields, key, node, ERRORS, queue=(ErrorKind.NONE,))
     if found.setdefault("kind", ErrorKind.CODE) is ErrorKind.NONE:
         return ErrorCheck()
-    inner.need("query")
     return ErrorCheck(**found)
 
 
@@ -211,20 +186,7 @@ COMPLETION_KIND: Final = Kind(
 _SETTINGS: Final = (
     Key("read_termination", _TERMINATION, "The terminator of an answer."),
     Key("write_termination", _TERMINATION, "The terminator of a line that is sent."),
-    Key("encoding", choice(("ascii", "latin-1", "utf-8")), "The encoding of lines and answers."),
-    Key("timeout_ms", TIMEOUT, "The timeout for an answer."),
-    Key("open_timeout_ms", integer(1, MAX_PAUSE_MS), "The timeout for opening the connection."),
-    Key("after_write_ms", PAUSE, "The pause after each line that is not a query."),
-    Key("min_gap_ms", PAUSE, "The minimum time between two lines."),
-    Key("chunk_bytes", integer(16, 64 * 1024 * 1024), "How many bytes are read at a time."),
-    Key("baud_rate", integer(50, 10_000_000), "The baud rate of a serial port."),
-    Key("data_bits", integer(5, 8), "The data bits of a serial port."),
-    Key("parity", choice(("none", "even", "odd", "mark", "space")),
-        "The parity of a serial port."),
-    Key("stop_bits", Kind("1, 1.5 or 2", {"enum": list(STOP_BITS)}, _stop_bits),
-        "The stop bits of a serial port."),
-    Key("flow", choice(("none", "xon_xoff", "rts_cts", "dtr_dsr")),
-        "The flow control of a serial port."),
+    *WIRE_SETTINGS,
     Key("errors", ERRORS_KIND, "The error query that is sent after a line that sets something."),
     ACKNOWLEDGE,
     Key("before", array(TEMPLATE, 20),
@@ -251,16 +213,6 @@ WIRE: Final[Table[dict[str, Any]]] = Table(
     "`connection`.",
     *_SETTINGS,
 )
-_OF_A_SERIAL_PORT: Final = ("baud_rate", "data_bits", "parity", "stop_bits", "flow")
-_HEARTBEAT: Final = ("heartbeat", "heartbeat_source")
-_LACKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "serial": ("chunk_bytes",),
-    # A gateway is asked for a sign of life, a bus is not.
-    "gpib": (*_OF_A_SERIAL_PORT, "chunk_bytes", "shared"),
-    "lan": (*_OF_A_SERIAL_PORT, "chunk_bytes"),
-    "usb": (*_OF_A_SERIAL_PORT, *_HEARTBEAT, "shared"),
-}
-"""Settings that mean nothing on a kind of wire."""
 
 
 def _settings_of_wire(
@@ -269,7 +221,7 @@ def _settings_of_wire(
     owner = f"{fields.owner}.{wire}"
     found = WIRE.read(node, owner, names)
     inner = WIRE.fields(node, owner)
-    for key in _LACKS[wire]:
+    for key in LACKS[wire]:
         if inner.get(key) is not None:
             message = f"{inner.name_of(key)} means nothing on this kind of wire."
             raise complaint(inner.mark_of(key), message, "Leave it out here.")
@@ -277,7 +229,7 @@ def _settings_of_wire(
 
 
 def _wire(name: str) -> Kind:
-    schema = {**reference("wire"), "propertyNames": {"not": {"enum": list(_LACKS[name])}}}
+    schema = {**reference("wire"), "propertyNames": {"not": {"enum": list(LACKS[name])}}}
     return Kind(WIRE.inside.word, schema, _settings_of_wire)
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.profiles.format.fields import (
+from edged.profiles.format.kinds import (
+    EXPRESSION,
+    SCALAR_SCHEMA,
+    by_name,
+    check_name,
+)
+from edged.profiles.model import Bound, Parameter, ParameterType
+from edged.schema.fields import (
     Fields,
     Gathering,
-    check_name,
     complaint,
-    expression_of,
     map_of,
     nearest,
     number_of,
     scalar_of,
     text_of,
 )
-from edged.profiles.format.tables import (
-    EXPRESSION,
+from edged.schema.tables import (
     POSITIVE,
-    SCALAR_SCHEMA,
     TEXT_SCHEMA,
     Key,
     Kind,
@@ -31,7 +34,6 @@ from edged.profiles.format.tables import (
     reference,
     text,
 )
-from edged.profiles.model import Bound, Parameter, ParameterType
 from edged.yaml.tree import MapNode, Mark, Node, Scalar, ScalarNode
 
 MOST_PARAMETERS: Final = 50
@@ -73,7 +75,7 @@ PARAMETER: Final = Table(
 )  # fmt: skip
 PARAMETERS: Final = Key(
     "parameters",
-    mapping("name → [parameter](#parameter)", reference("parameter"), is_named=True),
+    by_name("name → [parameter](#parameter)", reference("parameter")),
     "The arguments.",
 )
 CHECKS: Final = Key(
@@ -115,12 +117,6 @@ def read_parameters(fields: Fields, gathering: Gathering) -> dict[str, Parameter
                 # dataclasses.replace costs three times this at start-up.
                 found[name] = Parameter(**values[name], by=by)
     return found
-
-
-def read_checks(fields: Fields, parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
-    """``checks``: expressions over the parameters."""
-    name = fields.name_of("checks")
-    return tuple(expression_of(node, name, parameters) for node in fields.items("checks", most=20))
 
 
 def _read_parameter(name: str, node: Node, owner: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from edged.profiles.format.fields import complaint
+from edged.schema.fields import complaint
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode
 
 

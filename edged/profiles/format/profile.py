@@ -9,45 +9,20 @@ from typing import Any, Final
 from edged.profiles.addressed import PLACEHOLDER, names_address
 from edged.profiles.format.commands import ABORT_KIND, read_command
 from edged.profiles.format.connection import CONNECTION, IDENTIFY, MATCH
-from edged.profiles.format.fields import (
-    FORMAT,
-    Fields,
-    Gathering,
-    check_format,
-    check_name,
-    complaint,
-    each_of,
-    list_of,
-    marks_of,
-    nearest,
-    scalar_of,
-    text_of,
-)
-from edged.profiles.format.parameters import read_value
-from edged.profiles.format.returns import DECIMAL, is_number
-from edged.profiles.format.sequences import answer_fields, read_sequence
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     EXPRESSION,
     NAME_PATTERN,
     NAMED,
     PATTERN,
     PLAIN_QUESTION,
     QUERY,
-    TEXT_SCHEMA,
-    TRUTH,
-    Key,
-    Kind,
-    Schema,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
+    by_name,
+    check_name,
     known_name_of,
-    mapping,
-    reference,
-    text,
 )
+from edged.profiles.format.parameters import read_value
+from edged.profiles.format.returns import DECIMAL, is_number
+from edged.profiles.format.sequences import answer_fields, read_sequence
 from edged.profiles.format.watchdog import WATCHDOG_KIND
 from edged.profiles.model import (
     AbortStep,
@@ -64,6 +39,35 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.profiles.template import optional_names
+from edged.schema.fields import (
+    FORMAT,
+    Fields,
+    Gathering,
+    check_format,
+    complaint,
+    each_of,
+    list_of,
+    marks_of,
+    nearest,
+    one_of,
+    scalar_of,
+    text_of,
+)
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    TRUTH,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    mapping,
+    reference,
+    text,
+)
 from edged.scpi.answer_text import AnswerType
 from edged.scpi.words import may_put_out, side_effect
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode
@@ -185,7 +189,7 @@ PROFILE: Final = Table(
     Key("connection", _section(CONNECTION), "The settings of the connection."),
     Key("abort", ABORT_KIND, "The lines that make the whole instrument safe."),
     Key("abort_excludes",
-        mapping("command → text", {"type": ["string", "number", "null"]}, is_named=True),
+        by_name("command → text", {"type": ["string", "number", "null"]}),
         "Why `abort` need not undo what the command does."),
     Key("watchdog", WATCHDOG_KIND,
         "The timer that switches its outputs off when it gets no messages."),
@@ -196,11 +200,11 @@ PROFILE: Final = Table(
         "For sources and loads: how to query whether a limit was reached."),
     Key("sim", text(64, is_optional=True), "The simulated instrument for this model.",
         is_own=True),
-    Key("commands", mapping("name → [command](#command)", reference("command"), least=1,
-                            is_named=True), "Its commands.", is_required=True),
-    Key("settings", mapping("name → [setting](#setting)", reference("setting"), is_named=True),
+    Key("commands", by_name("name → [command](#command)", reference("command"), least=1),
+        "Its commands.", is_required=True),
+    Key("settings", by_name("name → [setting](#setting)", reference("setting")),
         "What is read when a recording starts."),
-    Key("sequences", mapping("name → [sequence](#sequence)", reference("sequence"), is_named=True),
+    Key("sequences", by_name("name → [sequence](#sequence)", reference("sequence")),
         "Tools of several steps."),
     Key("extends", text(64, is_optional=True),
         "The `profile_key` of the family that this one differs from.", is_own=True),
@@ -264,6 +268,7 @@ def read_profile(root: Node, path: str) -> Profile:
         marks=marks_of(fields.node),
     )
     _check_address(fields, profile)
+    _check_encoding(fields, profile)
     return profile
 
 
@@ -275,6 +280,63 @@ def _check_address(fields: Fields, profile: Profile) -> None:
     if named is not None and names_address(profile):
         message = "{address} is not a parameter, and connection does not say shared: true."
         raise complaint(named, message, "Write connection: {shared: true}, or name a parameter.")
+
+
+def _check_encoding(fields: Fields, profile: Profile) -> None:
+    """What the profile sends is text that a connection of it can carry."""
+    connection = profile.connection
+    wires = ("", *connection.by_wire)
+    encodings = list(dict.fromkeys(connection.on_wire(wire).encoding for wire in wires))
+    remedy = "Write connection: {encoding: latin-1}, or utf-8, if the instrument reads that."
+    gathering = Gathering()
+    for mark, sent in (*_sent(fields.node), *_sent_values(profile)):
+        odd = next((c for c in sent if not any(_carries(one, c) for one in encodings)), "")
+        if odd:
+            message = f'"{sent}" is sent, and {one_of(encodings)} has no "{odd}".'
+            gathering.add(complaint(mark, message, remedy))
+    gathering.end()
+
+
+def _carries(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _sent(node: Node, *, is_sent: bool = False) -> Iterator[tuple[Mark, str]]:
+    """Every text below a key whose value is sent."""
+    match node:
+        case ScalarNode(mark=mark, text=text) if is_sent and not text.isascii():
+            yield mark, text
+        case ListNode(items=items):
+            for item in items:
+                yield from _sent(item, is_sent=is_sent)
+        case MapNode(entries=entries):
+            for key, entry in entries.items():
+                yield from _sent(entry, is_sent=key in SENT)
+
+
+def _sent_values(profile: Profile) -> Iterator[tuple[Mark, str]]:
+    """What a parameter's labels are sent as."""
+    for command in profile.commands.values():
+        for parameter in command.parameters.values():
+            mark = profile.marks[f"commands.{command.name}.parameters.{parameter.name}"]
+            for label in (*parameter.options, *parameter.map):
+                text = str(parameter.map.get(label, label))
+                if not text.isascii():
+                    yield mark, text
+
+
+SENT: Final = frozenset(
+    {
+        "abort", "ask", "before", "clear", "data", "delay", "detail", "disable", "enable", "feeds",
+        "get", "on_connect", "on_connect_serial", "on_release", "poll", "query", "scpi", "send",
+        "setpoint", "setup",
+    }
+)  # fmt: skip
+"""The keys whose value is SCPI."""
 
 
 def _place_of(node: Node, text: str) -> Mark | None:

@@ -13,38 +13,15 @@ from typing import Any, Final
 
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.answers import SIZES
-from edged.profiles.format.fields import (
-    Fields,
-    Gathering,
-    check_name,
-    choice_of,
-    complaint,
-    each_of,
-    expression_of,
-    list_of,
-    map_of,
-    number_of,
-    scalar_of,
-    template_of,
-    text_of,
-    whole_number_of,
-)
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     EXPRESSION,
     NAME_PATTERN,
     SENDABLE,
     TEMPLATE,
-    TEXT_SCHEMA,
-    Key,
-    Kind,
-    Table,
-    array,
-    choice,
-    integer,
-    is_word,
-    mapping,
+    check_name,
+    expression_of,
     pattern,
-    text,
+    template_of,
 )
 from edged.profiles.frames import LENGTHS
 from edged.profiles.model import (
@@ -61,6 +38,31 @@ from edged.profiles.model import (
     Returns,
     ScalarAnswer,
     WaveformAnswer,
+)
+from edged.schema.fields import (
+    Fields,
+    Gathering,
+    choice_of,
+    complaint,
+    each_of,
+    list_of,
+    map_of,
+    number_of,
+    scalar_of,
+    text_of,
+    whole_number_of,
+)
+from edged.schema.tables import (
+    TEXT_SCHEMA,
+    Key,
+    Kind,
+    Table,
+    array,
+    choice,
+    integer,
+    is_word,
+    mapping,
+    text,
 )
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import ListNode, Node

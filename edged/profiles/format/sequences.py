@@ -12,42 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from edged.config.instruments import MAX_TIMEOUT_MS, TIMEOUT
 from edged.errors import Invalid
 from edged.profiles.expr import expression_text, names_in
-from edged.profiles.format.connection import MAX_TIMEOUT_MS, TIMEOUT
-from edged.profiles.format.fields import (
-    Fields,
-    Gathering,
-    check_name,
-    complaint,
-    each_of,
-    expression_of,
-    list_of,
-    map_of,
-    nearest,
-    number_of,
-    scalar_of,
-    text_of,
-    whole_number_of,
-)
-from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters, read_value
-from edged.profiles.format.tables import (
+from edged.profiles.format.kinds import (
     EXPRESSION,
     NAMED,
     QUERY,
     SCALAR_SCHEMA,
-    TRUTH,
-    Key,
-    Kind,
-    Schema,
-    Table,
-    choice,
-    integer,
-    mapping,
+    check_name,
+    expression_of,
     query_of,
-    reference,
-    text,
 )
+from edged.profiles.format.parameters import CHECKS, PARAMETERS, read_parameters, read_value
 from edged.profiles.model import (
     BitsAnswer,
     Command,
@@ -65,6 +42,31 @@ from edged.profiles.model import (
     is_sequence_dangerous,
 )
 from edged.profiles.template import optional_names
+from edged.schema.fields import (
+    Fields,
+    Gathering,
+    complaint,
+    each_of,
+    list_of,
+    map_of,
+    nearest,
+    number_of,
+    scalar_of,
+    text_of,
+    whole_number_of,
+)
+from edged.schema.tables import (
+    TRUTH,
+    Key,
+    Kind,
+    Schema,
+    Table,
+    choice,
+    integer,
+    mapping,
+    reference,
+    text,
+)
 from edged.scpi.answer_text import AnswerType
 from edged.yaml.tree import ListNode, MapNode, Node, ScalarNode
 

@@ -9,12 +9,11 @@ from typing import Final
 from edged.profiles.addressed import ADDRESS, PLACEHOLDER
 from edged.profiles.format.commands import is_question
 from edged.profiles.format.connection import PRECONDITION
-from edged.profiles.format.fields import Fields, complaint, each_of, list_of, number_of, text_of
-from edged.profiles.format.tables import (
-    PATTERN,
-    PLAIN_QUESTION,
+from edged.profiles.format.kinds import PATTERN, PLAIN_QUESTION, SENDABLE
+from edged.profiles.model import InstrumentWatchdog, Tripped
+from edged.schema.fields import Fields, complaint, each_of, list_of, number_of, text_of
+from edged.schema.tables import (
     POSITIVE,
-    SENDABLE,
     Key,
     Kind,
     Schema,
@@ -24,7 +23,6 @@ from edged.profiles.format.tables import (
     is_word,
     reference,
 )
-from edged.profiles.model import InstrumentWatchdog, Tripped
 from edged.scpi.words import is_recalling, works_switch
 from edged.yaml.tree import Node
 

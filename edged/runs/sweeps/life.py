@@ -27,7 +27,6 @@ from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
 from edged.actions.cause import ENGINE_STOPPED
 from edged.clock import Clock
 from edged.errors import Failed, Invalid
-from edged.profiles.format.fields import nearest
 from edged.record import record
 from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
 from edged.runs.obey import obey
@@ -46,6 +45,7 @@ from edged.runs.sweeps.ramp_plan import (
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
 from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
+from edged.schema.fields import nearest
 from edged.store.journal import JournalEntry, JournalKind
 
 WRITTEN_EVERY_S: Final = 0.5

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from edged.errors import Invalid
 from edged.profiles.arguments import compile_parameters
 from edged.profiles.bench_file import BenchFile, SeenUnit, load_bench, parse_bench, unseen_keys
-from edged.profiles.format.fields import every_complaint
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import EMPTY_RULES, tighten
+from edged.schema.fields import every_complaint
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
 

@@ -94,7 +94,7 @@ def test_two_entries_of_a_unit_ask_about_both_and_let_answer_whom_both_let() -> 
         ("confirm: ['set_voltage.voltage == 24 V']", "is a float"),
         ("confirm: ['set_voltage.voltage == nan']", "is a float"),
         ("confirm: ['set_voltage.voltage > 1e999']", "none of the allowed forms"),
-        ("confirm_by: [somebody]", "none of client, page, cli"),
+        ("confirm_by: [somebody]", "must be client, page or cli"),
         ("confirm_by: []", "nobody could answer"),
         ("confirm_ttl_s: 0", "1 to 3600"),
         ("confirm_ttl_s: 9999", "1 to 3600"),

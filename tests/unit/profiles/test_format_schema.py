@@ -14,11 +14,12 @@ from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
 from edged.profiles.format.plain_values import plain_node, plain_tree
-from edged.profiles.format.profile import read_profile
-from edged.profiles.format.schema import TABLES, UNIONS, profile_schema, schema_text
-from edged.profiles.format.tables import Table
+from edged.profiles.format.profile import SENT, read_profile
+from edged.profiles.format.schema import TABLES, UNIONS, profile_schema
 from edged.profiles.library import parse_yaml
 from edged.profiles.loading import parse_profile
+from edged.schema.json_schema import schema_text
+from edged.schema.tables import Table
 from edged.yaml.tree import ListNode, MapNode, Node
 
 ROOT = Path(__file__).parents[3]
@@ -48,7 +49,7 @@ def test_it_is_a_schema_that_editors_understand() -> None:
 def test_the_file_in_the_documentation_is_the_schema_of_the_grammar() -> None:
     kept = (ROOT / "docs" / "profile.schema.json").read_text(encoding="utf-8")
     # As text, since an order that came from a set would be another one in each process.
-    assert kept == schema_text(), "run `make docs`"
+    assert kept == schema_text(SCHEMA), "run `make docs`"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "profiles").glob("*.yaml")), ids=lambda p: p.stem)
@@ -147,7 +148,7 @@ def test_every_table_is_in_the_schema_and_on_the_page() -> None:
     page = (ROOT / "docs" / "profiles.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^### ([a-z_]+)$", page, re.MULTILINE))
     assert named == {table.name for table in TABLES} | set(UNIONS)
-    referred = set(re.findall(r"#/\$defs/([a-z_]+)", schema_text()))
+    referred = set(re.findall(r"#/\$defs/([a-z_]+)", schema_text(SCHEMA)))
     assert referred <= set(SCHEMA["$defs"])
     assert set(SCHEMA["$defs"]) - referred == set()
 
@@ -180,3 +181,14 @@ def test_whatever_the_grammar_takes_the_schema_takes() -> None:
         found = [error.message for error in VALIDATOR.iter_errors(plain_tree(root))]
         assert found == []
     assert taken > 50
+
+
+def test_every_key_whose_value_is_sent_is_known_as_such() -> None:
+    tables = [*TABLES, *(one for union in UNIONS.values() for one in union.values())]
+    sent = {
+        key.name
+        for table in tables
+        for key in table.keys.values()
+        if re.search(r"\bSCPI\b|\bquery\b|question", key.kind.word)
+    }
+    assert sent | {"abort"} == SENT

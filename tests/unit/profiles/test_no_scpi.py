@@ -16,7 +16,6 @@ from edged.profiles.answers import parse_answer
 from edged.profiles.arguments import compile_parameters
 from edged.profiles.authoring.lint import lint_profile
 from edged.profiles.format.connection_facts import connection_facts, connection_of
-from edged.profiles.format.fields import every_complaint
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import load_library, parse_profile
 from edged.profiles.match import find_profile
@@ -24,6 +23,7 @@ from edged.profiles.model import AnswerField, FieldsAnswer, Identify, Profile, S
 from edged.profiles.parameter_schema import parameters_schema
 from edged.profiles.raw import asks, identify
 from edged.profiles.template import optional_names, render, render_lines
+from edged.schema.fields import every_complaint
 from edged.scpi.answer_text import AnswerType
 from tests.promises import promise
 

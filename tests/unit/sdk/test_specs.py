@@ -61,7 +61,7 @@ def test_what_the_function_has_a_default_for_may_be_left_out() -> None:
         ({"is_abort": True, "is_safe": True}, "needs volts; stop all gives no arguments"),
         ({"timeout_s": 0}, "is 0, outside of 0.1 to 3600"),
         ({"timeout_s": float("nan")}, "nan is not a finite number"),
-        ({"returns": {"unit": "V"}}, '"returns" has no "type"'),
+        ({"returns": {"unit": "V"}}, 'toy.set.returns has no "type"'),
         ({"returns": {"type": "volts"}}, 'not "volts"'),
         ({"description": object()}, "object is not a plain value"),
     ],

@@ -14,25 +14,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from edged.errors import Invalid
-from edged.profiles.format.fields import (
+from edged.schema.fields import (
     MAX_TEXT,
     Fields,
     Gathering,
     choice_of,
     complaint,
     each_of,
-    expression_of,
     list_of,
-    nearest,
+    map_of,
     number_of,
     one_of,
-    pattern_of,
-    template_of,
     text_of,
     truth_of,
     whole_number_of,
 )
-from edged.yaml.tree import MapNode, Node, ScalarNode
+from edged.yaml.tree import Node, ScalarNode
 
 Schema = dict[str, Any]
 Reader = Callable[[Fields, str, Node, Collection[str]], Any]
@@ -61,6 +58,10 @@ class Key(NamedTuple):
         sentence: what it means, in docs/profiles.md and beside the key in an editor.
         field: what the model calls it, where that is another name.
         is_own: of a profile: says which instrument this is, so that no member inherits it.
+        default: of the configuration: its value where nothing sets it, or a function that makes
+            it for a machine.
+        default_text: what the documentation shows for that; empty: ``default`` as YAML.
+        is_secret: its value is never shown.
     """
 
     name: str
@@ -69,6 +70,9 @@ class Key(NamedTuple):
     field: str = ""
     is_required: bool = False
     is_own: bool = False
+    default: Any = None
+    default_text: str = ""
+    is_secret: bool = False
 
 
 class Table(Generic[M]):
@@ -102,6 +106,11 @@ class Table(Generic[M]):
         self.is_merged = is_merged
         self.other = other
         self.needs_one = needs_one
+
+    @property
+    def required(self) -> list[Key]:
+        """The keys that must be given."""
+        return [key for key in self.keys.values() if key.is_required]
 
     def fields(self, node: Node, owner: str) -> Fields:
         """The mapping; raises Invalid for an unknown key, or for what is no mapping."""
@@ -183,16 +192,22 @@ class Table(Generic[M]):
     @property
     def inside(self) -> Kind:
         """Such a mapping under a key of another one."""
-        return self.link._replace(
-            read=lambda fields, key, node, names: self.read(node, f"{fields.owner}.{key}", names)
-        )
+        return self.checked(lambda _fields, _found: None)
+
+    def checked(self, check: Callable[[Fields, M], None]) -> Kind:
+        """The same, where ``check`` raises what is wrong between the keys."""
+
+        def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> M:
+            owner = fields.path_of(key)
+            found = self.read(node, owner, names)
+            check(Fields(map_of(node, owner), owner), found)
+            return found
+
+        return self.link._replace(read=read)
 
 
 # A plain scalar that looks like a number is text all the same where text belongs (model: 2450).
 TEXT_SCHEMA: Final[Schema] = {"type": ["string", "number"]}
-SENDABLE: Final[Schema] = {"type": ["string", "number"], "minLength": 1}
-SCALAR_SCHEMA: Final[Schema] = {"type": ["string", "number", "boolean"]}
-NAME_PATTERN: Final = "^(?!.*__)[a-z][a-z0-9_]*$"
 
 
 def reference(name: str) -> Schema:
@@ -224,12 +239,31 @@ def integer(low: int, high: int) -> Kind:
     )
 
 
-def number(low: float | None = None) -> Kind:
-    """A number, not under ``low``."""
+def number(low: float | None = None, high: float | None = None) -> Kind:
+    """A number, not under ``low`` and not over ``high``."""
+    bounds = {"minimum": low, "maximum": high}
+    word = "" if low is None else f" from {low:g} " + ("on" if high is None else f"to {high:g}")
     return Kind(
-        "number" if low is None else f"number from {low:g} on",
-        {"type": "number"} if low is None else {"type": "number", "minimum": low},
-        lambda fields, key, node, _: number_of(node, fields.name_of(key), low),
+        f"number{word}",
+        {"type": "number", **{name: one for name, one in bounds.items() if one is not None}},
+        lambda fields, key, node, _: number_of(node, fields.name_of(key), low, high),
+    )
+
+
+def positive(high: float | None = None, remedy: str = "") -> Kind:
+    """A number over 0, and not over ``high``; ``remedy`` is said to who writes another one."""
+    most = "" if high is None else f", {high:,} at most"
+    schema: Schema = {"type": "number", "exclusiveMinimum": 0}
+
+    def read(fields: Fields, key: str, node: Node, _names: Collection[str]) -> float:
+        value = number_of(node, fields.name_of(key))
+        if not 0 < value <= (value if high is None else high):
+            message = f"{fields.name_of(key)} is {value}; it must be over 0{most}."
+            raise complaint(node.mark, message, remedy)
+        return value
+
+    return Kind(
+        f"number over 0{most}", schema if high is None else {**schema, "maximum": high}, read
     )
 
 
@@ -243,83 +277,51 @@ def choice(words: Iterable[str]) -> Kind:
     )
 
 
-def pattern(groups: int | None = None) -> Kind:
-    """A regular expression that is safe to search."""
-    return Kind(
-        "regular expression" if groups is None else f"regular expression, {groups} group",
-        TEXT_SCHEMA,
-        lambda fields, key, node, _: pattern_of(node, fields.name_of(key), groups=groups),
-    )
-
-
-def array(kind: Kind, most: int = 1_000, *, least: int = 0) -> Kind:
-    """A list of these."""
+def array(kind: Kind, most: int = 1_000, *, least: int = 0, empty: str = "") -> Kind:
+    """A list of these; ``empty`` says why it may not be empty."""
     schema: Schema = {"type": "array", "items": kind.schema}
-    if least:
-        schema["minItems"] = least
+    if least or empty:
+        schema["minItems"] = least or 1
     inner = kind.read
     if inner is None:
         return Kind(f"list of {kind.word}", schema)
 
     def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> Any:
         nodes = list_of(node, fields.name_of(key), most=most)
+        if empty and not nodes:
+            raise complaint(fields.mark_of(key), f"{fields.name_of(key)} is empty: {empty}.")
         return each_of(nodes, lambda item: inner(fields, key, item, names))
 
     return Kind(f"list of {kind.word}", schema, read)
 
 
-def mapping(
-    word: str, entry: Schema, read: Reader | None = None, *, least: int = 0, is_named: bool = False
-) -> Kind:
-    """A mapping whose keys are the file's own; names, as commands and parameters have them."""
+def made(kind: Kind, make: Callable[[Any], Any]) -> Kind:
+    """The same, of which something else is made."""
+    read = kind.read
+    assert read is not None  # noqa: S101 - of a kind that reads
+    return kind._replace(read=lambda fields, key, node, names: make(read(fields, key, node, names)))
+
+
+def entries(word: str, kind: Kind, most: int = 1_000) -> Kind:
+    """A mapping whose keys are the file's own, from names to values of one kind."""
+    inner = kind.read
+    assert inner is not None  # noqa: S101 - of a kind that reads
+
+    def read(fields: Fields, key: str, node: Node, names: Collection[str]) -> dict[str, Any]:
+        found = map_of(node, fields.name_of(key), most=most).entries
+        within = Fields(map_of(node, fields.owner), fields.path_of(key))
+        values = each_of(found, lambda name: inner(within, name, found[name], names))
+        return dict(zip(found, values, strict=True))
+
+    return mapping(f"{word} → {kind.word}", kind.schema, read)
+
+
+def mapping(word: str, entry: Schema, read: Reader | None = None, *, least: int = 0) -> Kind:
+    """A mapping whose keys are the file's own."""
     schema: Schema = {"type": "object", "additionalProperties": entry}
-    if is_named:
-        schema["propertyNames"] = {"pattern": NAME_PATTERN}
     if least:
         schema["minProperties"] = least
     return Kind(word, schema, read)
-
-
-def known_name_of(
-    fields: Fields, key: str, node: Node, names: Collection[str], what: str = "no command"
-) -> str:
-    """One of the names that are known here.
-
-    Raises:
-        Invalid: another one; ``what`` says what it is not.
-    """
-    owner = fields.name_of(key)
-    name = text_of(node, owner, most=64)
-    if name not in names:
-        message = f'{owner} names "{name}", which is {what}.'
-        raise complaint(node.mark, message, nearest(name, names))
-    return name
-
-
-def query_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
-    """A template that asks: one with a ``?``, or one that stands under ``ask``.
-
-    Raises:
-        Invalid: not a template over these names, or one that asks nothing.
-    """
-    if isinstance(node, MapNode):
-        inner = QUESTION.fields(node, fields.name_of(key))
-        return question_of(inner, "ask", inner.need("ask"), names)
-    template = template_of(node, fields.name_of(key), names)
-    if "?" not in template:
-        message = f'{fields.owner}: "{template}" is not a query (it has no "?").'
-        remedy = f'If the instrument answers it, write {{ask: "{template}"}} in its place.'
-        raise complaint(node.mark, message, remedy)
-    return template
-
-
-def question_of(fields: Fields, key: str, node: Node, names: Collection[str]) -> str:
-    """A template that asks because its key says so, ``?`` or not.
-
-    Raises:
-        Invalid: not a template over these names.
-    """
-    return template_of(node, fields.name_of(key), names)
 
 
 TRUTH: Final = Kind(
@@ -327,34 +329,4 @@ TRUTH: Final = Kind(
     {"type": "boolean"},
     lambda fields, key, node, _: truth_of(node, fields.name_of(key)),
 )
-TEMPLATE: Final = Kind(
-    "SCPI",
-    SENDABLE,
-    lambda fields, key, node, names: template_of(node, fields.name_of(key), names),
-)
-QUESTION: Final[Table[dict[str, str]]] = Table(
-    "question",
-    dict,
-    "Can be written instead of any query: a query without `?`, such as `{ask: \"VERSION\"}`.",
-    Key("ask", TEMPLATE, "The query, with or without `?`.", is_required=True),
-    other=SENDABLE,
-)  # fmt: skip
-QUERY: Final = Kind("query or [question](#question)", reference("question"), query_of)
-PLAIN_QUERY: Final = QUERY._replace(
-    word="query or [question](#question), without parameters",
-    read=lambda fields, key, node, _: query_of(fields, key, node, ()),
-)
-PLAIN_QUESTION: Final = Kind(
-    "question without parameters",
-    SENDABLE,
-    lambda fields, key, node, _: question_of(fields, key, node, ()),
-)
-EXPRESSION: Final = Kind(
-    "expression",
-    SCALAR_SCHEMA,
-    lambda fields, key, node, names: expression_of(node, fields.name_of(key), names),
-)
-PATTERN: Final = pattern()
-NAMED: Final = Kind("name", TEXT_SCHEMA)
-"""The name of something else in the profile; its chapter knows what there is."""
 POSITIVE: Final = Kind("number over 0", {"type": "number", "exclusiveMinimum": 0})

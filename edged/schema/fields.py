@@ -16,10 +16,6 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from edged.errors import ErrorCode, Invalid
-from edged.patterns import MAX_PATTERN, compiled, why_slow
-from edged.profiles.addressed import ADDRESS, PLACEHOLDER
-from edged.profiles.expr import compile_expression
-from edged.profiles.template import placeholders
 from edged.record import record
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, Scalar, ScalarNode, quotable
 
@@ -150,9 +146,6 @@ def one_of(words: Iterable[str]) -> str:
 FORMAT: Final = 1
 """What ``format`` says of profile and bench files."""
 MAX_TEXT: Final = 2_000
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-_MAX_NAME: Final = 48
-_KEYWORDS: Final = frozenset({"and", "or", "not", "true", "false"})
 
 
 @record(kw_only=False)
@@ -206,8 +199,12 @@ class Fields:
         return found
 
     def name_of(self, key: str) -> str:
-        """How a complaint calls the value of a key."""
-        return f'{self.owner}: "{key}"'
+        """How a complaint calls the value of a key; one of no owner by its name alone."""
+        return f'{self.owner}: "{key}"' if self.owner else key
+
+    def path_of(self, key: str) -> str:
+        """The owner of what stands under a key."""
+        return f"{self.owner}.{key}" if self.owner else key
 
     def text(self, key: str, default: str = "", *, most: int = MAX_TEXT) -> str:
         """One text without control characters."""
@@ -226,13 +223,6 @@ class Fields:
         node = self.get(key)
         return None if node is None else number_of(node, self.name_of(key), low, high)
 
-    def choice(self, key: str, options: Iterable[str]) -> str | None:
-        """One of a few words, if the key stands there."""
-        node = self.get(key)
-        if node is None:
-            return None
-        return choice_of(node, self.name_of(key), list(options))
-
     def items(self, key: str, *, most: int = 1_000) -> tuple[Node, ...]:
         """The nodes of a list, none when the key is missing."""
         node = self.get(key)
@@ -243,10 +233,7 @@ class Fields:
         node = self.get(key)
         if node is None:
             return None
-        found = map_of(node, self.name_of(key))
-        if len(found.entries) > most:
-            raise complaint(node.mark, f"{self.name_of(key)} has more than {most} entries.")
-        return found
+        return map_of(node, self.name_of(key), most=most)
 
 
 def _not(node: Node) -> str:
@@ -255,17 +242,20 @@ def _not(node: Node) -> str:
     return "not a list" if isinstance(node, ListNode) else "not a mapping"
 
 
-def map_of(node: Node, owner: str) -> MapNode:
-    """Raises Invalid: not a mapping."""
+def map_of(node: Node, owner: str, *, most: int | None = None) -> MapNode:
+    """Raises Invalid: not a mapping, or a longer one."""
     if not isinstance(node, MapNode):
         raise complaint(node.mark, f"{owner} must be a mapping (key: value), {_not(node)}.")
+    if most is not None and len(node.entries) > most:
+        raise complaint(node.mark, f"{owner} has more than {most} entries.")
     return node
 
 
 def list_of(node: Node, owner: str, *, most: int = 1_000) -> tuple[Node, ...]:
     """Raises Invalid: not a list, or a longer one."""
     if not isinstance(node, ListNode):
-        raise complaint(node.mark, f"{owner} must be a list, {_not(node)}.")
+        remedy = "Write [a, b], or [] for none." if isinstance(node, ScalarNode) else ""
+        raise complaint(node.mark, f"{owner} must be a list, {_not(node)}.", remedy)
     if len(node.items) > most:
         raise complaint(node.mark, f"{owner} has {len(node.items)} entries, over {most}.")
     return node.items
@@ -292,11 +282,16 @@ def text_of(node: Node, owner: str, *, most: int = MAX_TEXT) -> str:
     return text
 
 
+_NOT_TRUTHS: Final = frozenset({"on", "off", "yes", "no", "y", "n"})
+
+
 def truth_of(node: Node, owner: str) -> bool:
     """Raises Invalid: neither ``true`` nor ``false``."""
     value = scalar_of(node, owner)
     if not isinstance(value, bool):
-        raise complaint(node.mark, f"{owner} must be true or false, {_not(node)}.")
+        is_word = isinstance(node, ScalarNode) and node.text.lower() in _NOT_TRUTHS
+        remedy = "In YAML 1.2 on, off, yes and no are words." if is_word else ""
+        raise complaint(node.mark, f"{owner} must be true or false, {_not(node)}.", remedy)
     return value
 
 
@@ -310,12 +305,16 @@ def choice_of(node: Node, owner: str, known: Sequence[_Word]) -> _Word:
 
 
 def number_of(
-    node: Node, owner: str, low: float | None = None, high: float | None = None
+    node: Node,
+    owner: str,
+    low: float | None = None,
+    high: float | None = None,
+    what: str = "a number",
 ) -> float | int:
     """Raises Invalid: not a number, or outside of the bounds."""
     value = scalar_of(node, owner)
     if isinstance(value, bool | str):
-        raise complaint(node.mark, f"{owner} must be a number, {_not(node)}.", _unquote(node))
+        raise complaint(node.mark, f"{owner} must be {what}, {_not(node)}.", _unquote(node))
     if abs(value) > _LARGEST or (low is not None and value < low):
         raise complaint(node.mark, f"{owner} is {value}, {_bounds(low, high)}.")
     if high is not None and value > high:
@@ -334,7 +333,7 @@ def _bounds(low: float | None, high: float | None) -> str:
 
 def whole_number_of(node: Node, owner: str, low: int, high: int) -> int:
     """Raises Invalid: not a whole number, or outside of the bounds."""
-    value = number_of(node, owner, low, high)
+    value = number_of(node, owner, low, high, "a whole number")
     if value != int(value):
         raise complaint(node.mark, f"{owner} must be a whole number, {_not(node)}.")
     return int(value)
@@ -385,90 +384,27 @@ def marks_of(root: MapNode) -> dict[str, Mark]:
     return found
 
 
-def check_name(mark: Mark, name: str, what: str) -> str:
-    """The rule of all names: ``[a-z][a-z0-9_]*`` without ``__``, at most 48 characters.
-
-    Raises:
-        Invalid: another form.
-    """
-    if _NAME.fullmatch(name) and "__" not in name and len(name) <= _MAX_NAME:
-        if name in _KEYWORDS:
-            raise complaint(mark, f'{what} "{name}" is a word of the expression language.')
-        return name
-    if "__" in name:
-        message = f'{what} "{name}" holds "__", which parts the pieces of tool names.'
-    elif len(name) > _MAX_NAME:
-        message = f'{what} "{name}" has {len(name)} characters, over {_MAX_NAME}.'
-    else:
-        message = f'{what} "{name}" must be lower case letters, digits and "_" (a letter first).'
-    better = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:_MAX_NAME]
-    is_better = _NAME.fullmatch(better) is not None and better != name
-    raise complaint(mark, message, f'Call it "{better}".' if is_better else "")
-
-
-def template_of(node: Node, owner: str, names: Collection[str]) -> str:
-    """A SCPI template whose placeholders are all in ``names``.
-
-    Raises:
-        Invalid: not a template, empty, or with a name that is not there.
-    """
-    text = text_of(node, owner)
-    if not text.strip():
-        raise complaint(node.mark, f"{owner} is empty.")
-    if "address" not in names:
-        text = text.replace(PLACEHOLDER, ADDRESS)
-    try:
-        found = placeholders(text)
-    except Invalid as error:
-        raise complaint(node.mark, f"{owner}: {error.message}") from None
-    for placeholder in found:
-        if placeholder.name not in names:
-            name = placeholder.name
-            message = f"{owner}: the template names {{{name}}}, which is not a parameter."
-            raise complaint(node.mark, message, nearest(placeholder.name, names))
-    return text
-
-
-def expression_of(node: Node, owner: str, names: Collection[str]) -> str:
-    """An expression whose names are all in ``names``; a bare number is one too.
-
-    Raises:
-        Invalid: not an expression, or with a name that is not there.
-    """
-    scalar_of(node, owner)
-    assert isinstance(node, ScalarNode)  # noqa: S101 - scalar_of has seen to it
-    text = node.text.replace(PLACEHOLDER, ADDRESS)
-    try:
-        compiled = compile_expression(text)
-    except Invalid as error:
-        raise complaint(node.mark, f"{owner}: {error.message}") from None
-    for name in sorted(compiled.names):
-        if name not in names:
-            message = (
-                f'{owner}: the expression "{node.text}" names {name}, which is not known here.'
-            )
-            raise complaint(node.mark, message, nearest(name, names))
-    return text
-
-
 _LINEAR: Final = (
     "Begin it with ^, bound what repeats ({0,16} in place of *), and let no two repetitions in a "
     "row take the same characters ([^,]* in place of .*)."
 )
 
 
-def pattern_of(node: Node, owner: str, *, groups: int | None = None) -> str:
+def check_pattern(node: Node, owner: str, text: str, groups: int | None = None) -> str:
     """A regular expression that is safe to search.
 
     Args:
         node: where it stands.
         owner: begins the complaint's sentence.
+        text: the expression.
         groups: how many groups it must have; ``None`` for any number.
 
     Raises:
         Invalid: not a regular expression, or one that can take very long.
     """
-    text = text_of(node, owner, most=MAX_PATTERN).replace(PLACEHOLDER, ADDRESS)
+    # Most of what is read has none, and this loads what judges automata.
+    from edged.patterns import compiled, why_slow
+
     if not text:
         raise complaint(node.mark, f"{owner} is empty.")
     try:
