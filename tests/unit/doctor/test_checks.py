@@ -21,8 +21,7 @@ from edged.doctor import machine_checks as state_checks
 from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
-from edged.doctor.hislip_check import check_hislip
-from edged.doctor.port_checks import check_relay
+from edged.doctor.port_checks import check_hislip, check_relay
 from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.host import SUPERVISOR_FILE
