@@ -34,9 +34,8 @@ from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
 from edged.scpi.program import Incoming, ProgramMessage
-from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
-from edged.surfaces.visa.status import ProgramStatus, StatusBit
+from edged.surfaces.visa.status import Own, ProgramStatus, StatusBit, Step, asks, steps_of
 
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
