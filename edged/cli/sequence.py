@@ -20,8 +20,14 @@ from edged.cli.shared.options import (
     connect,
     read_parameters,
 )
-from edged.cli.shared.output import print_dry_run, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import under_way
+from edged.cli.shared.output import (
+    print_dry_run,
+    print_fields,
+    print_json,
+    print_table,
+    show,
+    under_way,
+)
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

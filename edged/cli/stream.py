@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, read_parameters
-from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import under_way
+from edged.cli.shared.output import cell, print_fields, print_json, print_table, show, under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events

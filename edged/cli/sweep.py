@@ -31,8 +31,8 @@ from edged.cli.shared.output import (
     print_json,
     print_table,
     show,
+    under_way,
 )
-from edged.cli.shared.readable import under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
