@@ -97,8 +97,9 @@ from edged.surfaces.events.feeds import (
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
-from edged.surfaces.rpc.listener import RpcListener, RpcSettings
+from edged.surfaces.rpc.listener import RpcListener
 from edged.surfaces.rpc.proof import keep_rpc_key
+from edged.surfaces.rpc.settings import RpcSettings
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher

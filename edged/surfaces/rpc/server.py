@@ -36,9 +36,9 @@ from edged.protocol import jsonrpc
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
 from edged.surfaces.events.socket import EventSockets
-from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 from edged.surfaces.rpc.methods import RpcContext, dispatch
 from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
+from edged.surfaces.rpc.settings import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 
 MAX_AGENT_CHARS: Final = 256
 """Of a User-Agent, before it is cleaned."""

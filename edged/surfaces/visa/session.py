@@ -20,8 +20,7 @@ from typing import Any, Final, Protocol
 from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Tell
+from edged.actions.outcome import Outcome, Tell
 from edged.clock import Clock
 from edged.commands.approvals import NeedsApproval
 from edged.commands.leases import LeaseControl, LeaseStanding
