@@ -38,7 +38,7 @@ def _nothing_more(_subscription: EventSubscription) -> Mapping[str, Any]:
 
 
 @record
-class Pace:
+class SocketPace:
     """How often a reader is told.
 
     Attributes:
@@ -50,7 +50,7 @@ class Pace:
     most: Mapping[str, int] = field(default_factory=dict)
 
 
-AT_ONCE: Final = Pace()
+AT_ONCE: Final = SocketPace()
 
 
 class EventSockets:
@@ -61,7 +61,7 @@ class EventSockets:
         pace: how often each is told.
     """
 
-    def __init__(self, hub: EventHub, pace: Pace = AT_ONCE) -> None:
+    def __init__(self, hub: EventHub, pace: SocketPace = AT_ONCE) -> None:
         self._hub = hub
         self._pace = pace
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}

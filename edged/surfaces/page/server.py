@@ -41,12 +41,12 @@ from edged.protocol.http_rules import (
 )
 from edged.record import record
 from edged.surfaces.events.hub import EventHub, EventSubscription
-from edged.surfaces.events.socket import EventSockets, Pace
+from edged.surfaces.events.socket import EventSockets, SocketPace
 from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
 
 EVENTS: Final = f"{PATH}/events"
-PACE: Final = Pace(every_s=0.25, most={"audit": 40})
+PACE: Final = SocketPace(every_s=0.25, most={"audit": 40})
 """Nobody reads faster, and sixteen pages beside a client that calls on and on must cost little."""
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 CSP: Final = (
