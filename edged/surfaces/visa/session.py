@@ -50,9 +50,6 @@ HELD_S: Final = 60.0
 """What an unread question holds where the program would wait for ever."""
 LONGEST_S: Final = 600.0
 """What an answer may take, whatever the program's time limit."""
-HELD_BY_OTHERS: Final = frozenset(
-    {ErrorCode.LEASED, ErrorCode.LOCKED_OUT, ErrorCode.SWEEP_CONFLICT, ErrorCode.UNKNOWN_LEASE}
-)
 
 Begin = Callable[[Action, Tell], Outcome | Pending]
 
