@@ -358,6 +358,28 @@ def under_way(client: RpcClient, runs: Sequence[Mapping[str, Any]]) -> list[dict
     return [{**run, "instrument": name(run["instrument_id"]), "since": since(run)} for run in runs]
 
 
+def show_under_way(
+    client: RpcClient, options: argparse.Namespace, kind: str, columns: Mapping[str, str]
+) -> int:
+    """Show the runs of one kind that are under way; returns the exit status.
+
+    Args:
+        kind: as get_status calls them: ``sweeps``.
+    """
+
+    def draw(status: Mapping[str, Any]) -> None:
+        if status[kind]:
+            print_table(under_way(client, status[kind]), columns)
+        else:
+            print(f"no {kind.removesuffix('s')} runs")
+
+    answer = client.call_tool("status")
+    if options.json and answer.error is None:
+        print_json(answer.result[kind])
+        return ExitStatus.OK
+    return show(answer, options, draw)
+
+
 def local_time(time_ms: Any, now_ms: int | None = None) -> str:
     """A time of Unix epoch milliseconds; what is none is shown as it is.
 
