@@ -28,16 +28,16 @@ from dataclasses import replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
 from edged.profiles.headers import HeaderEntry, HeaderReader, Headers, Sender, Spelling
-from edged.profiles.model import Changes, Command, Connection, Parameter, ParameterType, Profile
-from edged.profiles.template import (
-    Hole,
-    Part,
-    Text,
-    labels,
-    parse_template,
-    possible_values,
+from edged.profiles.model import (
+    Changes,
+    Command,
+    Connection,
+    Parameter,
+    ParameterType,
+    Profile,
     wire_text,
 )
+from edged.profiles.template import Hole, Part, Text, labels, parse_template, possible_values
 from edged.record import record
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.errors import is_same_question
