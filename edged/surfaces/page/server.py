@@ -236,7 +236,7 @@ class PageServer:
             return told
 
         try:
-            return await self._sockets.serve(request, greet, partial(self._is_shown, caller))
+            return await self._sockets.serve(request, partial(self._is_shown, caller), greet)
         finally:
             self.looks.discard(look)
 
