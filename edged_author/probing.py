@@ -43,7 +43,6 @@ UNASKED_WITHIN_S: Final = (0.3, 1.0, 1.0)
 """Of three silences that are waited for one comes, unless it goes on sending by itself."""
 QUICK_QUESTIONS: Final = 4
 """In a row, at each pause; an instrument that needs none answers all."""
-USUAL_TIMEOUT_MS: Final = 2_000
 PATIENCE: Final = 4
 """A time limit is so many times the slowest answer."""
 _LINE_END: Final = re.compile(r"\r\n|\n\r|\n|\r")

@@ -22,12 +22,12 @@ from edged.relay.envelope import (
     CHUNK_BYTES,
     WINDOW_BYTES,
     Alive,
+    AnswerEnd,
     BadEnvelopeError,
     Body,
     Cancel,
     Credit,
     Data,
-    End,
     Envelope,
     Head,
     Headers,
@@ -128,7 +128,7 @@ class EdgeExchange:
                         owed = 0
                 case Alive():
                     continue
-                case End(number=at, is_whole=True) if at == number:
+                case AnswerEnd(number=at, is_whole=True) if at == number:
                     return
                 case _:
                     raise BrokenError
@@ -182,7 +182,7 @@ class Exchanges:
             self._sweeping.cancel()
             await asyncio.gather(self._sweeping, return_exceptions=True)
         for exchange in self._open.values():
-            exchange.inbox.put_nowait(End(exchange=exchange.id, number=-1, is_whole=False))
+            exchange.inbox.put_nowait(AnswerEnd(exchange=exchange.id, number=-1, is_whole=False))
 
     @contextlib.asynccontextmanager
     async def opened(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from edged.actions.cause import Cause
 from edged.errors import EdgedError
 from edged.record import record
-
-if TYPE_CHECKING:
-    from edged.actions.tool import Tell, Underway
 
 
 class OutcomeStatus(enum.StrEnum):
@@ -58,6 +56,19 @@ class Done:
     links: tuple[ResourceLink, ...] = ()
 
 
+class Underway:
+    """What a call has begun and has not come to its end.
+
+    No ``ABC``: every call asks whether it is one, and that class answers in Python.
+    """
+
+    __slots__ = ()
+
+    def cancel(self, cause: Cause) -> None:
+        """End it for this cause; only the first time counts."""
+        raise NotImplementedError
+
+
 @record(frozen=False)
 class Outcome:
     """The end of one action; nobody changes it. Not frozen, since that would cost every call.
@@ -87,3 +98,7 @@ class Outcome:
     links: tuple[ResourceLink, ...] = ()
     is_tool_error: bool = False
     again: Callable[[str, Tell], Outcome | Underway | None] | None = None
+
+
+Tell = Callable[[Outcome | None], None]
+"""Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""

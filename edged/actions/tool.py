@@ -11,9 +11,7 @@ from typing import Any, Final
 
 from edged.actions.action import Action, Check, ProgressSink
 from edged.actions.caller import Caller
-from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient
-from edged.actions.outcome import Outcome
 from edged.record import record
 
 DRY_RUN: Final = "dry_run"
@@ -55,22 +53,6 @@ class ToolCall:
             "client": self.client,
         }
 
-
-class Underway:
-    """What a call has begun and has not come to its end.
-
-    No ``ABC``: every call asks whether it is one, and that class answers in Python.
-    """
-
-    __slots__ = ()
-
-    def cancel(self, cause: Cause) -> None:
-        """End it for this cause; only the first time counts."""
-        raise NotImplementedError
-
-
-Tell = Callable[[Outcome | None], None]
-"""Given the outcome, on the loop and once; ``None`` where what was begun was cancelled."""
 
 MakeAction = Callable[[ToolCall, Check], Action]
 

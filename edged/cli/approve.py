@@ -43,7 +43,7 @@ def run(arguments: Sequence[str]) -> int:
         return _show(options)
     if options.approval_id is None:
         return _list(options)
-    return answer("approvals.approve", options)
+    return _answer("approvals.approve", options)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -86,7 +86,20 @@ def _show(options: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def answer(method: str, options: argparse.Namespace) -> int:
+def deny(arguments: Sequence[str]) -> int:
+    """Run ``edged deny``; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="edged deny",
+        description="``edged deny``: refuse a call that waits for a person; ``edged approve`` "
+        "lists those calls.",
+    )
+    parser.add_argument("approval_id", metavar="ID", help="as `edged approve` lists it")
+    parser.add_argument("--by", default=this_user(), help="your name (this user)")
+    add_engine_options(parser)
+    return _answer("approvals.deny", parser.parse_args(arguments))
+
+
+def _answer(method: str, options: argparse.Namespace) -> int:
     """Give a person's answer; returns the exit status."""
     asked = {"approval_id": options.approval_id, "by": options.by}
     told = connect(options).call(method, asked)

@@ -15,14 +15,16 @@ from edged.actions.caller import Route, who_of
 from edged.actions.outcome import OutcomeStatus
 from edged.cli.shared.options import add_engine_options, connect, load
 from edged.cli.shared.output import (
+    Name,
     aligned,
     cell,
+    local_time,
+    namer,
     print_fields,
     print_json,
     print_table,
     unwritable,
 )
-from edged.cli.shared.readable import Name, local_time, namer
 from edged.errors import EdgedError, ErrorCode, Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient, open_events

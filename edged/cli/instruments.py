@@ -21,6 +21,8 @@ from edged.cli.shared.output import (
     watched,
 )
 
+# A scan of every bus with silent devices on it.
+SCAN_TIMEOUT_S: Final = 120.0
 AWAY: Final = frozenset({"away", "lost", "silent"})
 """States of a unit in the table that is not reached now."""
 
@@ -60,6 +62,25 @@ def run(arguments: Sequence[str]) -> int:
         return show(answer, options, draw)
 
     return watched(options, once)
+
+
+def scan(arguments: Sequence[str]) -> int:
+    """Run ``edged scan``; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="edged scan",
+        description="``edged scan``: search every bus and address now, and list what is new.",
+    )
+    add_engine_options(parser)
+    options = parser.parse_args(arguments)
+    timeout_s = options.timeout or SCAN_TIMEOUT_S
+    return show(connect(options).call_tool("scan", timeout_s=timeout_s), options, _print_new)
+
+
+def _print_new(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        print_instruments(rows)
+    else:
+        print("nothing new")
 
 
 def absent_line(place: Mapping[str, Any]) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import print_fields, print_json, print_table, show
-from edged.cli.shared.readable import Name, namer
+from edged.cli.shared.output import Name, namer, print_fields, print_json, print_table, show
 from edged.clock import SystemClock
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.host import ExitStatus

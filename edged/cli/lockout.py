@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.cli.shared.readable import under_way
+from edged.cli.shared.output import print_fields, print_json, print_table, under_way
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
 

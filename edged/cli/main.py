@@ -41,12 +41,12 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         ),
         "status": CliVerb("edged.cli.status", "show the state of the running engine"),
         "instruments": CliVerb("edged.cli.instruments", "list the instruments it knows"),
-        "scan": CliVerb("edged.cli.scan", "search the buses now, and list what is new"),
+        "scan": CliVerb("edged.cli.instruments:scan", "search the buses now, and list what is new"),
         "probe": CliVerb(
             "probe", "find out the connection settings of an instrument", "edged_author"
         ),
         "call": CliVerb("edged.cli.call", "call a tool: edged call TOOL key=value …"),
-        "scpi": CliVerb("edged.cli.scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
+        "scpi": CliVerb("edged.cli.call:scpi", "send one SCPI line: edged scpi INSTRUMENT LINE"),
         "stream": CliVerb(
             "edged.cli.stream", "measure at intervals: edged stream start | list | stop"
         ),
@@ -65,13 +65,13 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "approve": CliVerb(
             "edged.cli.approve", "approve a call that waits for a person; without ID: list them"
         ),
-        "deny": CliVerb("edged.cli.deny", "deny a call that waits for a person"),
+        "deny": CliVerb("edged.cli.approve:deny", "deny a call that waits for a person"),
         "lease": CliVerb(
             "edged.cli.lease", "reserve instruments: edged lease list | reserve | release"
         ),
         "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
         "profile": CliVerb(
-            "edged.cli.profile.main", "write instrument profiles: lint | new | test | docs | schema"
+            "edged.cli.profile", "write instrument profiles: lint | new | test | docs | schema"
         ),
         "bench": CliVerb(
             "edged.cli.bench", "the limits that the bench file sets: edged bench show"
@@ -79,7 +79,7 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "doctor": CliVerb("edged.cli.doctor", "check everything, and say what to do"),
         "config": CliVerb("edged.cli.config", "show the configuration in force and its origins"),
         "completion": CliVerb("edged.cli.completion", "completion for bash and zsh"),
-        "version": CliVerb("edged.cli.version", "print the version"),
+        "version": CliVerb("edged.cli.main:version", "print the version"),
     }
 )
 
@@ -166,6 +166,24 @@ def _dispatch(words: list[str]) -> int:
     if verb is None:
         return _unknown_verb(words[0])
     return verb.load()(words[1:])
+
+
+def version(arguments: Sequence[str]) -> int:
+    """Run ``edged version``; returns the exit status."""
+    import argparse
+    import platform
+
+    parser = argparse.ArgumentParser(
+        prog="edged version",
+        description="``edged version``: the versions of this program, of Python and of the "
+        "libraries it uses.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+    if parser.parse_args(arguments).json:
+        print(json.dumps({"edged": __version__, "python": platform.python_version()}, indent=2))
+    else:
+        print(f"edged {__version__} (Python {platform.python_version()})")
+    return ExitStatus.OK
 
 
 def _complain(error: EdgedError, *, as_json: bool) -> None:

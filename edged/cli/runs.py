@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from edged.cli.shared.options import add_engine_options, connect
-from edged.cli.shared.output import print_fields, print_json, print_table
-from edged.cli.shared.readable import Name, local_time, namer
+from edged.cli.shared.output import Name, local_time, namer, print_fields, print_json, print_table
 from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.host import ExitStatus

@@ -20,8 +20,13 @@ from edged.cli.shared.options import (
     connect,
     read_parameters,
 )
-from edged.cli.shared.output import print_dry_run, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import under_way
+from edged.cli.shared.output import (
+    print_dry_run,
+    print_fields,
+    print_table,
+    show,
+    show_under_way,
+)
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -59,7 +64,7 @@ def run(arguments: Sequence[str]) -> int:
         case "start":
             return _start(client, options)
         case "list":
-            return _list(client, options)
+            return show_under_way(client, options, "sequences", COLUMNS)
         case _:
             wanted = {"run_id": options.run_id}
             answer = client.call_tool("bench__stop_run", wanted, timeout_s=STOP_TIMEOUT_S)
@@ -84,20 +89,6 @@ def _start(client: RpcClient, options: argparse.Namespace) -> int:
         wishes[DRY_RUN] = True
     answer = call_telling(client, "execute_sequence", wishes, timeout_s=options.timeout)
     return show(answer, options, print_dry_run if options.dry_run else _print_end)
-
-
-def _list(client: RpcClient, options: argparse.Namespace) -> int:
-    def draw(status: Mapping[str, Any]) -> None:
-        if status["sequences"]:
-            print_table(under_way(client, status["sequences"]), COLUMNS)
-        else:
-            print("no sequence runs")
-
-    answer = client.call_tool("status")
-    if options.json and answer.error is None:
-        print_json(answer.result["sequences"])
-        return ExitStatus.OK
-    return show(answer, options, draw)
 
 
 def _print_end(told: Mapping[str, Any]) -> None:

@@ -14,8 +14,15 @@ from typing import Any, Final
 
 from edged.cli.instruments import absent_line
 from edged.cli.shared.options import HelpText, add_engine_options, connect
-from edged.cli.shared.output import add_watch_option, print_lines, show, watched
-from edged.cli.shared.readable import Name, aliased, local_time
+from edged.cli.shared.output import (
+    Name,
+    add_watch_option,
+    aliased,
+    local_time,
+    print_lines,
+    show,
+    watched,
+)
 from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
 
 Told = Mapping[str, Any]

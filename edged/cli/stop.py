@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, this_user
-from edged.cli.shared.output import cell, print_json, print_table
-from edged.cli.shared.readable import aliased
+from edged.cli.shared.output import aliased, cell, print_json, print_table
 from edged.errors import ErrorCode
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged.cli.shared.options import add_engine_options, connect, read_parameters
-from edged.cli.shared.output import cell, print_fields, print_json, print_table, show
-from edged.cli.shared.readable import under_way
+from edged.cli.shared.output import cell, print_fields, print_json, show, show_under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import Messages, RpcClient, open_events
@@ -60,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         case "start":
             return _start(client, options)
         case "list":
-            return _list(client, options)
+            return show_under_way(client, options, "streams", COLUMNS)
         case _:
             return _stop(client, options)
 
@@ -72,20 +71,6 @@ def sparkline(values: Sequence[float]) -> str:
     low, high = min(values), max(values)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((value - low) * scale)] for value in values)
-
-
-def _list(client: RpcClient, options: argparse.Namespace) -> int:
-    def draw(status: Mapping[str, Any]) -> None:
-        if status["streams"]:
-            print_table(under_way(client, status["streams"]), COLUMNS)
-        else:
-            print("no stream runs")
-
-    answer = client.call_tool("status")
-    if options.json and answer.error is None:
-        print_json(answer.result["streams"])
-        return ExitStatus.OK
-    return show(answer, options, draw)
 
 
 def _stop(client: RpcClient, options: argparse.Namespace) -> int:

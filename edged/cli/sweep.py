@@ -31,8 +31,8 @@ from edged.cli.shared.output import (
     print_json,
     print_table,
     show,
+    show_under_way,
 )
-from edged.cli.shared.readable import under_way
 from edged.errors import Invalid
 from edged.host import ExitStatus
 from edged.surfaces.rpc.client import RpcClient
@@ -222,18 +222,7 @@ def _status(client: RpcClient, options: argparse.Namespace) -> int:
     if options.sweep_id:
         wanted = {"sweep_id": options.sweep_id, "points": options.points}
         return show(client.call_tool("get_sweep_status", wanted), options, _print_end)
-    answer = client.call_tool("status")
-    if options.json and answer.error is None:
-        print_json(answer.result["sweeps"])
-        return ExitStatus.OK
-
-    def draw(status: Mapping[str, Any]) -> None:
-        if status["sweeps"]:
-            print_table(under_way(client, status["sweeps"]), COLUMNS)
-        else:
-            print("no sweep runs")
-
-    return show(answer, options, draw)
+    return show_under_way(client, options, "sweeps", COLUMNS)
 
 
 def _watch(client: RpcClient, sweep_id: str, *, is_quiet: bool) -> dict[str, Any]:

@@ -38,8 +38,7 @@ from edged.sdk.specs import wrapper_id
 from edged.store.audit.book import Audit
 from edged.store.audit.chain import RepeatedRow
 from edged.store.audit.row import ERROR_CHARS, SCPI_CHARS, Entry, Phase, bounded_arguments, clip
-from edged.store.experience import CapabilityBook
-from edged.store.unit import Unit
+from edged.store.experience import CapabilityBook, Unit
 
 MAX_LINES: Final = 64
 LOOKS: Final = frozenset(

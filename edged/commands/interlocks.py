@@ -43,7 +43,7 @@ from edged.profiles.model import Changes, Command, CompletionKind
 from edged.record import record
 from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.units import unit_of_instrument
-from edged.store.interlocks import Tripped, TripRows
+from edged.store.interlocks import InterlockTrip, TripRows
 
 TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5
@@ -494,7 +494,7 @@ class InterlockControl:
         rule = watching.rule
         watching.trip(reason, self._clock.monotonic(), self._on(watching))
         self._left.pop(rule.name, None)
-        trip = Tripped(reason, moment(self._clock))
+        trip = InterlockTrip(reason, moment(self._clock))
         self._rows.note({**self._last_trips(), rule.name: trip})
         self._begin_abort(watching, f"{rule.name}: {reason}")
 
@@ -540,7 +540,7 @@ class InterlockControl:
             if isinstance(what, BaseException):
                 log.error("interlock_trip_failed", name=rule.name, reason=str(what))
 
-    def _last_trips(self) -> dict[str, Tripped]:
+    def _last_trips(self) -> dict[str, InterlockTrip]:
         """What is kept of trips: of those that are not over."""
         return {
             name: trip

@@ -26,8 +26,7 @@ from edged.actions.action import (
 )
 from edged.actions.caller import Caller, Route
 from edged.actions.elicit import InputRequired
-from edged.actions.outcome import Done, Outcome, OutcomeStatus
-from edged.actions.tool import Tell
+from edged.actions.outcome import Done, Outcome, OutcomeStatus, Tell
 from edged.auth.permissions import Permissions
 from edged.changes import RULES
 from edged.clock import Clock

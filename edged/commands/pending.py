@@ -15,8 +15,7 @@ from functools import partial
 from typing import Any
 
 from edged.actions.cause import NOT_NEEDED, Cause, cause_of
-from edged.actions.outcome import Done, Outcome
-from edged.actions.tool import Tell, Underway
+from edged.actions.outcome import Done, Outcome, Tell, Underway
 from edged.errors import EdgedError, ErrorCode, Failed, after_sending
 from edged.instruments.conversation import Reply
 

@@ -28,7 +28,6 @@ from edged.doctor.bench_checks import (
     check_wrappers,
 )
 from edged.doctor.facts import Facts
-from edged.doctor.hislip_check import check_hislip
 from edged.doctor.machine_checks import (
     check_config,
     check_database,
@@ -38,6 +37,7 @@ from edged.doctor.machine_checks import (
 )
 from edged.doctor.port_checks import (
     check_engine,
+    check_hislip,
     check_mcp,
     check_reach,
     check_relay,

@@ -1,4 +1,4 @@
-"""Checks of what listens: the engine, its MCP endpoint, its RPC port, and who reaches them.
+"""Checks of what listens: the engine, its MCP endpoint, its RPC and HiSLIP ports, who reaches them.
 
 The check of the relay route: its settings, the connection to it, and its issuer's keys.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -14,13 +15,21 @@ from typing import Any, Final
 import psutil
 
 from edged import __version__
+from edged.config.keys import VisaServer
 from edged.doctor.facts import Facts
 from edged.doctor.report import CheckLine, fail, passed, skip, warn
 from edged.errors import EdgedError, ErrorCode, connection_trouble
-from edged.host import netloc_of, reached_at, read_supervisor_file
+from edged.host import LOOPBACK, netloc_of, reached_at, read_supervisor_file
+from edged.protocol.hislip import (
+    HEADER,
+    VERSION_1_0,
+    HislipFatal,
+    MessageType,
+    message,
+    read_header,
+)
 from edged.service import lock_holder
 
-LOOPBACK: Final = "127.0.0.1"
 ANSWER_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 INITIALIZE: Final = {
@@ -36,6 +45,7 @@ INITIALIZE: Final = {
 AGAIN: Final = "Run `edged doctor` again in some seconds; if it stays so, look at the engine's log."
 START_IT: Final = "Start it: `edged engine`, or the service edged."
 LOOK: Final = "Look at its log."
+VENDOR: Final = int.from_bytes(b"ED", "big")
 
 
 def check_engine(facts: Facts) -> CheckLine:
@@ -294,3 +304,62 @@ def check_telemetry(facts: Facts) -> CheckLine:
     if not told.get("is_on"):
         return skip("OTEL_EXPORTER_OTLP_ENDPOINT is not set: nothing is exported.")
     return passed(f"Spans and durations go to {told['endpoint']}.")
+
+
+def check_hislip(facts: Facts) -> CheckLine:
+    """Whether programs that know VISA find their server."""
+    told: Mapping[str, Any] = facts.status.get("visa", {})
+    if not facts.is_answering:
+        return skip("No engine answers.")
+    if not told.get("enabled"):
+        wanted = VisaServer.HISLIP in facts.config.visa_server
+        more = " in the running engine" if wanted else ""
+        return skip(f"VISA_SERVER does not name hislip{more}: nothing is bound.")
+    port = told.get("port")
+    if not port:
+        wanted_port = facts.config.hislip_port
+        holder = facts.stranger_at(wanted_port)
+        by = f" It is held by {holder}." if holder else ""
+        again = f"the engine tries again every {facts.config.rescan_interval_sec} s"
+        return fail(
+            f"{told.get('error') or 'The HiSLIP server does not listen.'}{by}",
+            f"Stop that program, or set HISLIP_PORT to another port; {again}.",
+        )
+    names = told.get("names") or ["hislip0"]
+    problem = _initialize_hislip(port, str(names[0]))
+    if problem:
+        return fail(
+            f"{LOOPBACK}:{port} does not answer HiSLIP: {problem}.", "Look at the engine's log."
+        )
+    programs = len(told.get("programs", ()))
+    found = (
+        f"{LOOPBACK}:{port} answered; {programs} programs are connected, and "
+        f"{len(told.get('names', ()))} instruments can be opened."
+    )
+    if not facts.config.expose_visa:
+        return passed(found)
+    bound = read_supervisor_file(facts.config.state_dir).get("hislip", {}).get("addresses", ())
+    if not bound:
+        return warn(
+            f"{found} EXPOSE_VISA is true, and no supervisor has opened the port to the network.",
+            "Start `edged supervisor`, or the service edged.",
+        )
+    return passed(f"{found} From the network it is {reached_at(bound)}:{port}.")
+
+
+def _initialize_hislip(port: int, name: str) -> str:
+    """What went wrong. The session is given up again; a refusal with words is an answer, too."""
+    first = message(
+        MessageType.INITIALIZE, 0, VERSION_1_0 << 16 | VENDOR, name.encode("ascii", "replace")
+    )
+    try:
+        with socket.create_connection((LOOPBACK, port), ANSWER_S) as line:
+            line.sendall(first)
+            answer = line.makefile("rb").read(HEADER.size)
+        kind = read_header(answer).kind if len(answer) == HEADER.size else None
+    except OSError as error:
+        return connection_trouble(error)
+    except HislipFatal:
+        return "what answers there is not a HiSLIP server"
+    is_answer = kind in {MessageType.INITIALIZE_RESPONSE, MessageType.FATAL_ERROR}
+    return "" if is_answer else "it ended the connection"

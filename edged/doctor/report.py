@@ -10,7 +10,7 @@ from typing import Any
 from edged.record import record
 
 
-class Verdict(enum.StrEnum):
+class CheckVerdict(enum.StrEnum):
     """What a check came to. SKIP: there is nothing to look at, and that is as it was configured."""
 
     PASS = "PASS"  # noqa: S105 - the word for "well"
@@ -28,37 +28,37 @@ class CheckLine:
         remedy: what to do; empty when there is nothing to do.
     """
 
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     remedy: str = ""
 
 
 def passed(found: str) -> CheckLine:
     """All is well."""
-    return CheckLine(Verdict.PASS, found)
+    return CheckLine(CheckVerdict.PASS, found)
 
 
 def warn(found: str, remedy: str) -> CheckLine:
     """It works, but."""
-    return CheckLine(Verdict.WARN, found, remedy)
+    return CheckLine(CheckVerdict.WARN, found, remedy)
 
 
 def fail(found: str, remedy: str) -> CheckLine:
     """It does not work."""
-    return CheckLine(Verdict.FAIL, found, remedy)
+    return CheckLine(CheckVerdict.FAIL, found, remedy)
 
 
 def skip(found: str) -> CheckLine:
     """Nothing to look at."""
-    return CheckLine(Verdict.SKIP, found)
+    return CheckLine(CheckVerdict.SKIP, found)
 
 
 def report(lines: Sequence[tuple[str, CheckLine]]) -> dict[str, Any]:
     """{checks: [{check, verdict, found, remedy}], counts, is_ok}: JSON-ready."""
     counts = Counter(line.verdict.value for _, line in lines)
     return {
-        "is_ok": not counts[Verdict.FAIL],
-        "counts": {verdict.value: counts[verdict.value] for verdict in Verdict},
+        "is_ok": not counts[CheckVerdict.FAIL],
+        "counts": {verdict.value: counts[verdict.value] for verdict in CheckVerdict},
         "checks": [
             {
                 "check": name,

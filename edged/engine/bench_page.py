@@ -25,8 +25,8 @@ from edged.protocol.http_rules import Guard
 from edged.record import record
 from edged.runs.recordings.reader import archives_of, export_run
 from edged.runs.recordings.registry import RunRegistry
+from edged.surfaces.events.feeds import ValueFeed
 from edged.surfaces.events.hub import EventHub
-from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page import PATH
 

@@ -88,13 +88,19 @@ from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
 from edged.supervisor.peer_header import keep_peer_secret
-from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
+from edged.surfaces.events.feeds import (
+    ValueFeed,
+    audit_feed,
+    instrument_feed,
+    stream_feed,
+    sweep_feed,
+)
 from edged.surfaces.events.hub import EventHub
-from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
-from edged.surfaces.rpc.listener import RpcListener, RpcSettings
+from edged.surfaces.rpc.listener import RpcListener
 from edged.surfaces.rpc.proof import keep_rpc_key
+from edged.surfaces.rpc.settings import RpcSettings
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher

@@ -64,7 +64,6 @@ from edged.surfaces.mcp.surface import McpSettings, McpSurface
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
-from edged.surfaces.rpc.listener import Sights
 from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import (
     daemon_methods,
@@ -72,6 +71,7 @@ from edged.surfaces.rpc.own_methods import (
     run_methods,
     stream_methods,
 )
+from edged.surfaces.rpc.settings import Sights
 from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources

@@ -11,8 +11,8 @@ from edged.clock import Clock
 from edged.commands.operation import Failure, Operation, bind
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
+from edged.profiles.model import wire_value
 from edged.profiles.naming import wrapper_tool_name
-from edged.profiles.template import wire_value
 from edged.record import record
 from edged.sdk.executor import WrapperExecutor, WrapperState
 from edged.sdk.registry import WrapperRegistry

@@ -36,8 +36,8 @@ from edged.profiles.model import (
     Returns,
     ScalarAnswer,
     WaveformAnswer,
+    wire_text,
 )
-from edged.profiles.template import wire_text
 from edged.record import record
 from edged.scpi.answer_text import (
     MAX_ANSWER,

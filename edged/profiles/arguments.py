@@ -32,8 +32,9 @@ from edged.errors import ErrorCode, Invalid
 from edged.profiles.expr import Expression, compile_expression
 from edged.profiles.model import Bound, Parameter, ParameterType
 from edged.profiles.parameter_schema import parameters_schema, usable_default
-from edged.profiles.template import narrowed, shortest_text
+from edged.profiles.template import narrowed
 from edged.record import record
+from edged.scpi.numbers import shortest_text
 from edged.yaml.tree import Scalar
 
 Acceptor = Callable[[object], bool]

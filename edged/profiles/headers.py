@@ -58,7 +58,7 @@ _INSIDE: Final = frozenset(string.ascii_letters + "(")
 """What an argument begins with in which a number is not by itself: ``CH1``, ``(@1)``."""
 
 
-class Argument(NamedTuple):
+class _Argument(NamedTuple):
     """One argument of a spelling.
 
     Attributes:
@@ -94,14 +94,14 @@ class Spelling:
     holes: tuple[str, ...]
     names: frozenset[str]
     quoted: frozenset[str]
-    arguments: tuple[Argument, ...]
+    arguments: tuple[_Argument, ...]
     initial: str
     inside: frozenset[int]
     literal: str
 
 
 @record(eq=False)
-class Reader:
+class HeaderReader:
     """Reads what is written for a parameter; one object for all parameters that are read alike.
 
     Attributes:
@@ -129,7 +129,7 @@ class Sender(NamedTuple):
 
 
 @record(eq=False)
-class Entry:
+class HeaderEntry:
     """A spelling with parameters; each is itself and no other.
 
     Many commands begin with the same line (``INST:NSEL {channel}``): what a message means by it is
@@ -147,7 +147,7 @@ class Entry:
     """
 
     spelling: Spelling
-    readers: Mapping[str, Reader]
+    readers: Mapping[str, HeaderReader]
     may_lack: frozenset[str]
     here: tuple[str, ...]
     strangers: frozenset[str]
@@ -155,7 +155,7 @@ class Entry:
     unlisted: frozenset[str]
     senders: list[Sender] = field(default_factory=list)
 
-    def is_alike(self, other: Entry) -> bool:
+    def is_alike(self, other: HeaderEntry) -> bool:
         """Whether every message means the same by both; they have one spelling."""
         return (
             list(self.readers.items()) == list(other.readers.items())
@@ -163,7 +163,7 @@ class Entry:
         )
 
 
-_Entries = dict[Spelling, list[Entry]]
+_Entries = dict[Spelling, list[HeaderEntry]]
 
 
 @record(frozen=False, kw_only=False)
@@ -259,7 +259,7 @@ class Headers:
             self._declare(spelling, entries, command, template)
 
     def _declare(
-        self, spelling: Spelling, entries: list[Entry], command: Command | None, template: str
+        self, spelling: Spelling, entries: list[HeaderEntry], command: Command | None, template: str
     ) -> None:
         message = spelling.message
         if not message.is_query and _is_answered(command, template):
@@ -267,7 +267,7 @@ class Headers:
 
     def find(
         self, nodes: tuple[str, ...], *, is_query: bool
-    ) -> Iterator[tuple[list[Entry], Captures, int]]:
+    ) -> Iterator[tuple[list[HeaderEntry], Captures, int]]:
         """The spellings that have a header.
 
         Yields:
@@ -293,7 +293,7 @@ class Headers:
             for branch in self._tree.values():
                 yield from branch.names_below(word)
 
-    def find_exactly(self, text: str) -> Iterator[tuple[list[Entry], Captures, int]]:
+    def find_exactly(self, text: str) -> Iterator[tuple[list[HeaderEntry], Captures, int]]:
         """The spellings that a text is letter for letter, but for case and its values."""
         yield from _exactly(self._exact, text)
 
@@ -304,7 +304,7 @@ class Headers:
 
 def _exactly(
     kept: Mapping[str, _Entries], text: str
-) -> Iterator[tuple[list[Entry], Captures, int]]:
+) -> Iterator[tuple[list[HeaderEntry], Captures, int]]:
     """Those that a text is, but for its values, by the first letter of their spellings."""
     if not kept or len(text) > _LONGEST_EXACT or not text.isascii():
         return
@@ -333,7 +333,7 @@ def _are_values(captures: Captures) -> bool:
 
 def _entry(
     spelling: Spelling, parameters: Mapping[str, Parameter], may_lack: frozenset[str]
-) -> Entry:
+) -> HeaderEntry:
     readers = {name: _reader(parameter) for name, parameter in parameters.items()}
     needed = {
         name: reader.possible
@@ -341,7 +341,7 @@ def _entry(
         if name in spelling.names or name not in may_lack
     }
     unlisted = {name for name, values in needed.items() if not values} - spelling.names
-    return Entry(
+    return HeaderEntry(
         spelling=spelling,
         readers=readers,
         may_lack=may_lack,
@@ -352,15 +352,15 @@ def _entry(
     )
 
 
-def _reader(parameter: Parameter) -> Reader:
+def _reader(parameter: Parameter) -> HeaderReader:
     return _reader_of(
         replace(parameter, name="", description="", default=None, step=None, by=_NO_BOUNDS)
     )
 
 
 @functools.lru_cache(maxsize=8192)
-def _reader_of(parameter: Parameter) -> Reader:
-    return Reader(parameter=parameter, possible=tuple(possible_values(parameter)))
+def _reader_of(parameter: Parameter) -> HeaderReader:
+    return HeaderReader(parameter=parameter, possible=tuple(possible_values(parameter)))
 
 
 @functools.lru_cache(maxsize=8192)
@@ -421,9 +421,9 @@ def _spelled(parts: list[Part]) -> Iterator[Spelling]:
         )
 
 
-def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argument:
+def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> _Argument:
     holes = tuple(ord(mark) - FIRST_HOLE for mark in text if ord(mark) >= FIRST_HOLE)
-    return Argument(
+    return _Argument(
         text=text,
         holes=holes,
         is_quoted=any(names[hole] in quoted for hole in holes),
@@ -432,7 +432,7 @@ def _argument(text: str, names: Sequence[str], quoted: Collection[str]) -> Argum
 
 
 @record(kw_only=False)
-class Question:
+class _Question:
     """A query that is asked by no command's own lines.
 
     Attributes:
@@ -474,7 +474,7 @@ def _is_answered(command: Command | None, template: str) -> bool:
     return is_last and not is_picture and not any(s.message.is_query for s in _spellings(template))
 
 
-def questions(profile: Profile) -> Iterator[Question]:
+def questions(profile: Profile) -> Iterator[_Question]:
     """What the engine asks by itself, by every template whose place in the profile says so."""
     connection = profile.connection
     asked = [("connection", line) for line in _checked(connection.errors)]
@@ -489,21 +489,21 @@ def questions(profile: Profile) -> Iterator[Question]:
         asked.append(("watchdog", profile.watchdog.tripped.ask))
         if profile.watchdog.precondition is not None:
             asked.append(("watchdog", profile.watchdog.precondition.query))
-    yield from (Question(path, template) for path, template in asked if template)
+    yield from (_Question(path, template) for path, template in asked if template)
     for command in profile.commands.values():
         for template in _asked_by(command):
-            yield Question(f"commands.{command.name}", template, command.parameters)
+            yield _Question(f"commands.{command.name}", template, command.parameters)
     for setting in profile.settings.values():
         known = profile.commands.get(setting.set_command or "")
         parameters = known.parameters if known is not None else {}
-        yield Question(f"settings.{setting.name}", setting.get, parameters)
+        yield _Question(f"settings.{setting.name}", setting.get, parameters)
 
 
-def step_questions(profile: Profile) -> Iterator[Question]:
+def step_questions(profile: Profile) -> Iterator[_Question]:
     """What steps of sequences ask by themselves."""
     for sequence in profile.sequences.values():
         for template in asked_in((*sequence.steps, *sequence.finally_steps)):
-            yield Question(f"sequences.{sequence.name}", template, sequence.parameters)
+            yield _Question(f"sequences.{sequence.name}", template, sequence.parameters)
 
 
 def _checked(errors: ErrorCheck | None) -> Iterator[str]:

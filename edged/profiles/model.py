@@ -19,6 +19,7 @@ from typing import Any, Final
 from edged.patterns import needed_text
 from edged.record import record
 from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.numbers import shortest_text
 from edged.yaml.tree import Mark, Scalar
 
 ABORT_COMMAND: Final = "abort"
@@ -75,6 +76,22 @@ class Parameter:
     map: Mapping[str, str | int | float] = field(default_factory=dict, hash=False)
     step: float | None = None
     by: Mapping[str, Mapping[Scalar, Bound]] = field(default_factory=dict, hash=False)
+
+
+def wire_value(value: Scalar, parameter: Parameter | None) -> Scalar:
+    """What goes onto the wire for a value: a label's own value where there is a ``map``."""
+    if parameter is None or not parameter.map:
+        return value
+    label = str(value).lower() if isinstance(value, bool) else str(value)
+    return parameter.map.get(label, value)
+
+
+def wire_text(value: Scalar, parameter: Parameter | None) -> str:
+    """What a value is on the wire where the template gives no format; unchecked, for comparing."""
+    wire = wire_value(value, parameter) if parameter and parameter.map else value
+    if isinstance(wire, bool):
+        return "1" if wire else "0"
+    return wire if isinstance(wire, str) else shortest_text(wire)
 
 
 DEFAULT_SENTINELS: Final = (9.9e37, 9.91e37, -9.9e37, -9.91e37)

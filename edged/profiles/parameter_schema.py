@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edged.profiles.model import Bound, Parameter, ParameterType
-from edged.profiles.template import labels, shortest_text, widest_bound
+from edged.profiles.template import labels, widest_bound
+from edged.scpi.numbers import shortest_text
 from edged.yaml.tree import Scalar
 
 MAX_STRING: Final = 256

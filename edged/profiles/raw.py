@@ -27,17 +27,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeVar
 
-from edged.profiles.headers import Entry, Headers, Reader, Sender, Spelling
-from edged.profiles.model import Changes, Command, Connection, Parameter, ParameterType, Profile
-from edged.profiles.template import (
-    Hole,
-    Part,
-    Text,
-    labels,
-    parse_template,
-    possible_values,
+from edged.profiles.headers import HeaderEntry, HeaderReader, Headers, Sender, Spelling
+from edged.profiles.model import (
+    Changes,
+    Command,
+    Connection,
+    Parameter,
+    ParameterType,
+    Profile,
     wire_text,
 )
+from edged.profiles.template import Hole, Part, Text, labels, parse_template, possible_values
 from edged.record import record
 from edged.scpi.answer_text import read_number, unquoted
 from edged.scpi.errors import is_same_question
@@ -576,7 +576,8 @@ def _are_read_alike(some: tuple[_Choices, ...], more: tuple[_Choices, ...]) -> b
 
 
 def _judged_all(
-    found: Iterable[tuple[list[Entry], Captures, int]], arguments: tuple[str, ...] | None = None
+    found: Iterable[tuple[list[HeaderEntry], Captures, int]],
+    arguments: tuple[str, ...] | None = None,
 ) -> list[RawMatch]:
     """What these spellings mean by a message with these arguments, likeliest first.
 
@@ -672,7 +673,7 @@ def _named(spelling: Spelling, captures: Captures, inside: Set[int], missing: Se
 
 
 @functools.lru_cache(maxsize=8192)
-def _misfits(entry: Entry) -> list[tuple[int, RawMatch]]:
+def _misfits(entry: HeaderEntry) -> list[tuple[int, RawMatch]]:
     """What is sent by the header of an entry with arguments that it has not."""
     return [
         (
@@ -691,7 +692,7 @@ def _misfits(entry: Entry) -> list[tuple[int, RawMatch]]:
     ]
 
 
-def _read_all(entry: Entry, written: _Written) -> list[tuple[int, RawMatch]]:
+def _read_all(entry: HeaderEntry, written: _Written) -> list[tuple[int, RawMatch]]:
     """What the texts mean for each sender of the entry, by its place; they are read once."""
     senders = entry.senders
     match = _read(entry, written, senders[0])
@@ -704,7 +705,7 @@ def _read_all(entry: Entry, written: _Written) -> list[tuple[int, RawMatch]]:
     return found
 
 
-def _read(entry: Entry, written: _Written, sender: Sender) -> RawMatch:
+def _read(entry: HeaderEntry, written: _Written, sender: Sender) -> RawMatch:
     """Values for the texts, and the possibilities of those that do not stand there."""
     texts, quoted = written.texts, entry.spelling.quoted
     known, unknown = dict(entry.choices), set(entry.unlisted)
@@ -766,7 +767,7 @@ class _Meaning(NamedTuple):
     is_plain: bool
 
 
-def _mean(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+def _mean(reader: HeaderReader, text: str | None, is_quoted: bool) -> _Meaning:
     parameter = reader.parameter
     choices, bare = value_choices(parameter, text), bare_choices(parameter, text)
     is_argument = _is_argument(parameter, text, is_quoted=is_quoted)
@@ -781,7 +782,7 @@ def _mean(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
 _mean_again = functools.lru_cache(maxsize=4096)(_mean)
 
 
-def _meaning(reader: Reader, text: str | None, is_quoted: bool) -> _Meaning:
+def _meaning(reader: HeaderReader, text: str | None, is_quoted: bool) -> _Meaning:
     """What a text means; of short ones it is remembered for a while."""
     is_short = text is None or len(text) <= LONGEST_KEPT
     return (_mean_again if is_short else _mean)(reader, text, is_quoted)

@@ -30,8 +30,9 @@ from operator import itemgetter
 from typing import Final, NamedTuple, NoReturn
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.model import Bound, Command, Parameter, ParameterType
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, wire_value
 from edged.record import record
+from edged.scpi.numbers import shortest_text
 from edged.yaml.tree import Scalar
 
 MAX_CHARACTERS: Final = 2_000
@@ -295,26 +296,6 @@ def _wider(bounds: Sequence[Bound]) -> Bound:
 _EXACT: Final = Context(prec=1_000)
 """Enough digits for any float with any precision that a template may ask for."""
 
-_MOST_PLAIN_EXPONENT: Final = 15
-_LEAST_PLAIN_EXPONENT: Final = -15
-"""Between these powers of ten a number is written without exponent: old parsers know no other."""
-
-
-def shortest_text(value: float) -> str:
-    """The shortest text that reads back equal: ``5``, ``0.1``, ``0.0000001``, ``1E+20``."""
-    if isinstance(value, int):
-        return str(value)
-    if value == 0:
-        return "0"
-    exact = Decimal(repr(value))
-    if _LEAST_PLAIN_EXPONENT <= exact.adjusted() < _MOST_PLAIN_EXPONENT:
-        text = f"{exact:f}"
-        return text.rstrip("0").rstrip(".") if "." in text else text
-    mantissa, _, exponent = f"{value!r}".upper().partition("E")
-    if not exponent:  # repr writes 1e15 as 1000000000000000.0
-        mantissa, _, exponent = f"{exact.normalize():E}".partition("E")
-    return f"{mantissa.removesuffix('.0')}E{int(exponent):+d}"
-
 
 def number_text(value: float, spec: str, bound: Bound, *, name: str) -> str:
     """``value`` in Python's number format ``spec`` (empty: shortest), within ``bound`` as written.
@@ -514,14 +495,6 @@ def resolution(command: Command, parameter_name: str) -> float | None:
     return max(steps, default=None)
 
 
-def wire_text(value: Scalar, parameter: Parameter | None) -> str:
-    """What a value is on the wire where the template gives no format; unchecked, for comparing."""
-    wire = wire_value(value, parameter) if parameter and parameter.map else value
-    if isinstance(wire, bool):
-        return "1" if wire else "0"
-    return wire if isinstance(wire, str) else shortest_text(wire)
-
-
 def _value(
     name: str, parameters: Mapping[str, Parameter], values: Mapping[str, Scalar]
 ) -> Scalar | None:
@@ -529,14 +502,6 @@ def _value(
     if value is None and name in parameters:
         return parameters[name].default
     return value
-
-
-def wire_value(value: Scalar, parameter: Parameter | None) -> Scalar:
-    """What goes onto the wire for a value: a label's own value where there is a ``map``."""
-    if parameter is None or not parameter.map:
-        return value
-    label = str(value).lower() if isinstance(value, bool) else str(value)
-    return parameter.map.get(label, value)
 
 
 def _filled(

@@ -184,9 +184,6 @@ class MessageReader:
 
     Args:
         largest: what is taken in one message, header included.
-
-    Attributes:
-        is_within: some bytes of a message have come and others have not.
     """
 
     def __init__(self, largest: int = LARGEST_MESSAGE) -> None:
@@ -195,11 +192,6 @@ class MessageReader:
         # Of a message that is too large: its payload's bytes that are still to be dropped.
         self._dropping = 0
         self._too_large: TooLarge | None = None
-
-    @property
-    def is_within(self) -> bool:
-        """See above."""
-        return bool(self._buffer) or self._too_large is not None
 
     def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Bytes have come."""

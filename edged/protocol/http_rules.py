@@ -380,11 +380,6 @@ class Accepted:
         """``Last-Event-ID``."""
         return self.header(LAST_EVENT_HEADER)
 
-    @property
-    def caller_token(self) -> str | None:
-        """``Edge-Caller-JWT``; an empty one still means the relay route."""
-        return self.header(CALLER_TOKEN_HEADER)
-
 
 @record
 class Rejected:

@@ -22,7 +22,6 @@ _META_PREFIX: Final = "io.modelcontextprotocol/"
 PROTOCOL_VERSION_KEY: Final = _META_PREFIX + "protocolVersion"
 CLIENT_INFO_KEY: Final = _META_PREFIX + "clientInfo"
 CLIENT_CAPABILITIES_KEY: Final = _META_PREFIX + "clientCapabilities"
-LOG_LEVEL_KEY: Final = _META_PREFIX + "logLevel"
 SUBSCRIPTION_ID_KEY: Final = _META_PREFIX + "subscriptionId"
 SERVER_INFO_KEY: Final = _META_PREFIX + "serverInfo"
 

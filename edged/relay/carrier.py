@@ -25,12 +25,12 @@ from edged.relay.envelope import (
     CHUNK_BYTES,
     WINDOW_BYTES,
     Alive,
+    AnswerEnd,
     BadEnvelopeError,
     Body,
     Cancel,
     Credit,
     Data,
-    End,
     Envelope,
     Head,
     Open,
@@ -158,7 +158,7 @@ class Carrier:
         if isinstance(envelope, Open):
             self._open(envelope)
             return
-        if isinstance(envelope, Head | Data | End):
+        if isinstance(envelope, Head | Data | AnswerEnd):
             return
         exchange = self._exchanges.get((envelope.front, envelope.exchange))
         if exchange is not None:
@@ -241,7 +241,9 @@ class Carrier:
             self._pulse.heard()
             for start in range(0, len(data), CHUNK_BYTES):
                 await self._send_data(exchange, data[start : start + CHUNK_BYTES])
-        await self._send(exchange, End(exchange=exchange.id, number=exchange.number, is_whole=True))
+        await self._send(
+            exchange, AnswerEnd(exchange=exchange.id, number=exchange.number, is_whole=True)
+        )
 
     def _headers(self, opened: Open) -> list[tuple[str, str]]:
         return [
@@ -266,12 +268,12 @@ class Carrier:
                 exchange, Head(exchange=exchange.id, status=refused.status, headers=headers)
             )
             await self._send(exchange, Data(exchange=exchange.id, number=0, data=refused.body))
-            await self._send(exchange, End(exchange=exchange.id, number=1, is_whole=True))
+            await self._send(exchange, AnswerEnd(exchange=exchange.id, number=1, is_whole=True))
 
     async def _break_off(self, exchange: _Exchange) -> None:
         with contextlib.suppress(OSError):
             await self._send(
-                exchange, End(exchange=exchange.id, number=exchange.number, is_whole=False)
+                exchange, AnswerEnd(exchange=exchange.id, number=exchange.number, is_whole=False)
             )
 
     async def _send(self, exchange: _Exchange, envelope: Envelope) -> None:

@@ -2,8 +2,8 @@
 
 One request is one *exchange*. Front to edge: ``Open``, then ``Body`` until its length is there, and
 while it lasts ``Credit`` (how many bytes more the front takes) and ``Cancel``. Edge to front:
-``Head``, ``Data`` numbered without a gap, ``End``. Both send ``Alive`` while they have nothing else
-to say; whoever hears nothing for long gives the exchange up.
+``Head``, ``Data`` numbered without a gap, ``AnswerEnd``. Both send ``Alive`` while they have
+nothing else to say; whoever hears nothing for long gives the exchange up.
 
 A message is one line of JSON, then its bytes. What comes from the other side is not trusted: each
 field is checked, and only headers of the lists below are carried.
@@ -142,7 +142,7 @@ class Data:
 
 
 @record
-class End:
+class AnswerEnd:
     """The answer is over after ``number`` pieces; not ``is_whole``: it broke off."""
 
     exchange: str
@@ -150,7 +150,7 @@ class End:
     is_whole: bool
 
 
-Envelope = Open | Body | Credit | Cancel | Alive | Head | Data | End
+Envelope = Open | Body | Credit | Cancel | Alive | Head | Data | AnswerEnd
 KINDS: Final[Mapping[str, type[Envelope]]] = {
     "open": Open,
     "body": Body,
@@ -159,7 +159,7 @@ KINDS: Final[Mapping[str, type[Envelope]]] = {
     "alive": Alive,
     "head": Head,
     "data": Data,
-    "end": End,
+    "end": AnswerEnd,
 }
 NAMES: Final = {made: name for name, made in KINDS.items()}
 

@@ -1,6 +1,6 @@
 """Which physical unit stands behind what is worked with: for the record, lockouts and the journal.
 
-They know a unit by what it says of itself, wherever it answers; ``store.unit`` has the rule.
+They know a unit by what it says of itself, wherever it answers; ``store.experience`` has the rule.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from edged.instruments.instrument import Instrument
 from edged.profiles.match import Identity
 from edged.sdk.specs import WrapperSpec
-from edged.store.unit import Unit, unit_of
+from edged.store.experience import Unit, unit_of
 
 
 def unit_of_instrument(instrument: Instrument) -> Unit:

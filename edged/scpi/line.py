@@ -53,12 +53,10 @@ class LineKind:
     Attributes:
         parts: its message units as written, trimmed; empty ones left out.
         is_query: an answer will come.
-        is_only_queries: nothing in it but queries.
     """
 
     parts: tuple[str, ...]
     is_query: bool
-    is_only_queries: bool
 
 
 @record
@@ -142,13 +140,11 @@ def kept(judge: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P
 
 @kept
 def classify(line: str) -> LineKind:
-    """Messages of a line, and whether some or all of them ask."""
+    """Messages of a line, and whether some of them ask."""
     found = tuple(messages(line))
-    asks = [message.is_query for message in found]
     return LineKind(
         parts=tuple(message.text for message in found),
-        is_query=any(asks),
-        is_only_queries=bool(asks) and all(asks),
+        is_query=any(message.is_query for message in found),
     )
 
 

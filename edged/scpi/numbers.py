@@ -3,6 +3,8 @@
 Upper case is ambiguous: SCPI writes milli as ``M`` and mega as ``MA``, with mega meant in ``MHZ``
 and ``MOHM`` (SCPI-99 volume 1, 7.2.1.1). ``M`` before volts, amperes, watts, seconds, farads and
 henries is milli here, whatever its case: no bench has megavolts.
+
+The other way round, a number as the shortest text.
 """
 
 from __future__ import annotations
@@ -56,6 +58,10 @@ _PREFIXES: Final = {
 }
 """Prefix → power of ten."""
 
+_MOST_PLAIN_EXPONENT: Final = 15
+_LEAST_PLAIN_EXPONENT: Final = -15
+"""Between these powers of ten a number is written without exponent: old parsers know no other."""
+
 
 def number_with_suffix(text: str, unit: str = "", *, is_strict: bool = False) -> float | None:
     """The number that a text means, in the base unit.
@@ -95,3 +101,19 @@ def _power(suffix: str, unit: str, *, is_strict: bool) -> int | None:
         if not (rest or is_strict) and prefix != "MA":
             return power
     return None
+
+
+def shortest_text(value: float) -> str:
+    """The shortest text that reads back equal: ``5``, ``0.1``, ``0.0000001``, ``1E+20``."""
+    if isinstance(value, int):
+        return str(value)
+    if value == 0:
+        return "0"
+    exact = Decimal(repr(value))
+    if _LEAST_PLAIN_EXPONENT <= exact.adjusted() < _MOST_PLAIN_EXPONENT:
+        text = f"{exact:f}"
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = f"{value!r}".upper().partition("E")
+    if not exponent:  # repr writes 1e15 as 1000000000000000.0
+        mantissa, _, exponent = f"{exact.normalize():E}".partition("E")
+    return f"{mantissa.removesuffix('.0')}E{int(exponent):+d}"

@@ -30,7 +30,7 @@ from edged.sdk.failures import (
     shown,
     unloadable,
 )
-from edged.sdk.process import Worker, WorkerDied
+from edged.sdk.process import WorkerDied, WrapperWorker
 from edged.sdk.specs import SpecSource, UsbId, WrapperSpec, read_specs, read_usb_ids, wrapper_id
 from edged.sdk.wrapper import stamp_of
 
@@ -100,7 +100,7 @@ class WrapperExecutor:
         stem: str,
         path: Path,
         *,
-        make: Callable[[Callable[[], None]], Worker],
+        make: Callable[[Callable[[], None]], WrapperWorker],
         clock: Clock,
         on_change: Callable[[], None],
         is_seen: bool = True,
@@ -123,7 +123,7 @@ class WrapperExecutor:
         self._on_change = on_change
         self._waiting: list[_Call] = []
         self._running: _Call | None = None
-        self._worker: Worker | None = None
+        self._worker: WrapperWorker | None = None
         self._wake = asyncio.Event()
         self._losses = 0
         self._stamp: object = None
@@ -255,7 +255,7 @@ class WrapperExecutor:
             await self._rest()
             self.restarts += 1
 
-    async def _bring_up(self, worker: Worker) -> bool:
+    async def _bring_up(self, worker: WrapperWorker) -> bool:
         """Start and load; returns whether it can be asked."""
         try:
             message = await worker.start()
@@ -305,7 +305,7 @@ class WrapperExecutor:
             self.is_seen = True
             self._on_change()
 
-    async def _serve(self, worker: Worker) -> None:
+    async def _serve(self, worker: WrapperWorker) -> None:
         """Run calls until the worker is gone."""
         while not worker.is_dead:
             if self._waiting:
@@ -327,7 +327,7 @@ class WrapperExecutor:
                     await self._wake.wait()
         self._lose(f"The worker of the SDK wrapper {self.stem} ended while nothing ran.")
 
-    async def _run(self, worker: Worker, call: _Call) -> bool:
+    async def _run(self, worker: WrapperWorker, call: _Call) -> bool:
         """Run one call; returns whether the worker can be asked again."""
         spec = call.spec
         call.begun.set()

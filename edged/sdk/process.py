@@ -133,7 +133,7 @@ class WorkerDied(Exception):
     """The worker is gone, or of no more use; the text completes "The SDK wrapper … "."""
 
 
-class Worker(Protocol):
+class WrapperWorker(Protocol):
     """One life of a worker, as ``executor.py`` sees it."""
 
     @property

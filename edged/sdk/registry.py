@@ -15,16 +15,18 @@ from edged.clock import Clock
 from edged.errors import ErrorCode, NotFound
 from edged.host import resident_bytes
 from edged.sdk.executor import WrapperExecutor, WrapperState
-from edged.sdk.process import Launch, OutputLog, Worker, WorkerProcess
+from edged.sdk.process import Launch, OutputLog, WorkerProcess, WrapperWorker
 from edged.sdk.specs import PREFIX, UsbId, WrapperSpec, wrapper_id
 from edged.sdk.wrapper import find_wrappers
 
 MEBIBYTE: Final = 1024 * 1024
 
-MakeWorker = Callable[[Launch, OutputLog, Clock, Callable[[], None]], Worker]
+MakeWorker = Callable[[Launch, OutputLog, Clock, Callable[[], None]], WrapperWorker]
 
 
-def _process(launch: Launch, output: OutputLog, clock: Clock, on_end: Callable[[], None]) -> Worker:
+def _process(
+    launch: Launch, output: OutputLog, clock: Clock, on_end: Callable[[], None]
+) -> WrapperWorker:
     return WorkerProcess(launch, output=output, clock=clock, on_end=on_end)
 
 
@@ -164,7 +166,7 @@ class WrapperRegistry:
 
 def _maker(
     make: MakeWorker, launch: Launch, output: OutputLog, clock: Clock
-) -> Callable[[Callable[[], None]], Worker]:
+) -> Callable[[Callable[[], None]], WrapperWorker]:
     return lambda on_end: make(launch, output, clock, on_end)
 
 

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
@@ -30,23 +30,6 @@ from edged.store.writer import Book, DirtyFlag, Settle, Writer
 
 STEPS_BETWEEN_LOOKS: Final = 50_000
 """Virtual machine steps of SQLite (some milliseconds) after which an abandoned question ends."""
-
-
-class Question(Protocol):
-    """A read that somebody awaits."""
-
-    @property
-    def is_abandoned(self) -> bool:
-        """Nobody waits for the answer any more."""
-        ...
-
-    def run(self, connection: sqlite3.Connection) -> None:
-        """Read and keep the answer."""
-        ...
-
-    def resolve(self, error: EdgedError | None) -> None:
-        """Hand out the answer, or the error. Called once, on the reader's thread."""
-        ...
 
 
 class Reader:
@@ -65,7 +48,7 @@ class Reader:
         self._report_damage = report_damage
         self._ended = ended
         # None ends the thread; True has it let go of the file and go on.
-        self._questions: queue.SimpleQueue[Question | bool | None] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[_Question[Any] | bool | None] = queue.SimpleQueue()
         self._connection: sqlite3.Connection | None = None
         # The file that the connection reads, as (device, inode).
         self._reading: tuple[int, int] = (0, 0)
@@ -78,7 +61,7 @@ class Reader:
         self._log = structlog.get_logger("edged.store")
         self._thread: threading.Thread | None = None
 
-    def ask(self, question: Question) -> None:
+    def ask(self, question: _Question[Any]) -> None:
         """Queue a question; first come, first served. Called from the loop's thread."""
         if self._thread is None:
             self._thread = threading.Thread(
@@ -140,7 +123,7 @@ class Reader:
         self._close()
         self._ended()
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: _Question[Any]) -> None:
         if question.is_abandoned:
             return
         found = _identity(self._file.path)
@@ -529,7 +512,7 @@ class _Job(_Awaited[T]):
 
 
 class _Question(_Awaited[T]):
-    """An awaited read; implements ``reader.Question``."""
+    """An awaited read: run and resolved on the reader's thread."""
 
     @property
     def is_abandoned(self) -> bool:

@@ -16,11 +16,10 @@ import collections
 import json
 import sqlite3
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from edged.clock import Clock
 from edged.store.database import Database
-from edged.store.unit import Unit
 from edged.store.writer import Opening
 
 SMALLEST_MS: Final = 0.05
@@ -28,6 +27,21 @@ BUCKETS: Final = 100
 """From 50 µs to 25 minutes."""
 BOUNDS_MS: Final = tuple(SMALLEST_MS * 2 ** (step / 4) for step in range(BUCKETS - 1))
 FULL: Final = 2_000
+
+
+class Unit(NamedTuple):
+    """One physical instrument: a key that stays the same, and the firmware it has now."""
+
+    key: str
+    firmware: str = ""
+
+
+def unit_of(
+    *, manufacturer: str, model: str, serial: str, firmware: str, instrument_id: str
+) -> Unit:
+    """The unit behind an identity; without a serial number its address is all there is."""
+    tail = serial or instrument_id
+    return Unit(f"{manufacturer}|{model}|{tail}", firmware)
 
 
 class Latency:

@@ -27,7 +27,7 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -48,7 +48,7 @@ from edged.files import (
 from edged.record import record
 from edged.store.head_mark import head_mark_of
 from edged.store.health import FileLost, is_locked
-from edged.store.safety_copy import SAFETY_FILE, SafetyCopy, read_copy
+from edged.store.safety_copy import COLUMNS, SAFETY_FILE, SafetyCopy, read_copy
 
 Migration = Callable[[sqlite3.Connection], None]
 """Runs on the store thread, inside a transaction that also sets the new version."""
@@ -196,66 +196,30 @@ def migrate(connection: sqlite3.Connection, migrations: Mapping[int, Migration])
             connection.execute(f"PRAGMA user_version = {version:d}")
 
 
-def _lay_first_schema(connection: sqlite3.Connection) -> None:
-    for statement in FIRST_SCHEMA:
-        connection.execute(statement)
+def _executing(statements: Sequence[str]) -> Migration:
+    def run(connection: sqlite3.Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
 
-
-def _share_texts(connection: sqlite3.Connection) -> None:
-    for statement in SHARED_TEXTS:
-        connection.execute(statement)
-
-
-def _keep_what_was_told(connection: sqlite3.Connection) -> None:
-    for statement in TOLD_ON:
-        connection.execute(statement)
-
-
-def _name_clients(connection: sqlite3.Connection) -> None:
-    for statement in CLIENTS:
-        connection.execute(statement)
-
-
-def _keep_sharing(connection: sqlite3.Connection) -> None:
-    for statement in SHARING:
-        connection.execute(statement)
-
-
-def _keep_guards(connection: sqlite3.Connection) -> None:
-    for statement in GUARDS:
-        connection.execute(statement)
-
-
-def _keep_the_moment_of_trips(connection: sqlite3.Connection) -> None:
-    for statement in TRIP_MOMENT:
-        connection.execute(statement)
-
-
-def _hash_rows_by_type_and_length(_connection: sqlite3.Connection) -> None:
-    """Version 8: no table changes, but rows from now on have the hash of ``row_hash``.
-
-    An edged that knows version 7 would call them altered, and must not add rows of its own.
-    """
+    return run
 
 
 MIGRATIONS: Final[Mapping[int, Migration]] = MappingProxyType(
     {
-        1: _lay_first_schema,
-        2: _share_texts,
-        3: _keep_what_was_told,
-        CLIENTS_SINCE: _name_clients,
-        5: _keep_sharing,
-        6: _keep_guards,
-        7: _keep_the_moment_of_trips,
-        8: _hash_rows_by_type_and_length,
+        1: _executing(FIRST_SCHEMA),
+        2: _executing(SHARED_TEXTS),
+        3: _executing(TOLD_ON),
+        CLIENTS_SINCE: _executing(CLIENTS),
+        5: _executing(SHARING),
+        6: _executing(GUARDS),
+        7: _executing(TRIP_MOMENT),
+        # No table changes, but rows from now on have the hash of ``row_hash``. An edged that knows
+        # version 7 would call them altered, and must not add rows of its own.
+        8: _executing(()),
     }
 )
 
 
-TABLES: Final = {
-    "lockout": ("instrument_id", "unit", "reason", "locked_by", "since_ms"),
-    "journal": ("id", "kind", "instrument_id", "unit", "begun_ms", "updated_ms", "payload"),
-}
 LOST: Final = {
     "lockout": "Its lockouts could not be read: lock out again what must not be used.",
     "journal": "Its journal could not be read: look whether a sweep was under way.",
@@ -275,7 +239,7 @@ def salvage(damaged: Path, connection: sqlite3.Connection, *, has_copy: bool) ->
         sqlite3.Error: the fresh database cannot be written.
     """
     sentences: list[str] = []
-    for table, columns in TABLES.items():
+    for table, columns in COLUMNS.items():
         rows, is_whole = _read(damaged, table, columns)
         marks = ", ".join("?" * len(columns))
         # The names are the constants above; the values are bound.

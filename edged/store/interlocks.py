@@ -20,7 +20,7 @@ SAVE: Final = (
 
 
 @record(kw_only=False)
-class Tripped:
+class InterlockTrip:
     """The last trip of an interlock."""
 
     reason: str
@@ -39,11 +39,11 @@ class TripRows:
 
     def __init__(self, *, database: Database) -> None:
         self._database = database
-        self.trips: Mapping[str, Tripped] = {}
+        self.trips: Mapping[str, InterlockTrip] = {}
         self._is_loaded = False
         self._flag = database.attach(self)
 
-    def note(self, trips: Mapping[str, Tripped]) -> None:
+    def note(self, trips: Mapping[str, InterlockTrip]) -> None:
         """These are the last trips from now on. Never raises, never waits."""
         self.trips = dict(trips)
         self._flag.is_raised = True
@@ -66,7 +66,7 @@ class TripRows:
             return
         rows = connection.execute(LOAD).fetchall()
         self.trips = {
-            str(name): Tripped(str(why), _moment(wall_ms, monotonic_s))
+            str(name): InterlockTrip(str(why), _moment(wall_ms, monotonic_s))
             for name, why, wall_ms, monotonic_s in rows
             if isinstance(wall_ms, int)
         }

@@ -49,7 +49,7 @@ class JournalEntry:
 
     Attributes:
         id: of the sweep or sequence run.
-        unit: key of the physical instrument (``capability.unit_of``), to know it again.
+        unit: key of the physical instrument (``experience.unit_of``), to know it again.
         payload: JSON-ready: whatever its owner needs to clean up (last step, rendered abort…).
         begun_ms, updated_ms: Unix epoch milliseconds; the journal sets them.
     """

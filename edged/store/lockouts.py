@@ -32,7 +32,7 @@ class Lockout:
     """One instrument locked out.
 
     Attributes:
-        unit: key of the physical instrument (``capability.unit_of``), so that it stays locked out
+        unit: key of the physical instrument (``experience.unit_of``), so that it stays locked out
             under another address; empty when it was not known.
         since_ms: Unix epoch milliseconds.
     """

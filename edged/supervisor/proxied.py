@@ -13,12 +13,13 @@ import contextlib
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from edged.http.accepting import limit_reads
+from edged.http.accepting import keep_alive, limit_reads
 from edged.http.pulse import Pulse
+from edged.protocol.hislip import FatalCode, fatal, message
 from edged.protocol.http_rules import Rejected, rejection
 from edged.record import record
 from edged.supervisor.http_framing import BadFramingError, Framer
-from edged.supervisor.peer_header import PEER_HEADER
+from edged.supervisor.peer_header import PEER_HEADER, PEER_MESSAGE
 
 LINGER_S: Final = 1.0
 """Closing at once with the request unread would reset the answer away."""
@@ -27,6 +28,9 @@ MAX_WAITING: Final = 1024 * 1024
 NO_HTTP: Final = b"\0\r\n\r\n"
 """What the engine refuses wherever it stands outside of a body of known length."""
 REASONS: Final = {400: "Bad Request", 403: "Forbidden", 408: "Request Timeout"}
+HISLIP_AWAY: Final = fatal(
+    FatalCode.UNIDENTIFIED, "The engine is not running; it is being started again."
+)
 
 
 @record(kw_only=False)
@@ -381,6 +385,50 @@ class ClientSide(CarriedConnection):
         self._is_spoilt = True
         self.head_since_s = None
         self.pass_on(bad.passed + NO_HTTP)
+
+
+class HislipSide(CarriedConnection):
+    """A client that speaks HiSLIP: before its bytes the engine hears whose they are.
+
+    A session has two connections, and each comes through here by itself. The peer's address goes
+    in a vendor's message of HiSLIP with the secret that both processes know (``peer_header.py``);
+    the rest is passed on as it is.
+    """
+
+    def welcome(self, whose: str) -> None:
+        if self._transport is not None:
+            keep_alive(self._transport.get_extra_info("socket"))
+        self._waiting += message(PEER_MESSAGE, payload=whose.encode("ascii", "replace"))
+
+    def turn_away(self, refused: Refusal) -> None:
+        is_full = refused.status == 503
+        code = FatalCode.TOO_MANY_CLIENTS if is_full else FatalCode.UNIDENTIFIED
+        self.refuse(fatal(code, refused.text))
+
+    def away(self) -> None:
+        self.refuse(HISLIP_AWAY)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        if not self._is_refused:
+            self.head_since_s = None
+            self.pass_on(data)
+
+    def answer(self, data: bytes) -> None:
+        self._board.pulse.heard()
+        if self._transport is not None and not self._is_refused:
+            self._transport.write(data)
+
+    def engine_ended(self) -> None:
+        if self._transport is not None and not self._is_refused:
+            self._transport.close()
+
+    def cut_slow(self) -> None:
+        """It has never said anything."""
+        self.abort()
+
+    def refuse_unanswered(self) -> None:
+        """Not asked of it: what waits for an instrument is not told from what waits for us."""
 
 
 class EngineSide(asyncio.Protocol):

@@ -24,16 +24,15 @@ from edged.errors import EdgedError, Invalid
 from edged.files import remove, write_atomically
 from edged.host import SUPERVISOR_FILE, ExitStatus
 from edged.http.pulse import Pulse
+from edged.record import record
 from edged.service import Notifier, StateLock, say_alive, stop_requested
-from edged.supervisor.carried import CarriedSide
-from edged.supervisor.carried_port import CarriedPort
 from edged.supervisor.engine_child import EngineChild
 from edged.supervisor.peer_header import (
     PEER_HEADER,
     keep_peer_secret,
     relayed_value,
 )
-from edged.supervisor.proxied import ClientSide
+from edged.supervisor.proxied import ClientSide, HislipSide
 from edged.supervisor.proxy import MakeSide, PortProxy, ProxySettings
 from edged.supervisor.watchdog import Health, Watchdog
 
@@ -106,6 +105,31 @@ async def _main(config: Config, engine_arguments: Sequence[str], is_port_shared:
         return await supervisor.run(asked)
 
 
+@record(frozen=False)
+class CarriedPort:
+    """One port of the engine that is carried to the network: MCP's, or HiSLIP's.
+
+    Attributes:
+        name: what the port is called: ``mcp``.
+        key: the configuration key of its number.
+        configured: the number there; 0: the engine's system chooses.
+        port_of: where an engine listens for it; ``None`` while it does not.
+        proxy: carries it.
+        carrying: its task, once the port is known.
+    """
+
+    name: str
+    key: str
+    configured: int
+    port_of: Callable[[Health], int | None]
+    proxy: PortProxy
+    carrying: asyncio.Task[None] | None = None
+
+    def told(self) -> dict[str, object]:
+        """Where it is open, for supervisor.json."""
+        return {"port": self.proxy.port, "addresses": self.proxy.listening}
+
+
 class Supervisor:
     """Keeps one engine running.
 
@@ -151,7 +175,7 @@ class Supervisor:
                 config.hislip_port,
                 settings,
                 lambda health: health.hislip_port,
-                CarriedSide,
+                HislipSide,
             )
             self._doors.append(hislip)
         self._got_ready = False

@@ -9,8 +9,8 @@ from typing import Any, Final, NoReturn
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller
-from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import DRY_RUN, LEASE, Tell, Tool, ToolCall, Underway
+from edged.actions.outcome import Outcome, OutcomeStatus, Tell, Underway
+from edged.actions.tool import DRY_RUN, LEASE, Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.path import CommandPath
 from edged.commands.pending import Pending, settled

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Tell, ToolCall
+from edged.actions.outcome import Outcome, OutcomeStatus, Tell
+from edged.actions.tool import ToolCall
 from edged.commands.pending import Pending
 from edged.tools.dispatcher import ToolDispatcher
 

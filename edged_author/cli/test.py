@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged import __version__
-from edged.cli.profile.library import find_one
+from edged.cli.profile_files import find_one
 from edged.cli.shared.options import add_config_options, load, this_user
 from edged.cli.shared.output import print_json, print_table, write_text
 from edged.clock import Clock, SystemClock

@@ -17,9 +17,10 @@ from typing import Any, Final
 from edged.errors import Invalid
 from edged.profiles.format.commands import is_question
 from edged.profiles.model import Command, ErrorCheck, Parameter, ParameterType, ScalarAnswer
-from edged.profiles.template import parse_template, shortest_text
+from edged.profiles.template import parse_template
 from edged.record import record
 from edged.scpi.answer_text import AnswerType, ErrorKind
+from edged.scpi.numbers import shortest_text
 from edged_author.importing.declarations import Declaration, DriverReader, Members
 from edged_author.importing.literals import NotLiteralError, shown
 from edged_author.importing.passing import passes_on

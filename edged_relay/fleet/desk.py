@@ -14,8 +14,8 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.actions.outcome import Done, Outcome, OutcomeStatus
-from edged.actions.tool import Tell, ToolCall, Underway
+from edged.actions.outcome import Done, Outcome, OutcomeStatus, Tell, Underway
+from edged.actions.tool import ToolCall
 from edged.auth.claims import EVERY_EDGE
 from edged.auth.permissions import Permissions
 from edged.clock import Clock

@@ -13,9 +13,9 @@ from typing import Any
 from edged.relay.announcement import EVERY_S, here_subject
 from edged.relay.envelope import (
     Alive,
+    AnswerEnd,
     BadEnvelopeError,
     Data,
-    End,
     Envelope,
     Head,
     Open,
@@ -135,7 +135,7 @@ class Herd:
             Alive(exchange=opened.exchange, front=opened.front),
             Head(exchange=opened.exchange, status=200, headers=headers),
             Data(exchange=opened.exchange, number=0, data=body),
-            End(exchange=opened.exchange, number=1, is_whole=True),
+            AnswerEnd(exchange=opened.exchange, number=1, is_whole=True),
         )
         for answer in answers:
             _publish(writer, up_subject(edge, opened.front, opened.exchange), encode(answer))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from edged.actions.action import Action, Check, Progress
-from edged.actions.outcome import Done, Outcome, OutcomeStatus
-from edged.actions.tool import Tell, Tool, ToolAnnotations, ToolCall
+from edged.actions.outcome import Done, Outcome, OutcomeStatus, Tell
+from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.commands.pending import Pending
 from edged.errors import EdgedError, ErrorCode, NotFound
 

@@ -25,8 +25,8 @@ from edged.relay.carrier import Carrier, EngineAddress
 from edged.relay.envelope import (
     CHUNK_BYTES,
     Alive,
+    AnswerEnd,
     Data,
-    End,
     Envelope,
     Head,
     Headers,
@@ -217,7 +217,7 @@ class FleetBench:
             for envelope in (
                 Head(exchange=one, status=status, headers=headers),
                 *(Data(exchange=one, number=at, data=data) for at, data in enumerate(pieces)),
-                End(exchange=one, number=len(pieces), is_whole=True),
+                AnswerEnd(exchange=one, number=len(pieces), is_whole=True),
             ):
                 await link.publish(subject, encode(envelope))
 

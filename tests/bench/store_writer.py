@@ -14,8 +14,8 @@ from pathlib import Path
 import structlog
 
 from edged.store.audit.row import Phase
+from edged.store.experience import Unit
 from edged.store.journal import JournalEntry, JournalKind
-from edged.store.unit import Unit
 from tests.bench.store_bench import StoreBench, entry
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Tell
+from edged.actions.outcome import Outcome, Tell
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.leases import LeaseStanding

@@ -24,7 +24,7 @@ from pytest_aiohttp import AiohttpClient
 from edged.config.load import load_config, this_machine
 from edged.errors import Invalid
 from edged.surfaces.page.owner import keep_page_key
-from edged.surfaces.page.static_files import TYPES
+from edged.surfaces.page.server import TYPES
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.engine_process import REPOSITORY

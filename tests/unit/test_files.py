@@ -216,7 +216,7 @@ NOT_KEPT: Final = {
     "sdk/worker.py": "a wrapper, and /dev/null",
     "store/file.py": "databases, which SQLite opens by name after files.refuse_link",
     "surfaces/page/panels.py": "files of the package",
-    "surfaces/page/static_files.py": "files of the package",
+    "surfaces/page/server.py": "files of the package",
     "yaml/file.py": "profiles and configuration, which are the owner's",
 }
 """Modules that open files which are not in STATE_DIR or DATA_DIR, and which files those are."""

@@ -10,7 +10,7 @@ from edged.errors import Invalid
 from edged.scpi.errors import ErrorQuestion, error_question
 from edged.scpi.line import messages
 from edged.scpi.program import MAX_BLOCKS, MAX_MESSAGES, MAX_TEXT_BYTES, Incoming
-from edged.surfaces.visa.own import Own, steps_of
+from edged.surfaces.visa.status import Own, steps_of
 
 
 def fed(*pieces: bytes) -> list[bytes]:

@@ -23,8 +23,9 @@ from edged.errors import EdgedError, ErrorCode, Failed, NotFound
 from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
-from edged.surfaces.rpc.listener import RpcListener, RpcSettings, Sights
+from edged.surfaces.rpc.listener import RpcListener
 from edged.surfaces.rpc.own_methods import OwnMethod
+from edged.surfaces.rpc.settings import RpcSettings, Sights
 from tests.bench.listener_server import ListenerServer, already_at
 from tests.bench.mcp_client import McpClient
 from tests.bench.waiting import HANGS_S

@@ -18,13 +18,17 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from edged.cli.shared.options import seconds
+from edged.clock import SystemClock, ago
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.files import resolved, write_atomically
 from edged.host import ExitStatus
-from edged.surfaces.rpc.client import ToolAnswer
+from edged.surfaces.rpc.client import RpcClient, ToolAnswer
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 MAX_CELL: Final = 200
 LONGEST_LINE: Final = 1_000
@@ -32,6 +36,8 @@ MAX_COLUMNS: Final = 7
 COLUMN_GAP: Final = 2
 """What ``_draw`` puts between two columns."""
 Row = Mapping[str, Any]
+Name = Callable[[Any], Any]
+"""Gives what people call the instrument of an id."""
 
 
 def print_json(value: Any) -> None:
@@ -340,3 +346,76 @@ def unwritable(path: Path, refused: OSError, remedy: str = "") -> Failed:
         data={"path": str(path)},
         remedy=remedy,
     )
+
+
+def namer(client: RpcClient) -> Name:
+    """``aliased``, by what the engine tells of its instruments."""
+    return aliased(client.call_tool("list_instruments").value)
+
+
+def aliased(instruments: Iterable[Mapping[str, Any]]) -> Name:
+    """What gives an instrument's alias for its id, and the id itself where there is none."""
+    aliases = {one["id"]: one["alias"] for one in instruments if one.get("alias")}
+    # Old rows may hold anything, also what cannot be looked up.
+    return lambda name: aliases.get(name, name) if isinstance(name, str) else name
+
+
+def under_way(client: RpcClient, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Runs of get_status, or lockouts, with the name of their ``instrument`` and ``since`` when."""
+    name = namer(client)
+    return [{**run, "instrument": name(run["instrument_id"]), "since": since(run)} for run in runs]
+
+
+def show_under_way(
+    client: RpcClient, options: argparse.Namespace, kind: str, columns: Mapping[str, str]
+) -> int:
+    """Show the runs of one kind that are under way; returns the exit status.
+
+    Args:
+        kind: as get_status calls them: ``sweeps``.
+    """
+
+    def draw(status: Mapping[str, Any]) -> None:
+        if status[kind]:
+            print_table(under_way(client, status[kind]), columns)
+        else:
+            print(f"no {kind.removesuffix('s')} runs")
+
+    answer = client.call_tool("status")
+    if options.json and answer.error is None:
+        print_json(answer.result[kind])
+        return ExitStatus.OK
+    return show(answer, options, draw)
+
+
+def local_time(time_ms: Any, now_ms: int | None = None) -> str:
+    """A time of Unix epoch milliseconds; what is none is shown as it is.
+
+    Args:
+        now_ms: what "today" goes by; the clock of this machine unless it is given.
+    """
+    try:
+        time = _local(time_ms)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "" if time_ms is None else str(time_ms)
+    today = _local(SystemClock().wall_ms() if now_ms is None else now_ms).date()
+    if time.date() == today:
+        return f"{time:%H:%M:%S}"
+    if (today - time.date()).days == 1:
+        return f"yesterday {time:%H:%M}"
+    return f"{time:%Y-%m-%d %H:%M}"
+
+
+def since(row: Mapping[str, Any]) -> str:
+    """``15:18:44 (3 min ago)``: since when something is so; empty where nobody knows."""
+    began_ms = row.get("started_ms", row.get("since_ms"))
+    if not isinstance(began_ms, int):
+        return ""
+    now_ms = SystemClock().wall_ms()
+    return f"{local_time(began_ms, now_ms)} ({ago((now_ms - began_ms) / 1_000)})"
+
+
+def _local(time_ms: float) -> datetime:
+    from datetime import UTC, datetime  # for rows that have times
+
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone()

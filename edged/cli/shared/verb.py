@@ -13,7 +13,8 @@ class CliVerb:
     """A verb: where its ``run(arguments) -> int`` is, and its line in the help.
 
     Attributes:
-        place: a module of edged; of a verb in another package, the name of its entry point.
+        place: a module of edged, and after a colon its function if that is not ``run``; of a verb
+            in another package, the name of its entry point.
         package: that other package.
     """
 
@@ -28,10 +29,11 @@ class CliVerb:
             Failed: UNSUPPORTED_PLATFORM, its package is not installed.
         """
         if not self.package:
-            module = importlib.import_module(self.place)
+            place, _, function = self.place.partition(":")
+            module = importlib.import_module(place)
         else:
             from edged.plugins import load_plugin
 
-            module = load_plugin(self.place, self.package)
-        run: Callable[[Sequence[str]], int] = module.run
+            module, function = load_plugin(self.place, self.package), ""
+        run: Callable[[Sequence[str]], int] = getattr(module, function or "run")
         return run

@@ -79,14 +79,14 @@ class EventSubscription:
     """One reader of some topics.
 
     Args:
+        shows: which events it is shown.
         most: topic → how many of its events wait at once, where that is fewer than of all.
-        shows: which of them it is shown.
 
     Attributes:
         topics: what it wants to hear.
     """
 
-    def __init__(self, most: Mapping[str, int] = NO_BOUNDS, shows: Shows = show_all) -> None:
+    def __init__(self, shows: Shows, most: Mapping[str, int]) -> None:
         self.topics: set[str] = set()
         self._most = most
         self._shows = shows
@@ -145,20 +145,18 @@ class EventHub:
         """How many listen."""
         return len(self._subscriptions)
 
-    def subscribe(
-        self, most: Mapping[str, int] = NO_BOUNDS, shows: Shows = show_all
-    ) -> EventSubscription:
+    def subscribe(self, shows: Shows, most: Mapping[str, int] = NO_BOUNDS) -> EventSubscription:
         """A new reader, of no topic yet.
 
         Args:
-            most, shows: see ``EventSubscription``.
+            shows, most: see ``EventSubscription``.
 
         Raises:
             Conflict: BUSY, too many listen already.
         """
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
             raise Conflict(f"{MAX_SUBSCRIPTIONS} readers of events are connected already.")
-        subscription = EventSubscription(most, shows)
+        subscription = EventSubscription(shows, most)
         self._subscriptions.add(subscription)
         return subscription
 

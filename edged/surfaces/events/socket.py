@@ -21,7 +21,7 @@ from edged.http.application import written_together
 from edged.protocol import jsonrpc
 from edged.protocol.jsonrpc import BadMessage, Request, RpcCode
 from edged.record import record
-from edged.surfaces.events.hub import EventHub, EventSubscription, Shows, show_all
+from edged.surfaces.events.hub import EventHub, EventSubscription, Shows
 
 Greeting = Callable[[EventSubscription], Mapping[str, Any]]
 """What the answer to a reader's ``subscribe`` tells besides its topics."""
@@ -33,12 +33,8 @@ CLOSE_S: Final = 0.25
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 
-def _nothing_more(_subscription: EventSubscription) -> Mapping[str, Any]:
-    return {}
-
-
 @record
-class Pace:
+class SocketPace:
     """How often a reader is told.
 
     Attributes:
@@ -50,7 +46,7 @@ class Pace:
     most: Mapping[str, int] = field(default_factory=dict)
 
 
-AT_ONCE: Final = Pace()
+AT_ONCE: Final = SocketPace()
 
 
 class EventSockets:
@@ -61,7 +57,7 @@ class EventSockets:
         pace: how often each is told.
     """
 
-    def __init__(self, hub: EventHub, pace: Pace = AT_ONCE) -> None:
+    def __init__(self, hub: EventHub, pace: SocketPace = AT_ONCE) -> None:
         self._hub = hub
         self._pace = pace
         self._open: dict[web.WebSocketResponse, asyncio.Transport | None] = {}
@@ -69,8 +65,8 @@ class EventSockets:
     async def serve(
         self,
         request: web.Request,
-        greeting: Greeting = _nothing_more,
-        shows: Shows = show_all,
+        shows: Shows,
+        greeting: Greeting | None = None,
     ) -> web.WebSocketResponse:
         """Serve one reader until it goes.
 
@@ -80,7 +76,7 @@ class EventSockets:
         Raises:
             EdgedError: the topics in the URL do not exist, or too many listen already.
         """
-        subscription = self._hub.subscribe(self._pace.most, shows)
+        subscription = self._hub.subscribe(shows, self._pace.most)
         try:
             named = [name for name in request.query.get("topics", "").split(",") if name]
             self._hub.choose(subscription, named)
@@ -123,7 +119,7 @@ async def _read(
     socket: web.WebSocketResponse,
     hub: EventHub,
     subscription: EventSubscription,
-    greeting: Greeting,
+    greeting: Greeting | None,
 ) -> None:
     async for message in socket:
         if message.type not in {WSMsgType.TEXT, WSMsgType.BINARY}:
@@ -134,7 +130,7 @@ async def _read(
 
 
 def _answer(
-    body: bytes, hub: EventHub, subscription: EventSubscription, greeting: Greeting
+    body: bytes, hub: EventHub, subscription: EventSubscription, greeting: Greeting | None
 ) -> bytes:
     try:
         message = jsonrpc.parse(body)
@@ -157,7 +153,7 @@ def _answer(
 
 
 def _perform(
-    request: Request, hub: EventHub, subscription: EventSubscription, greeting: Greeting
+    request: Request, hub: EventHub, subscription: EventSubscription, greeting: Greeting | None
 ) -> dict[str, Any]:
     topics = request.params.get("topics")
     topics = [] if topics is None else topics
@@ -166,7 +162,7 @@ def _perform(
     match request.method:
         case "subscribe":
             chosen = hub.choose(subscription, subscription.topics | set(topics))
-            return {"topics": chosen, **greeting(subscription)}
+            return {"topics": chosen, **(greeting(subscription) if greeting else {})}
         case "unsubscribe":
             left = subscription.topics - set(topics) if topics else set()
             return {"topics": hub.choose(subscription, left)}

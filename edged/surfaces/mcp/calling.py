@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Underway
+from edged.actions.outcome import Outcome, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, EdgedError
 from edged.protocol.jsonrpc import (

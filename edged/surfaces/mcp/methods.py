@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final
 
 from edged.actions.action import Progress, ProgressSink
 from edged.actions.caller import Caller, Route, client_text
-from edged.actions.tool import Tool, ToolCall, Underway
+from edged.actions.outcome import Underway
+from edged.actions.tool import Tool, ToolCall
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.protocol import messages, results
 from edged.protocol import messages as resources

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 from edged.actions.action import ProgressSink
 from edged.actions.caller import Caller
 from edged.actions.elicit import Elicit, Round
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Underway
+from edged.actions.outcome import Outcome, Underway
 from edged.clock import Clock
 from edged.protocol.elicitation import answer_of, elicit_bytes, round_of, withdrawn_bytes
 from edged.protocol.exchange import Effects, EndStream, Exchange, OpenStream, Respond, Write

@@ -13,8 +13,8 @@ from aiohttp.http_parser import RawRequestMessage
 from multidict import CIMultiDictProxy
 
 from edged.actions.caller import Caller, Route
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Tell, Tool, ToolCall, Underway
+from edged.actions.outcome import Outcome, Tell, Underway
+from edged.actions.tool import Tool, ToolCall
 from edged.errors import ErrorCode, NotFound, Refused
 from edged.http.connection import HttpConnection
 from edged.protocol.http_rules import CALLER_TOKEN_HEADER

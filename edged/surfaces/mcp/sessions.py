@@ -37,8 +37,7 @@ from edged.actions.cause import (
     SESSION_ENDED,
     TOKEN_EXPIRED,
 )
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Tell, Underway
+from edged.actions.outcome import Outcome, Tell, Underway
 from edged.clock import Clock
 from edged.errors import Conflict, ErrorCode
 from edged.protocol.jsonrpc import AroundId, ErrorReply, RequestId, Response, cut_at_id

@@ -20,8 +20,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from edged.actions.cause import Cause
-from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Underway
+from edged.actions.outcome import Outcome, OutcomeStatus, Underway
 from edged.errors import Conflict, EdgedError, ErrorCode
 from edged.protocol import messages
 from edged.protocol.jsonrpc import (

@@ -1,7 +1,7 @@
 """The bench page for people, at ``/bench`` of the MCP port: to look at the bench, and to stop it.
 
-``server`` serves it, ``static_files`` has what the browser gets (``static``: plain ES modules, and
-uPlot with its licence), ``owner`` takes a person's answers. The page has its data by the socket of
+``server`` serves it and what the browser gets (``static``: plain ES modules, and uPlot with its
+licence), ``owner`` takes a person's answers. The page has its data by the socket of
 ``surfaces/events`` and by calls to the MCP endpoint like any client: there is no second API.
 """
 

@@ -9,11 +9,15 @@ Source: docs/page.md; docs/promises.md section 17.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import html
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import structlog
@@ -37,13 +41,12 @@ from edged.protocol.http_rules import (
 )
 from edged.record import record
 from edged.surfaces.events.hub import EventHub, EventSubscription
-from edged.surfaces.events.socket import EventSockets, Pace
+from edged.surfaces.events.socket import EventSockets, SocketPace
 from edged.surfaces.page import PATH
 from edged.surfaces.page.owner import KEY_HEADER, OwnerAnswers
-from edged.surfaces.page.static_files import INDEX, StaticFile, filled_index, read_static_files
 
 EVENTS: Final = f"{PATH}/events"
-PACE: Final = Pace(every_s=0.25, most={"audit": 40})
+PACE: Final = SocketPace(every_s=0.25, most={"audit": 40})
 """Nobody reads faster, and sixteen pages beside a client that calls on and on must cost little."""
 STOPPING: Final = rejection(503, "The daemon is stopping.")
 CSP: Final = (
@@ -76,6 +79,17 @@ CONTENT_TYPES: Final[Mapping[str, str]] = {
     "npz": "application/zip",
     "html": "text/html; charset=utf-8",
 }
+INDEX: Final = "index.html"
+FACTS: Final = "{{facts}}"
+TYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".LICENSE": "text/plain; charset=utf-8",
+    }
+)
 
 
 class NotePage(Protocol):
@@ -222,7 +236,7 @@ class PageServer:
             return told
 
         try:
-            return await self._sockets.serve(request, greet, partial(self._is_shown, caller))
+            return await self._sockets.serve(request, partial(self._is_shown, caller), greet)
         finally:
             self.looks.discard(look)
 
@@ -379,3 +393,34 @@ def _attachment(name: str, form: str) -> dict[str, str]:
         "Content-Disposition": f'attachment; filename="{plain}"',
         "Cache-Control": "no-store",
     }
+
+
+@record(kw_only=False)
+class StaticFile:
+    """One file: its bytes, what they are, and by what a browser knows that it has them already."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+    @classmethod
+    def of(cls, body: bytes, content_type: str) -> StaticFile:
+        """With its tag."""
+        return cls(body, content_type, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+def read_static_files() -> Mapping[str, StaticFile]:
+    """All by their exact names, from the disk; nothing else of it can be reached."""
+    found = {}
+    for entry in files(__package__).joinpath("static").iterdir():
+        suffix = entry.name[entry.name.rfind(".") :]
+        if suffix in TYPES:
+            found[entry.name] = StaticFile.of(entry.read_bytes(), TYPES[suffix])
+    return found
+
+
+def filled_index(index: StaticFile, facts: Mapping[str, Any]) -> StaticFile:
+    """The page itself, with what it must know before it can ask."""
+    told = html.escape(json.dumps(dict(facts), separators=(",", ":")))
+    body = index.body.decode("utf-8").replace(FACTS, told).encode("utf-8")
+    return StaticFile.of(body, index.content_type)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from edged import __version__
 from edged.actions.caller import Caller
@@ -20,26 +20,9 @@ from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.record import record
-from edged.surfaces.rpc.own_methods import OwnMethod, Params, picture_told
+from edged.surfaces.rpc.own_methods import MethodRecord, OwnMethod, Params, picture_told
 from edged.surfaces.rpc.reference import METHOD_TABLE
 from edged.tools.dispatcher import ToolDispatcher
-
-
-class MethodRecord(Protocol):
-    """Where a call of the daemon's own methods is written down."""
-
-    def __call__(
-        self,
-        caller: Caller,
-        name: str,
-        params: Params,
-        *,
-        action_id: str,
-        error: EdgedError | None,
-        duration_ms: float,
-    ) -> None:
-        """Never raises, never waits."""
-        ...
 
 
 @record

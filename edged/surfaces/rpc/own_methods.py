@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from edged.actions.caller import Caller
 from edged.actions.outcome import Picture
 from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
-from edged.errors import ErrorCode, NotFound
+from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.confirm import Way
@@ -41,6 +42,23 @@ LISTED_UNLESS_ASKED: Final = 100
 ROWS_UNLESS_ASKED: Final = 10
 EXPORT_ROWS: Final = 2_000
 """Rows in one answer of audit.export: some megabytes at most."""
+
+
+class MethodRecord(Protocol):
+    """Where a call of the daemon's own methods is written down."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        params: Params,
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Never raises, never waits."""
+        ...
 
 
 def daemon_methods(

@@ -35,10 +35,11 @@ from edged.http.connection import GO_ON, HttpConnection
 from edged.protocol import jsonrpc
 from edged.protocol.http_rules import LEASE_HEADER
 from edged.protocol.jsonrpc import MAX_BODY_BYTES, BadMessage, Request, RpcCode
+from edged.surfaces.events.hub import show_all
 from edged.surfaces.events.socket import EventSockets
-from edged.surfaces.rpc.listener import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 from edged.surfaces.rpc.methods import RpcContext, dispatch
 from edged.surfaces.rpc.proof import PROOF_PATH, is_nonce, proof_of
+from edged.surfaces.rpc.settings import ALIVE_PATH, SLOW_SENDER_S, RpcSettings
 
 MAX_AGENT_CHARS: Final = 256
 """Of a User-Agent, before it is cleaned."""
@@ -362,7 +363,7 @@ class RpcApplication:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         try:
             self._note_reader(request, None)
-            return await self._readers.serve(request)
+            return await self._readers.serve(request, show_all)
         except EdgedError as error:
             self._note_reader(request, error)
             return _error(400, None, RpcCode.INVALID_REQUEST, error.message, error)

@@ -20,8 +20,7 @@ from typing import Any, Final, Protocol
 from edged.actions.action import Action, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
-from edged.actions.outcome import Outcome
-from edged.actions.tool import Tell
+from edged.actions.outcome import Outcome, Tell
 from edged.clock import Clock
 from edged.commands.approvals import NeedsApproval
 from edged.commands.leases import LeaseControl, LeaseStanding
@@ -34,9 +33,8 @@ from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
 from edged.scpi.program import Incoming, ProgramMessage
-from edged.surfaces.visa.own import Own, Step, asks, steps_of
 from edged.surfaces.visa.question import ProgramQuestion
-from edged.surfaces.visa.status import ProgramStatus, StatusBit
+from edged.surfaces.visa.status import Own, ProgramStatus, StatusBit, Step, asks, steps_of
 
 PERMISSION: Final = "send_scpi"
 """The tool as which all that such a program does is allowed or not."""
@@ -52,9 +50,6 @@ HELD_S: Final = 60.0
 """What an unread question holds where the program would wait for ever."""
 LONGEST_S: Final = 600.0
 """What an answer may take, whatever the program's time limit."""
-HELD_BY_OTHERS: Final = frozenset(
-    {ErrorCode.LEASED, ErrorCode.LOCKED_OUT, ErrorCode.SWEEP_CONFLICT, ErrorCode.UNKNOWN_LEASE}
-)
 
 Begin = Callable[[Action, Tell], Outcome | Pending]
 

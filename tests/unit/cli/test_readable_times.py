@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edged.cli.shared.output import aligned
-from edged.cli.shared.readable import local_time
+from edged.cli.shared.output import aligned, local_time
 
 
 def local(*numbers: int) -> datetime:

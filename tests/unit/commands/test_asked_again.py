@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from edged.actions.action import Action
 from edged.actions.caller import Caller, Route
 from edged.actions.cause import CALLER_CANCELLED
-from edged.actions.outcome import Outcome, OutcomeStatus
-from edged.actions.tool import Tell, ToolCall, Underway
+from edged.actions.outcome import Outcome, OutcomeStatus, Tell, Underway
+from edged.actions.tool import ToolCall
 from edged.auth.permissions import Grant, Permissions
 from edged.changes import RULES
 from edged.clock import SystemClock

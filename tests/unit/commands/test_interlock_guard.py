@@ -19,7 +19,7 @@ from edged.errors import ErrorCode, Failed, Refused
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
-from edged.store.interlocks import Tripped
+from edged.store.interlocks import InterlockTrip
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool
 from tests.bench.shipped import shipped_library
@@ -49,9 +49,9 @@ class Rows:
     """Trips in memory."""
 
     def __init__(self) -> None:
-        self.trips: Mapping[str, Tripped] = {}
+        self.trips: Mapping[str, InterlockTrip] = {}
 
-    def note(self, trips: Mapping[str, Tripped]) -> None:
+    def note(self, trips: Mapping[str, InterlockTrip]) -> None:
         self.trips = dict(trips)
 
     async def keep(self) -> None:
@@ -191,7 +191,7 @@ async def test_what_is_told_after_the_abort_of_a_restart_is_watched_and_not_abor
     # Nobody can ask this unit whether it is off, so what it was told stays marked.
     for output in ("OUTP CH1", "OUTP CH2"):
         bench.tell(output)
-    bench.rows.trips = {"rail": Tripped("it was hot", moment(driven_clock))}
+    bench.rows.trips = {"rail": InterlockTrip("it was hot", moment(driven_clock))}
     bench.control.start()
     try:
         # Before anybody has looked: it was on all the same.
@@ -211,7 +211,7 @@ async def test_a_rule_that_is_changed_before_its_unit_is_met_forgets_no_trip_of_
     bench: Bench, driven_clock: DrivenClock
 ) -> None:
     bench.tell("OUTP CH1")
-    bench.rows.trips = {"rail": Tripped("it was hot", moment(driven_clock))}
+    bench.rows.trips = {"rail": InterlockTrip("it was hot", moment(driven_clock))}
     met = tuple(bench.pool.instruments)
     bench.pool.change(*(one for one in met if one is not bench.supply))
     bench.control.start()

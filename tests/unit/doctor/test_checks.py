@@ -21,9 +21,8 @@ from edged.doctor import machine_checks as state_checks
 from edged.doctor.bench_checks import check_wrappers
 from edged.doctor.checks import CHECKS, run_checks
 from edged.doctor.facts import Facts
-from edged.doctor.hislip_check import check_hislip
-from edged.doctor.port_checks import check_relay
-from edged.doctor.report import CheckLine, Verdict, fail, passed, report, skip, warn
+from edged.doctor.port_checks import check_hislip, check_relay
+from edged.doctor.report import CheckLine, CheckVerdict, fail, passed, report, skip, warn
 from edged.errors import ErrorCode, Failed, Invalid, Refused
 from edged.host import SUPERVISOR_FILE
 from edged.profiles.bench_file import SeenUnit
@@ -68,7 +67,7 @@ def facts(tmp_path: Path, *, status: Any = STATUS, engine: bool = True, **more: 
 
 def told(line: CheckLine) -> tuple[str, str]:
     assert line.found.endswith((".", ":", ";")) or line.found, line
-    if line.verdict in {Verdict.WARN, Verdict.FAIL}:
+    if line.verdict in {CheckVerdict.WARN, CheckVerdict.FAIL}:
         assert line.remedy, f"nothing says what to do about: {line.found}"
     return line.verdict.value, line.found
 
@@ -92,16 +91,16 @@ def test_a_check_that_stumbles_is_one_line_that_fails(tmp_path: Path) -> None:
     bare = config(tmp_path, profile_dirs=())
     lines = dict(run_checks(facts(tmp_path, config=bare, status=status)))
     assert set(lines) == set(CHECKS)
-    assert lines["lockouts"].verdict is Verdict.FAIL
+    assert lines["lockouts"].verdict is CheckVerdict.FAIL
     assert "KeyError" in lines["lockouts"].found
 
 
 def test_with_the_engine_down_every_check_has_its_line(tmp_path: Path) -> None:
     bare = config(tmp_path, profile_dirs=())
     lines = dict(run_checks(facts(tmp_path, config=bare, engine=False)))
-    assert lines["engine"].verdict is Verdict.FAIL
+    assert lines["engine"].verdict is CheckVerdict.FAIL
     assert {line.verdict for name, line in lines.items() if name in {"tool list", "lockouts"}} == {
-        Verdict.SKIP
+        CheckVerdict.SKIP
     }
 
 
@@ -342,7 +341,7 @@ def test_an_rpc_port_that_wants_its_token_fails_with_what_to_do(tmp_path: Path) 
     assert told(check(facts(tmp_path)))[0] == "PASS"
     refused = Refused("It wants its token.", code=ErrorCode.NOT_AUTHENTICATED, remedy="Give it.")
     line = check(facts(tmp_path, status={}, unreachable=refused))
-    assert (line.verdict, line.remedy) == (Verdict.FAIL, "Give it.")
+    assert (line.verdict, line.remedy) == (CheckVerdict.FAIL, "Give it.")
 
 
 def test_who_can_reach_it(tmp_path: Path) -> None:
@@ -370,7 +369,7 @@ def test_usb_instruments_must_be_openable(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_visa_library_that_cannot_be_loaded_fails(tmp_path: Path) -> None:
     check = machine_checks.check_visa
-    assert check(facts(tmp_path)).verdict in {Verdict.PASS, Verdict.WARN}
+    assert check(facts(tmp_path)).verdict in {CheckVerdict.PASS, CheckVerdict.WARN}
     for library in ("/nowhere/libvisa.so", "/nowhere/bench.yaml@sim"):
         lost = facts(tmp_path, config=config(tmp_path, visa_library=library))
         assert told(check(lost))[0] == "FAIL"

@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from edged.errors import Invalid
-from edged.profiles.model import Bound, Command, Parameter, ParameterType, SweepPlan
-from edged.profiles.template import render, render_lines, resolution, wire_text
+from edged.profiles.model import Bound, Command, Parameter, ParameterType, SweepPlan, wire_text
+from edged.profiles.template import render, render_lines, resolution
 from edged.scpi.line import split_compound
 from tests.promises import promise
 

@@ -181,8 +181,8 @@ def test_an_empty_caller_token_is_there_and_a_missing_one_is_not() -> None:
     absent = judge_head(head(), DOOR)
     assert isinstance(empty, Accepted)
     assert isinstance(absent, Accepted)
-    assert empty.caller_token == ""
-    assert absent.caller_token is None
+    assert empty.header("Edge-Caller-JWT") == ""
+    assert absent.header("Edge-Caller-JWT") is None
 
 
 def test_repeated_accept_headers_count_together() -> None:

@@ -10,12 +10,12 @@ from edged.auth.claims import is_edge_id
 from edged.relay.envelope import (
     CHUNK_BYTES,
     Alive,
+    AnswerEnd,
     BadEnvelopeError,
     Body,
     Cancel,
     Credit,
     Data,
-    End,
     Envelope,
     Head,
     Open,
@@ -45,7 +45,7 @@ EACH: list[Envelope] = [
     Alive(exchange=ID, front=FRONT),
     Head(exchange=ID, status=200, headers=(("content-type", "text/event-stream"),)),
     Data(exchange=ID, number=0, data=b""),
-    End(exchange=ID, number=1, is_whole=True),
+    AnswerEnd(exchange=ID, number=1, is_whole=True),
 ]
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from edged.store import experience as capability_module
-from edged.store.experience import CapabilityBook
+from edged.store.experience import CapabilityBook, Unit, unit_of
 from edged.store.health import StoreState
-from edged.store.unit import Unit, unit_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise

@@ -16,8 +16,8 @@ from edged.store.audit.book import Audit
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.verify import verify_file
 from edged.store.database import Database
+from edged.store.experience import Unit
 from edged.store.file import MIGRATIONS, Migration, migrate, version_of
-from edged.store.unit import Unit
 from tests.bench.store_bench import entry, running_store
 from tests.promises import promise
 

@@ -9,7 +9,7 @@ import pytest
 
 from edged.clock import SystemClock
 from edged.errors import Conflict, Invalid
-from edged.surfaces.events.hub import MAX_SUBSCRIPTIONS, MAX_WAITING, EventHub, Publish
+from edged.surfaces.events.hub import MAX_SUBSCRIPTIONS, MAX_WAITING, EventHub, Publish, show_all
 from tests.promises import promise
 
 
@@ -31,7 +31,7 @@ class Feeds:
 
 async def test_a_reader_hears_its_topics_and_no_other() -> None:
     feeds = Feeds()
-    reader, other = feeds.hub.subscribe(), feeds.hub.subscribe()
+    reader, other = feeds.hub.subscribe(show_all), feeds.hub.subscribe(show_all)
     feeds.hub.choose(reader, ["audit"])
     feeds.hub.choose(other, ["sweep"])
     feeds.publish["audit"]("row", {"seq": 1})
@@ -47,7 +47,7 @@ async def test_a_reader_hears_its_topics_and_no_other() -> None:
 
 async def test_a_reader_is_shown_what_it_may_see_and_misses_nothing_else() -> None:
     feeds = Feeds()
-    reader = feeds.hub.subscribe({"audit": 1}, lambda topic, data: topic == "sweep" or data["mine"])
+    reader = feeds.hub.subscribe(lambda topic, data: topic == "sweep" or data["mine"], {"audit": 1})
     feeds.hub.choose(reader, ["audit", "sweep"])
     for is_own in (False, True, False):
         feeds.publish["audit"]("row", {"mine": is_own})
@@ -59,7 +59,7 @@ async def test_a_reader_is_shown_what_it_may_see_and_misses_nothing_else() -> No
 
 async def test_a_source_is_followed_only_while_somebody_listens() -> None:
     feeds = Feeds()
-    first, second = feeds.hub.subscribe(), feeds.hub.subscribe()
+    first, second = feeds.hub.subscribe(show_all), feeds.hub.subscribe(show_all)
     assert not feeds.publish
     feeds.hub.choose(first, ["audit"])
     feeds.hub.choose(second, ["audit", "sweep"])
@@ -72,7 +72,7 @@ async def test_a_source_is_followed_only_while_somebody_listens() -> None:
 @promise("rpc.events")
 async def test_a_slow_reader_is_told_how_many_events_it_missed() -> None:
     feeds = Feeds()
-    reader = feeds.hub.subscribe()
+    reader = feeds.hub.subscribe(show_all)
     feeds.hub.choose(reader, ["audit", "sweep"])
     for number in range(MAX_WAITING):
         feeds.publish["audit"]("row", number)
@@ -89,7 +89,7 @@ async def test_a_slow_reader_is_told_how_many_events_it_missed() -> None:
 
 async def test_an_unknown_topic_is_refused_with_those_there_are() -> None:
     feeds = Feeds()
-    reader = feeds.hub.subscribe()
+    reader = feeds.hub.subscribe(show_all)
     with pytest.raises(Invalid, match="audit, sweep"):
         feeds.hub.choose(reader, ["nope"])
     assert reader.topics == set()
@@ -98,6 +98,6 @@ async def test_an_unknown_topic_is_refused_with_those_there_are() -> None:
 async def test_there_is_room_for_a_bounded_number_of_readers() -> None:
     hub = Feeds().hub
     for _ in range(MAX_SUBSCRIPTIONS):
-        hub.subscribe()
+        hub.subscribe(show_all)
     with pytest.raises(Conflict):
-        hub.subscribe()
+        hub.subscribe(show_all)

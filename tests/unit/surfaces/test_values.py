@@ -23,7 +23,7 @@ from edged.profiles.model import (
     WaveformAnswer,
 )
 from edged.scpi.answer_text import AnswerType
-from edged.surfaces.events.values import EVERY_S, MOST_KEPT, MOST_TEXT, ValueFeed
+from edged.surfaces.events.feeds import EVERY_S, MOST_KEPT, MOST_TEXT, ValueFeed
 from tests.promises import promise
 
 VOLTS = ScalarAnswer(type=AnswerType.FLOAT, unit="V")

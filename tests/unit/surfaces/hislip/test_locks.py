@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.protocol.hislip import LockResult
-from edged.surfaces.hislip.locks import LockBook
+from edged.surfaces.hislip.unit_locks import LockBook
 
 SUCCESS, FAILURE, ERROR, SHARED = (
     LockResult.SUCCESS,
