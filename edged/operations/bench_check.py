@@ -184,8 +184,8 @@ class BenchCheck:
     new_id: NewId
     clock: Clock
     under_way: UnderWay
-    memory: Memory = field(default_factory=Memory)
-    told_on: ToldOutputs | None = None
+    memory: Memory
+    told_on: ToldOutputs
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -221,7 +221,7 @@ class BenchCheck:
         """One of them, in its turn."""
         instrument = target.aimed_instrument()
         unit = unit_of_instrument(instrument).key
-        told = self.told_on.of(unit) if self.told_on is not None else {}
+        told = self.told_on.of(unit)
         reply = await instrument.converse(
             lambda: _check(
                 instrument.probe,
@@ -236,7 +236,7 @@ class BenchCheck:
         )
         self.memory.heard_answers(instrument, action.proofs, action.findings.answers)
         # Of two that tell one serial number nobody knows which of them was told.
-        if self.told_on is not None and told and len(self.pool.alike(instrument)) == 1:
+        if told and len(self.pool.alike(instrument)) == 1:
             off = judge(action.proofs, action.findings.answers).off
             outputs = output_names(instrument.profile) if instrument.profile else ()
             self.told_on.clear(unit, seen_off(told, outputs, off))

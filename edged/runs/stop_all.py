@@ -360,16 +360,6 @@ StopOthers = Callable[[Caller, Cause, str, str], Awaitable[list[dict[str, Any]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
 
 
-def _nothing_waits(_cause: Cause) -> None:
-    return
-
-
-async def _no_others(
-    _caller: Caller, _cause: Cause, _parent_id: str, _tool: str
-) -> list[dict[str, Any]]:
-    return []
-
-
 log = structlog.get_logger("edged.stop")
 
 
@@ -448,8 +438,8 @@ class BenchStop:
         made_safe: Callable[[str], Awaitable[None]],
         told_on: ToldOutputs,
         try_for_s: float,
-        stop_others: StopOthers = _no_others,
-        recall: Callable[[Cause], None] = _nothing_waits,
+        stop_others: StopOthers,
+        recall: Callable[[Cause], None],
     ) -> None:
         self._pool = pool
         self._sweeps = sweeps

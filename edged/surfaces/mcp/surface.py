@@ -153,7 +153,7 @@ class McpRoom:
             replay=replay,
             lease_keys=lease_keys,
             may_hear=self._resources.may_read,
-            **({"leave": extension.leave} if extension is not None else {}),
+            leave=extension.leave if extension is not None else None,
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)

@@ -18,14 +18,13 @@ from edged.commands.freshness import Acquisitions
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.commands import CommandOperations
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -94,7 +93,8 @@ class House:
             clock=clock,
         )
         pool, catalog = FakePool(self.scope), Catalog()
-        commands = CommandOperations(
+        commands = command_operations(
+            clock,
             sequences=SequenceRegistry(
                 perform=lambda action: self.path.perform(action),
                 precheck=lambda action: self.path.precheck(action),
@@ -102,7 +102,6 @@ class House:
                 clock=clock,
             ),
             captures=Captures(self.waveforms, Acquisitions()),
-            clock=clock,
         )
         bench = bench_operations(pool, catalog)
         streams = StreamOperations(

@@ -12,6 +12,7 @@ import pytest
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.commands.memory import Memory
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.instruments.unit_state import UnitState
@@ -78,6 +79,8 @@ class Lab:
             new_id=lambda: "a-1",
             clock=self.clock,
             under_way=lambda: self.under_way,
+            memory=Memory(lambda _instrument, _output: None),
+            told_on=SimpleNamespace(of=lambda _unit: {}),  # type: ignore[arg-type]
         )
         caller = Caller(route=Route.DIRECT, remote="test")
         action = CheckBench(tool="bench__check", caller=caller, action_id="a-0")

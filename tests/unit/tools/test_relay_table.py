@@ -15,14 +15,13 @@ from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.target import Catalog, Target
 from edged.errors import EdgedError, ErrorCode
-from edged.operations.commands import CommandOperations
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
 from edged.operations.table import OPERATIONS, static_tools
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_operations, command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.promises import promise
@@ -100,10 +99,9 @@ class Bench:
             clock=clock,
         )
         bench = bench_operations(pool, catalog, discovery=NoBuses())
-        commands = CommandOperations(
+        commands = command_operations(
+            clock,
             sequences=book,
-            captures=None,  # type: ignore[arg-type]
-            clock=clock,
         )
         permissions = Permissions()
         self.path = command_path(
@@ -119,7 +117,11 @@ class Bench:
         )
         self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]
         self.dispatcher = ToolDispatcher(
-            registry=self.registry, path=self.path, permissions=permissions
+            registry=self.registry,
+            path=self.path,
+            permissions=permissions,
+            on_first_call=None,
+            keep=lambda _caller: None,
         )
 
     @property
