@@ -29,6 +29,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.audit_record import AuditRecord
 from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
@@ -56,14 +57,14 @@ from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart, Work
 from edged.engine.last_resort import end_at_last
 from edged.engine.long_work import LongWork
-from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
+from edged.engine.parts import SdkParts, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
 from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
@@ -80,8 +81,8 @@ from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
+from edged.runs.bench import Bench, Stores
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
@@ -176,19 +177,32 @@ class Engine:
         )
         self._watch = LoopWatch(clock)
         self._visa = VisaLibrary(library=config.visa_library, clock=clock)
-        self._stores = Stores(
-            state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
-        )
-        self._counts = CountedRecord(self._stores.record)
-        self._values = ValueFeed(clock)
-        self._counts.listener = self._values.hear
         self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
         self._pool = InstrumentPool(
             clock=clock,
             max_block_mb=config.max_block_mb,
             watch_of=self._telemetry.watch_of,
         )
-        self._stores.watch(self._pool)
+        self._stores = Stores(config, self._pool, clock)
+        self._bench = bench = Bench(
+            config=config,
+            clock=clock,
+            store=self._stores,
+            pool=self._pool,
+            new_id=_action_ids(),
+            perform=self._perform,
+            precheck=self._precheck,
+            tell=self._tell,
+        )
+        self._record = AuditRecord(
+            audit=self._stores.audit,
+            capability=self._stores.capability,
+            clock=clock,
+            id_of=self._id_of,
+        )
+        self._counts = CountedRecord(self._record)
+        self._values = ValueFeed(clock)
+        self._counts.listener = self._values.hear
         self._catalog = Catalog()
         lockouts = self._stores.lockouts
         self._locked_out = locked_out(self._stores.lockout_of, lockouts.find, lockouts)
@@ -207,37 +221,34 @@ class Engine:
             lambda action, target: self._guards.interlocks.send_guard(action, target),
         )
         self._discovery = self._make_discovery()
-        self._sdk = SdkParts(
-            config,
-            profile_keys=self._profiles.knowledge.library.profiles,
-            stores=self._stores,
-            clock=clock,
-        )
+        self._sdk = SdkParts(bench, profile_keys=self._profiles.knowledge.library.profiles)
         self._leases = LeaseControl(
+            bench,
             leases=leases,
-            rows=self._stores.leases,
-            pool=self._pool,
             wrappers=self._sdk.wrapper_ids,
-            clock=clock,
             end_run=lambda run_id, is_held: self._work.end_run(run_id, is_held),
-            tell=self._tell,
             on_change=lambda: self._approvals.look(),
         )
         self._approvals = ApprovalControl(
-            spent=self._stores.spent_states,
+            bench,
             key=keep_key(config.state_dir),
-            clock=clock,
             recheck=lambda action, target: self._path.check_still_free(action, target),
-            tell=self._tell,
         )
-        self._budgets = BudgetControl(pool=self._pool, rows=self._stores.budgets, clock=clock)
-        new_id = _action_ids()
+        self._budgets = BudgetControl(bench)
         self._acquisitions = Acquisitions()
         self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
-        self._work = self._make_work(new_id, visited)
+        self._work = LongWork(
+            bench,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            visa=self._visa,
+            visited=visited,
+            recall=self._recall,
+            wrapper_aborts=self._sdk.aborts,
+            notes=self._leases,
+            new_plan=self._budgets.plan,
+        )
         self._lockout = LockoutControl(
-            pool=self._pool,
-            lockouts=self._stores.lockouts,
+            bench,
             stop_on=(
                 self._work.stop_sweeps_on,
                 self._work.stop_streams_on,
@@ -248,23 +259,17 @@ class Engine:
             is_wrapper=self._sdk.is_wrapper,
         )
         self._guards = Guards(
-            pool=self._pool,
-            stores=self._stores,
+            bench,
             work=self._work,
             lockout=self._lockout,
-            budgets=self._budgets,
             memory=self._memory,
-            perform=self._perform,
-            new_id=new_id,
-            clock=clock,
-            tell=self._tell,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
             is_supervised=is_supervised,
         )
         self._heartbeat = Heartbeat(
             self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
         )
-        self._path = self._make_path(permissions, new_id)
+        self._path = self._make_path(permissions)
         self._registry = self._make_registry()
         self._sdk.registry.subscribe(self._registry.refresh)
         self._late = LateImports(clock)
@@ -283,7 +288,7 @@ class Engine:
                 judge=self._path.precheck,
                 leases=self._leases,
                 clock=clock,
-                new_id=new_id,
+                new_id=self._bench.new_id,
             ),
         )
         self.is_restarting = False
@@ -297,7 +302,7 @@ class Engine:
             clock=clock,
             refuse=self._path.record.refuse,
         )
-        self._rpc = self._make_rpc(new_id)
+        self._rpc = self._make_rpc()
         self._rpc_binding = PortBinding(
             "rpc",
             bind=self._rpc.start,
@@ -316,8 +321,8 @@ class Engine:
             peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
             clock=clock,
         )
-        self._page = self._make_page(permissions, new_id, arrivals.peer)
-        self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
+        self._page = self._make_page(permissions, arrivals.peer)
+        self._mcp = self._make_mcp(permissions, arrivals, is_supervised=is_supervised)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -457,7 +462,9 @@ class Engine:
             self._stores.lockouts.changes,
             self._leases.changes,
             self._approvals.changes,
-            self._guards.changes,
+            self._guards.interlocks.changes,
+            self._budgets.changes,
+            self._guards.dead_man.changes,
             self._stores.database.health,
         )
 
@@ -477,27 +484,6 @@ class Engine:
             ),
             pick_monitor=monitor_for(self._config),
             note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
-        )
-
-    def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
-        return LongWork(
-            self._config,
-            pool=self._pool,
-            stores=self._stores,
-            profiles=lambda: self._profiles.knowledge.library.profiles,
-            note_stopped=self._acquisitions.note_stopped,
-            memory=self._memory,
-            notes=self._leases,
-            new_plan=self._budgets.plan,
-            tell=self._tell,
-            visa=self._visa,
-            perform=self._perform,
-            precheck=self._precheck,
-            new_id=new_id,
-            clock=self._clock,
-            visited=visited,
-            recall=self._recall,
-            wrapper_aborts=self._sdk.aborts,
         )
 
     def _make_registry(self) -> ToolRegistry:
@@ -525,14 +511,14 @@ class Engine:
             clock=self._clock,
         )
 
-    def _make_rpc(self, new_id: NewId) -> RpcListener:
+    def _make_rpc(self) -> RpcListener:
         parts = self._rpc_parts()
         self._sights = parts.sights()
         settings = RpcSettings(
             dispatcher=self._dispatcher,
             token=self._config.inbound_auth_token,
-            new_action_id=new_id,
-            record=self._stores.record,
+            new_action_id=self._bench.new_id,
+            record=self._record,
             sights=self._sights,
             clock=self._clock,
             own=parts.methods(),
@@ -552,9 +538,7 @@ class Engine:
             clock=self._clock,
         )
 
-    def _make_page(
-        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer
-    ) -> BenchPageDoor:
+    def _make_page(self, permissions: Permissions, peer: TrustedPeer) -> BenchPageDoor:
         return BenchPageDoor(
             config=self._config,
             edge_name=self._config.edge_name,
@@ -568,12 +552,12 @@ class Engine:
             trace=self._pool.trace,
             now_ms=self._clock.wall_ms,
             peer=peer,
-            note=self._stores.record.method,
-            new_id=new_id,
+            note=self._record.method,
+            new_id=self._bench.new_id,
         )
 
     def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, arrivals: Arrivals, *, is_supervised: bool
+        self, permissions: Permissions, arrivals: Arrivals, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
             self._config,
@@ -585,7 +569,7 @@ class Engine:
             work=self._work,
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
-            new_id=new_id,
+            new_id=self._bench.new_id,
             arrivals=arrivals,
             neighbour=self._page,
             metrics=self._sights.metrics,
@@ -622,7 +606,9 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
-                **self._guards.status(),
+                "interlocks": self._guards.interlocks.listed,
+                "budgets": self._budgets.listed,
+                "dead_man": self._guards.dead_man.listed,
                 "told_on": partial(self._stores.told_on_now, self._memory.is_off),
                 "telemetry": self._telemetry.status,
                 "raw_scpi": lambda: self._config.raw_scpi.value,
@@ -654,6 +640,12 @@ class Engine:
             "budgets": self._budgets.listed(),
         }
 
+    def _id_of(self, name: str) -> str:
+        try:
+            return self._pool.get(name).id
+        except NotFound:
+            return name
+
     def _tell(self, name: str, text: str, instrument_id: str, part: str) -> None:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id, part=part)
@@ -671,7 +663,7 @@ class Engine:
         self._send_guards.stop(cause)
         self._approvals.stop_all(cause)
 
-    def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
+    def _make_path(self, permissions: Permissions) -> CommandPath:
         commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
@@ -721,7 +713,7 @@ class Engine:
                     state_of=self._state_of,
                     moves=self._work.moves,
                     perform=self._perform,
-                    new_id=new_id,
+                    new_id=self._bench.new_id,
                     clock=self._clock,
                     under_way=self._under_way,
                     memory=self._memory,
@@ -737,7 +729,7 @@ class Engine:
                     clock=self._clock,
                 ).table(),
                 **commands.table(),
-                **self._work.operations(),
+                **self._work.operations(self._memory, self._acquisitions.note_stopped),
                 **self._sdk.operations(),
             },
             clock=self._clock,

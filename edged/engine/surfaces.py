@@ -33,7 +33,6 @@ from edged.engine.housekeeping import LoopWatch
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
-from edged.engine.parts import Stores
 from edged.errors import Conflict, EdgedError, NotFound
 from edged.host import host_name, qualified_host_name, read_supervisor_file
 from edged.instruments.pool import InstrumentPool
@@ -41,6 +40,7 @@ from edged.instruments.unit_state import StateOf, counted
 from edged.plot.artist import Artist
 from edged.profiles.model import Profile
 from edged.record import record
+from edged.runs.bench import Stores
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.reports import Reports
 from edged.runs.streams.registry import StreamRegistry

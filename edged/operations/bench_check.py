@@ -48,11 +48,12 @@ from edged.profiles.abort import (
 )
 from edged.profiles.model import Connection, Profile
 from edged.record import record
-from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.ports import NewId, Perform
 from edged.runs.stop_all import seen_off
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import clean_text
 from edged.scpi.errors import InstrumentError
+from edged.store.told_on import ToldOn
 
 ASK_S: Final = 2.25
 """What one unit may take, waiting for its turn included."""
@@ -185,7 +186,7 @@ class BenchCheck:
     clock: Clock
     under_way: UnderWay
     memory: Memory
-    told_on: ToldOutputs
+    told_on: ToldOn
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""

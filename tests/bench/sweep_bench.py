@@ -44,6 +44,7 @@ from tests.bench.command_path import (
     not_guarded,
     not_interlocked,
 )
+from tests.bench.context import NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -329,32 +330,25 @@ class SweepHouse:
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.notes = RunsNoted()
-        self.sweeps = SweepRegistry(
+        self.bench = bench_of(
+            clock,
+            store={"journal": self.journal, "told_on": self.told_on},
+            pool=self.pool,
+            new_id=self.new_id,
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
-            new_id=self.new_id,
-            journal=self.journal,
-            recorder=self.recorder,
-            clock=clock,
-            abort_within_s=120,
-            notes=self.notes,
+        )
+        self.sweeps = SweepRegistry(
+            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
         )
         sequences = SequenceRegistry(
-            perform=self.perform,
-            precheck=lambda action: self.path.precheck(action),
-            new_id=self.new_id,
-            clock=clock,
+            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
         )
         self.bench_stop = BenchStop(
-            pool=self.pool,
+            self.bench,
             sweeps=self.sweeps,
             end_work=(sequences.stop_all,),
-            perform=self.perform,
-            new_id=self.new_id,
-            clock=clock,
             made_safe=self.sweeps.note_made_safe,
-            told_on=self.told_on,
-            try_for_s=120,
             stop_others=no_wrappers,
             recall=self.send_guards.stop,
         )

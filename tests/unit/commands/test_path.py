@@ -36,8 +36,10 @@ from tests.bench.command_path import (
     command_path,
     not_interlocked,
 )
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.sweep_bench import Notebook, Recorder
 from tests.promises import promise
 
 DIRECT = Caller(route=Route.DIRECT)
@@ -73,10 +75,17 @@ class House:
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
         self.book = SequenceRegistry(
-            perform=lambda action: self.path.perform(action),
-            precheck=lambda action: self.path.precheck(action),
-            new_id=lambda: f"n{next(self.ids)}",
-            clock=clock,
+            bench_of(
+                clock,
+                store={"journal": Notebook()},
+                pool=pool,
+                new_id=lambda: f"n{next(self.ids)}",
+                perform=lambda action: self.path.perform(action),
+                precheck=lambda action: self.path.precheck(action),
+            ),
+            recorder=Recorder(),
+            notes=NoNotes(),
+            new_plan=NoPlan,
         )
         commands = command_operations(
             clock,

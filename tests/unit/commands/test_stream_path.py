@@ -25,6 +25,7 @@ from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -85,22 +86,18 @@ class House:
         self.ids = itertools.count()
         self.waveforms = WaveformRegistry(8)
         self.artist = FakeArtist()
-        self.streams = StreamRegistry(
-            perform=lambda action: self.path.perform(action),
-            new_id=self.new_id,
-            waveforms=self.waveforms,
-            recorder=self,
-            clock=clock,
-        )
         pool, catalog = FakePool(self.scope), Catalog()
+        context = bench_of(
+            clock,
+            pool=pool,
+            new_id=self.new_id,
+            perform=lambda action: self.path.perform(action),
+            precheck=lambda action: self.path.precheck(action),
+        )
+        self.streams = StreamRegistry(context, waveforms=self.waveforms, recorder=self)
         commands = command_operations(
             clock,
-            sequences=SequenceRegistry(
-                perform=lambda action: self.path.perform(action),
-                precheck=lambda action: self.path.precheck(action),
-                new_id=self.new_id,
-                clock=clock,
-            ),
+            sequences=SequenceRegistry(context, recorder=self, notes=NoNotes(), new_plan=NoPlan),
             captures=Captures(self.waveforms, Acquisitions()),
         )
         bench = bench_operations(pool, catalog)

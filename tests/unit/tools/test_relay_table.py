@@ -22,8 +22,10 @@ from edged.runs.sequences.registry import SequenceRegistry
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.sweep_bench import Notebook, Recorder
 from tests.promises import promise
 
 SCOPED = {
@@ -93,10 +95,17 @@ class Bench:
         count = itertools.count()
         self.record = NoRecord()
         book = SequenceRegistry(
-            perform=lambda action: self.path.perform(action),
-            precheck=lambda action: self.path.precheck(action),
-            new_id=lambda: f"n{next(count)}",
-            clock=clock,
+            bench_of(
+                clock,
+                store={"journal": Notebook()},
+                pool=pool,
+                new_id=lambda: f"n{next(count)}",
+                perform=lambda action: self.path.perform(action),
+                precheck=lambda action: self.path.precheck(action),
+            ),
+            recorder=Recorder(),
+            notes=NoNotes(),
+            new_plan=NoPlan,
         )
         bench = bench_operations(pool, catalog, discovery=NoBuses())
         commands = command_operations(
