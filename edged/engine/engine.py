@@ -61,7 +61,14 @@ from edged.engine.parts import SdkParts, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
-from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
+from edged.engine.surfaces import (
+    Arrivals,
+    McpParts,
+    RelayRoute,
+    health_of,
+    metric_figures,
+    rpc_methods,
+)
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
 from edged.errors import ErrorCode, Failed, NotFound
@@ -93,7 +100,8 @@ from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
 from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
-from edged.surfaces.rpc.listener import RpcListener, RpcSettings
+from edged.surfaces.rpc.listener import RpcListener, RpcSettings, Sights
+from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.proof import keep_rpc_key
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
@@ -193,6 +201,7 @@ class Engine:
             perform=self._perform,
             precheck=self._precheck,
             tell=self._tell,
+            state_of=self._state_of,
         )
         self._record = AuditRecord(
             audit=self._stores.audit,
@@ -297,9 +306,8 @@ class Engine:
         self._restart = self._make_restart(is_supervised=is_supervised)
         self._hub = self._make_hub()
         self._relay = RelayRoute(
-            config,
+            bench,
             edge_id=self._edge_id,
-            clock=clock,
             refuse=self._path.record.refuse,
         )
         self._rpc = self._make_rpc()
@@ -314,12 +322,10 @@ class Engine:
         self._is_told = False
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
         self._visa_port = VisaPort(
-            config,
+            bench,
             desk=self._desk,
-            pool=self._pool,
             leases=self._leases,
             peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
-            clock=clock,
         )
         self._page = self._make_page(permissions, arrivals.peer)
         self._mcp = self._make_mcp(permissions, arrivals, is_supervised=is_supervised)
@@ -512,16 +518,33 @@ class Engine:
         )
 
     def _make_rpc(self) -> RpcListener:
-        parts = self._rpc_parts()
-        self._sights = parts.sights()
+        bench, work, watch = self._bench, self._work, self._watch
+        figures = metric_figures(
+            bench, work, self._guards.interlocks, watch, self._hub, lambda: self._mcp.surface
+        )
+        self._sights = Sights(
+            hub=self._hub,
+            health=health_of(bench, watch),
+            metrics=MetricsSource(self._counts, figures),
+            here=Here(bench=bench, work=work, lease=self._leases.of, lockouts=self._lockouts),
+        )
         settings = RpcSettings(
             dispatcher=self._dispatcher,
             token=self._config.inbound_auth_token,
-            new_action_id=self._bench.new_id,
+            new_action_id=bench.new_id,
             record=self._record,
             sights=self._sights,
             clock=self._clock,
-            own=parts.methods(),
+            own=rpc_methods(
+                bench,
+                work,
+                self._lockout,
+                self._leases,
+                self._approvals,
+                self._discovery,
+                self._restart,
+                self._relay,
+            ),
             key=_rpc_key(self._config.state_dir),
         )
         return RpcListener(settings, port=self._config.rpc_port)
@@ -540,8 +563,7 @@ class Engine:
 
     def _make_page(self, permissions: Permissions, peer: TrustedPeer) -> BenchPageDoor:
         return BenchPageDoor(
-            config=self._config,
-            edge_name=self._config.edge_name,
+            bench=self._bench,
             hub=self._hub,
             values=self._values,
             permissions=permissions,
@@ -549,49 +571,38 @@ class Engine:
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.make,
-            trace=self._pool.trace,
-            now_ms=self._clock.wall_ms,
             peer=peer,
             note=self._record.method,
-            new_id=self._bench.new_id,
         )
 
     def _make_mcp(
         self, permissions: Permissions, arrivals: Arrivals, *, is_supervised: bool
     ) -> McpParts:
         return McpParts(
-            self._config,
+            self._bench,
             dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
             permissions=permissions,
-            pool=self._pool,
             work=self._work,
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
-            new_id=self._bench.new_id,
             arrivals=arrivals,
             neighbour=self._page,
             metrics=self._sights.metrics,
             desk=self._desk,
             leases=self._leases,
             is_supervised=is_supervised,
-            clock=self._clock,
             telemetry=self._telemetry.telemetry,
         )
 
     def _make_status(self) -> StatusReport:
         return StatusReport(
+            self._bench,
             edge_id=self._edge_id,
-            edge_name=self._config.edge_name,
-            pool=self._pool,
-            state_of=self._state_of,
-            sequences=self._work.sequences,
-            streams=self._work.streams,
-            sweeps=self._work.sweeps,
+            work=self._work,
             mcp=self._mcp.status,
             marks=self._marks,
-            clock=self._clock,
             more={
                 "rpc": lambda: {"port": self._rpc.port or None, "error": self._rpc_binding.error},
                 "relay": self._relay.status,
@@ -680,13 +691,7 @@ class Engine:
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
             experience=self._stores.experience_of,
-            listing=InstrumentList(
-                pool=self._pool,
-                lockout=self._stores.lockout_of,
-                lease=self._leases.of,
-                state_of=self._state_of,
-                clock=self._clock,
-            ),
+            listing=InstrumentList(self._bench, self._leases.of),
             make_safe=self._work.bench_stop.stop_all,
             wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
         )
@@ -709,24 +714,17 @@ class Engine:
             operations={
                 **bench.table(),
                 **BenchCheck(
-                    pool=self._pool,
-                    state_of=self._state_of,
+                    bench=self._bench,
                     moves=self._work.moves,
-                    perform=self._perform,
-                    new_id=self._bench.new_id,
-                    clock=self._clock,
                     under_way=self._under_way,
                     memory=self._memory,
-                    told_on=self._stores.told_on,
                 ).table(),
                 **LeaseOperations(control=self._leases).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
                 **History(
-                    audit=self._stores.audit,
-                    pool=self._pool,
+                    bench=self._bench,
                     permissions=permissions,
                     plain_name=lambda name: self._registry.plain_name(name),
-                    clock=self._clock,
                 ).table(),
                 **commands.table(),
                 **self._work.operations(self._memory, self._acquisitions.note_stopped),
@@ -741,38 +739,6 @@ class Engine:
             interlocks=self._guards.interlocks,
             budgets=self._budgets,
             note_told=noting_tellings(self._guards.note_told, self._guards.dead_man.before),
-        )
-
-    def _rpc_parts(self) -> RpcParts:
-        return RpcParts(
-            stores=self._stores,
-            counts=self._counts,
-            pool=self._pool,
-            state_of=self._state_of,
-            lockout=self._lockout,
-            leases=self._leases,
-            approvals=self._approvals,
-            interlocks=self._guards.interlocks,
-            runs=self._work.runs,
-            streams=self._work.streams,
-            waveforms=self._work.waveforms,
-            artist=self._work.artist,
-            reports=self._work.reports,
-            watch=self._watch,
-            mcp=lambda: self._mcp.surface,
-            sweeps=self._work.sweeps,
-            discovery=self._discovery,
-            restart=self._restart,
-            relay=self._relay,
-            hub=self._hub,
-            here=Here(
-                pool=self._pool,
-                work=self._work,
-                state_of=self._state_of,
-                lease=self._leases.of,
-                lockouts=self._lockouts,
-            ),
-            clock=self._clock,
         )
 
     def _report_complaints(self) -> None:

@@ -17,6 +17,7 @@ from edged.clock import Clock
 from edged.config.load import Config
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.instruments.unit_state import StateOf
 from edged.record import record
 from edged.runs.ports import NewId, Perform, Precheck
 from edged.runs.recordings.meta import clock_state
@@ -172,6 +173,7 @@ class Bench:
         perform: the command path.
         precheck: the command path's judgement without its effect.
         tell: writes an audit row.
+        state_of: gives the state of an instrument.
     """
 
     config: Config
@@ -182,3 +184,4 @@ class Bench:
     perform: Perform
     precheck: Precheck
     tell: Tell
+    state_of: StateOf

@@ -21,11 +21,11 @@ from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import Fault
-from edged.instruments.unit_state import UnitState
 from edged.operations.bench import BenchOperations
 from edged.operations.commands import CommandOperations
 from edged.operations.instrument_list import InstrumentList
 from edged.sharing.leases import Leases
+from tests.bench.context import bench_of
 
 
 def not_interlocked(_instrument: Any) -> str:
@@ -124,11 +124,8 @@ def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperation
         "status": dict,
         "experience": lambda _: {},
         "listing": InstrumentList(
-            pool=pool,
-            lockout=lambda _: None,
-            lease=lambda _: None,
-            state_of=lambda _: UnitState.READY,
-            clock=SystemClock(),
+            bench_of(SystemClock(), store={"lockout_of": lambda _: None}, pool=pool),
+            lambda _: None,
         ),
         "make_safe": None,
     }

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from edged.clock import Clock
+from edged.instruments.unit_state import UnitState
 from edged.runs.bench import Bench
 
 
@@ -41,6 +42,7 @@ def bench_of(clock: Clock, *, store: dict[str, Any] | None = None, **given: Any)
         "perform": None,
         "precheck": None,
         "tell": lambda *_row: None,
+        "state_of": lambda _instrument: UnitState.READY,
     }
     settings.update((name, given.pop(name)) for name in tuple(given) if name not in usual)
     config: Any = SimpleNamespace(**settings)
