@@ -31,7 +31,7 @@ from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
 from edged.errors import Conflict, EdgedError, NotFound
-from edged.host import host_name, qualified_host_name, read_supervisor_file
+from edged.host import read_supervisor_file
 from edged.instruments.unit_state import counted
 from edged.profiles.model import Profile
 from edged.record import record
@@ -50,7 +50,7 @@ from edged.surfaces.mcp.seams import (
     carried_head,
     socket_peer,
 )
-from edged.surfaces.mcp.surface import McpSettings, McpSurface
+from edged.surfaces.mcp.surface import McpRoom, McpSettings, McpSurface, server_of
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
@@ -141,15 +141,18 @@ class McpParts:
             waveforms=work.waveforms,
         )
         self._news = ResourceNews(sources, clock)
-        self.surface = McpSurface(
+        settings = _settings(config, is_port_shared=is_supervised)
+        room = McpRoom(
             dispatcher=dispatcher,
             registry=registry,
             clock=clock,
             new_action_id=bench.new_id,
-            settings=_settings(config, is_port_shared=is_supervised),
+            settings=settings,
+            server=server_of(registry),
             guard=guard,
             trusted_peer=arrivals.peer,
             read_head=arrivals.read_head,
+            names=own_names(config),
             neighbour=MetricsDoor(
                 neighbour,
                 access=config.metrics,
@@ -171,7 +174,9 @@ class McpParts:
                 clock=clock,
             ),
         )
-
+        self.surface = McpSurface(
+            room, settings=settings, clock=clock, takes_upgrade=neighbour.takes_upgrade
+        )
         self._binding = PortBinding(
             "mcp",
             bind=self.surface.start,
@@ -234,10 +239,6 @@ def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
         port=config.mcp_port,
         path=config.mcp_path,
         is_port_shared=is_port_shared,
-        host_name=host_name(),
-        qualified_name=qualified_host_name(),
-        allowed_hosts=config.allowed_hosts,
-        allowed_origins=config.allowed_origins,
         session_idle_s=config.session_idle_sec,
         max_sessions=config.max_sessions,
         listing=ToolListing(config.tools.value),
