@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -57,22 +57,12 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 TOO_SLOW: Final = "The disk was too slow."
 
 
-class Book(Protocol):
-    """Where a recording was begun."""
-
-    def note_first_row(self, recording: Recording) -> None:
-        """What it measures with is set up by now."""
-        ...
-
-    async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
-        """Everything is on disk when this returns."""
-        ...
-
-
 class Recording:
     """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
 
-    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Book, clock: Clock) -> None:
+    def __init__(
+        self, *, head: RunHead, meta: dict[str, Any], book: RunRegistry, clock: Clock
+    ) -> None:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
