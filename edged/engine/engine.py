@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -54,7 +53,7 @@ from edged.engine.binding import PortBinding
 from edged.engine.guarding import Guards
 from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
-from edged.engine.idle_restart import IdleRestart, Work
+from edged.engine.idle_restart import IdleRestart
 from edged.engine.last_resort import end_at_last
 from edged.engine.long_work import LongWork
 from edged.engine.parts import SdkParts, make_sources, monitor_for
@@ -98,7 +97,6 @@ from edged.supervisor.peer_header import keep_peer_secret
 from edged.surfaces.events.feeds import audit_feed, instrument_feed, stream_feed, sweep_feed
 from edged.surfaces.events.hub import EventHub
 from edged.surfaces.events.values import ValueFeed
-from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
 from edged.surfaces.rpc.listener import RpcListener, RpcSettings, Sights
 from edged.surfaces.rpc.metrics_source import MetricsSource
@@ -113,7 +111,6 @@ log = structlog.get_logger("edged.engine")
 
 ENGINE_FILE: Final = "engine.json"
 REMOVE_WITHIN_S: Final = 1.0
-NOTHING_VISITED: Final[Mapping[str, LeftWork]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
 """How long a client's first tools/list waits for instruments that answer slowly."""
 
@@ -167,8 +164,12 @@ class Engine:
         *,
         sim: SimChild | None,
         is_supervised: bool,
-        visited: Mapping[str, LeftWork] = NOTHING_VISITED,
+        visited: Mapping[str, LeftWork],
     ) -> None:
+        self.is_restarting = False
+        self.left_on: list[str] = []
+        self._asked: asyncio.Event | None = None
+        self._is_told = False
         clock = SystemClock()
         self._config = config
         self._is_supervised = is_supervised
@@ -212,13 +213,21 @@ class Engine:
         self._counts = CountedRecord(self._record)
         self._values = ValueFeed(clock)
         self._counts.listener = self._values.hear
+        self._permissions = Permissions(_direct_grant(config))
+        self._make_rules(bench)
+        self._make_work(bench, visited)
+        self._make_tools(bench)
+        self._make_ports(bench)
+
+    def _make_rules(self, bench: Bench) -> None:
+        """What is asked before a write; of these, some are read from parts that come later."""
+        config, clock = bench.config, bench.clock
         self._catalog = Catalog()
         lockouts = self._stores.lockouts
         self._locked_out = locked_out(self._stores.lockout_of, lockouts.find, lockouts)
-        permissions = Permissions(_direct_grant(config))
         self._policy = Policy(
             config.raw_scpi,
-            permissions,
+            self._permissions,
             lambda instrument: self._guards.interlocks.guarding(instrument),
         )
         leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
@@ -244,6 +253,9 @@ class Engine:
             recheck=lambda action, target: self._path.check_still_free(action, target),
         )
         self._budgets = BudgetControl(bench)
+
+    def _make_work(self, bench: Bench, visited: Mapping[str, LeftWork]) -> None:
+        """What runs by itself, and what ends it."""
         self._acquisitions = Acquisitions()
         self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
         self._work = LongWork(
@@ -273,19 +285,35 @@ class Engine:
             lockout=self._lockout,
             memory=self._memory,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
-            is_supervised=is_supervised,
+            is_supervised=self._is_supervised,
         )
         self._heartbeat = Heartbeat(
-            self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
+            bench.pool,
+            clock=bench.clock,
+            every_s=bench.config.heartbeat_sec,
+            is_used=self._work.uses,
         )
-        self._path = self._make_path(permissions)
-        self._registry = self._make_registry()
+
+    def _make_tools(self, bench: Bench) -> None:
+        """The command path, and what leads to it by name."""
+        self._path = self._make_path()
+        config = bench.config
+        self._registry = ToolRegistry(
+            static=static_tools(),
+            bench=bench_tools(),
+            pool=bench.pool,
+            catalog=self._catalog,
+            wrappers=self._sdk.registry.offered,
+            is_strict=config.tool_names is ToolNames.STRICT,
+            uses_aliases=config.tool_names is ToolNames.ALIAS,
+            lists_absent=config.sdk_tools is SdkTools.ALL,
+        )
         self._sdk.registry.subscribe(self._registry.refresh)
-        self._late = LateImports(clock)
+        self._late = LateImports(bench.clock)
         self._dispatcher = ToolDispatcher(
             registry=self._registry,
             path=self._path,
-            permissions=permissions,
+            permissions=self._permissions,
             on_first_call=self._late.begin,
             keep=self._leases.keep,
         )
@@ -296,14 +324,21 @@ class Engine:
                 begin=self._dispatcher.begin_action,
                 judge=self._path.precheck,
                 leases=self._leases,
-                clock=clock,
-                new_id=self._bench.new_id,
+                clock=bench.clock,
+                new_id=bench.new_id,
             ),
         )
-        self.is_restarting = False
-        self.left_on: list[str] = []
-        self._asked: asyncio.Event | None = None
-        self._restart = self._make_restart(is_supervised=is_supervised)
+
+    def _make_ports(self, bench: Bench) -> None:
+        """What listens, and what is told there."""
+        config, is_supervised = bench.config, self._is_supervised
+        self._restart = IdleRestart(
+            bench.clock,
+            work=self._work,
+            calls=lambda: self._dispatcher.in_flight,
+            is_supervised=is_supervised,
+            end=self._end_for_restart,
+        )
         self._hub = self._make_hub()
         self._relay = RelayRoute(
             bench,
@@ -316,10 +351,9 @@ class Engine:
             bind=self._rpc.start,
             port=lambda: self._rpc.port,
             again_s=config.rescan_interval_sec,
-            clock=clock,
+            clock=bench.clock,
         )
         self._engine_file = config.state_dir / ENGINE_FILE
-        self._is_told = False
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
         self._visa_port = VisaPort(
             bench,
@@ -327,8 +361,19 @@ class Engine:
             leases=self._leases,
             peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
         )
-        self._page = self._make_page(permissions, arrivals.peer)
-        self._mcp = self._make_mcp(permissions, arrivals, is_supervised=is_supervised)
+        self._page = BenchPageDoor(
+            bench=bench,
+            hub=self._hub,
+            values=self._values,
+            permissions=self._permissions,
+            approvals=self._approvals,
+            leases=self._leases,
+            runs=self._work.runs,
+            report=self._work.reports.make,
+            peer=arrivals.peer,
+            note=self._record.method,
+        )
+        self._mcp = self._make_mcp(arrivals)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -492,31 +537,6 @@ class Engine:
             note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
         )
 
-    def _make_registry(self) -> ToolRegistry:
-        return ToolRegistry(
-            static=static_tools(),
-            bench=bench_tools(),
-            pool=self._pool,
-            catalog=self._catalog,
-            wrappers=self._sdk.registry.offered,
-            is_strict=self._config.tool_names is ToolNames.STRICT,
-            uses_aliases=self._config.tool_names is ToolNames.ALIAS,
-            lists_absent=self._config.sdk_tools is SdkTools.ALL,
-        )
-
-    def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
-        return IdleRestart(
-            work=Work(
-                sweeps=self._work.sweeps.active,
-                streams=self._work.streams.running,
-                sequences=self._work.sequences.running,
-                calls=lambda: self._dispatcher.in_flight,
-            ),
-            is_supervised=is_supervised,
-            end=self._end_for_restart,
-            clock=self._clock,
-        )
-
     def _make_rpc(self) -> RpcListener:
         bench, work, watch = self._bench, self._work, self._watch
         figures = metric_figures(
@@ -561,29 +581,13 @@ class Engine:
             clock=self._clock,
         )
 
-    def _make_page(self, permissions: Permissions, peer: TrustedPeer) -> BenchPageDoor:
-        return BenchPageDoor(
-            bench=self._bench,
-            hub=self._hub,
-            values=self._values,
-            permissions=permissions,
-            approvals=self._approvals,
-            leases=self._leases,
-            runs=self._work.runs,
-            report=self._work.reports.make,
-            peer=peer,
-            note=self._record.method,
-        )
-
-    def _make_mcp(
-        self, permissions: Permissions, arrivals: Arrivals, *, is_supervised: bool
-    ) -> McpParts:
+    def _make_mcp(self, arrivals: Arrivals) -> McpParts:
         return McpParts(
             self._bench,
             dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
-            permissions=permissions,
+            permissions=self._permissions,
             work=self._work,
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
@@ -592,7 +596,7 @@ class Engine:
             metrics=self._sights.metrics,
             desk=self._desk,
             leases=self._leases,
-            is_supervised=is_supervised,
+            is_supervised=self._is_supervised,
             telemetry=self._telemetry.telemetry,
         )
 
@@ -674,7 +678,7 @@ class Engine:
         self._send_guards.stop(cause)
         self._approvals.stop_all(cause)
 
-    def _make_path(self, permissions: Permissions) -> CommandPath:
+    def _make_path(self) -> CommandPath:
         commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
@@ -684,19 +688,18 @@ class Engine:
             on_safe=self._work.sweeps.note_safe,
         )
         bench = BenchOperations(
-            pool=self._pool,
+            bench=self._bench,
             discovery=self._discovery,
             catalog=self._catalog,
             profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
-            experience=self._stores.experience_of,
             listing=InstrumentList(self._bench, self._leases.of),
             make_safe=self._work.bench_stop.stop_all,
             wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
         )
         return CommandPath(
-            permissions=permissions,
+            permissions=self._permissions,
             resolver=Resolver(
                 pool=self._pool,
                 catalog=self._catalog,
@@ -723,7 +726,7 @@ class Engine:
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
                 **History(
                     bench=self._bench,
-                    permissions=permissions,
+                    permissions=self._permissions,
                     plain_name=lambda name: self._registry.plain_name(name),
                 ).table(),
                 **commands.table(),

@@ -118,15 +118,18 @@ def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperation
     Args:
         more: what ``BenchOperations`` is to be given besides, or instead of this.
     """
+    books = {"lockout_of": lambda _: None, "experience_of": lambda _: {}}
+    bench = bench_of(SystemClock(), store=books, pool=pool)
     usual: dict[str, Any] = {
         "discovery": None,
         "profiles": dict,
         "status": dict,
-        "experience": lambda _: {},
         "listing": InstrumentList(
-            bench_of(SystemClock(), store={"lockout_of": lambda _: None}, pool=pool),
+            bench,
             lambda _: None,
         ),
         "make_safe": None,
+        "verified_on": lambda _key: (),
+        "wrappers": list,
     }
-    return BenchOperations(pool=pool, catalog=catalog, **{**usual, **more})
+    return BenchOperations(bench=bench, catalog=catalog, **{**usual, **more})

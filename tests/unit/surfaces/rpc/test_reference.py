@@ -25,7 +25,7 @@ def test_the_page_is_what_the_table_says() -> None:
 @promise("rpc.documented")
 def test_every_method_that_is_served_stands_in_the_table_and_no_other() -> None:
     nothing: Any = SimpleNamespace(refresh_keys=None)
-    restart = IdleRestart(work=nothing, is_supervised=False, end=lambda: None, clock=nothing)
+    restart = IdleRestart(nothing, work=nothing, calls=int, is_supervised=False, end=lambda: None)
     work: Any = SimpleNamespace(runs=None, artist=None, reports=None, streams=None, waveforms=None)
     bench = bench_of(nothing, store={"audit": None, "told_on": None})
     own = rpc_methods(bench, work, nothing, nothing, nothing, nothing, restart, nothing)
