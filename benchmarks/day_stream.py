@@ -25,6 +25,7 @@ from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
 
@@ -49,14 +50,16 @@ class Day:
         self.told = 0
         self.resident_kib: list[float] = []
         self._numbers = itertools.count()
-        pool: Any = FakePool()
-        shared: dict[str, Any] = {
-            "perform": self._answer,
-            "new_id": lambda: f"a{next(self._numbers)}",
-            "clock": self.clock,
-        }
-        self.runs = RunRegistry(data_dir=directory, budget_mb=1_000, pool=pool, **shared)
-        self.streams = StreamRegistry(waveforms=WaveformRegistry(1), recorder=self.runs, **shared)
+        bench = bench_of(
+            self.clock,
+            data_dir=directory,
+            data_budget_mb=1_000,
+            pool=FakePool(),
+            new_id=lambda: f"a{next(self._numbers)}",
+            perform=self._answer,
+        )
+        self.runs = RunRegistry(bench)
+        self.streams = StreamRegistry(bench, waveforms=WaveformRegistry(1), recorder=self.runs)
         self.streams.subscribe(lambda _news: None)
 
     async def run(self, hours: int) -> dict[str, Any]:

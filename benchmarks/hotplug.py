@@ -74,7 +74,7 @@ def _engine(directory: Path) -> Engine:
         flags=[(key, value, f"--{key}") for key, value in settings.items()],
     )
     set_up_logging(loaded.config.log_level, loaded.config.log_format)
-    return Engine(loaded.config, sim=None, is_supervised=False)
+    return Engine(loaded.config, sim=None, is_supervised=False, visited={})
 
 
 async def _until_changed(stream: Connection, act: object, action: str) -> float:

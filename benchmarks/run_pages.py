@@ -21,6 +21,7 @@ from edged.clock import SystemClock
 from edged.instruments.pool import InstrumentPool
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.run_head import Column, RunHead, RunKind
+from tests.bench.context import bench_of
 from tests.bench.engine_process import EngineProcess, engine_process
 
 ROWS = 100_000
@@ -66,12 +67,13 @@ async def _record(data_dir: Path) -> None:
 
     clock = SystemClock()
     book = RunRegistry(
-        data_dir=data_dir,
-        budget_mb=1_000,
-        pool=InstrumentPool(clock=clock),
-        perform=nobody,
-        new_id=str,
-        clock=clock,
+        bench_of(
+            clock,
+            data_dir=data_dir,
+            data_budget_mb=1_000,
+            pool=InstrumentPool(clock=clock),
+            perform=nobody,
+        )
     )
     book.start()
     for run_id in (ENDED, KILLED):

@@ -22,7 +22,7 @@ from edged.auth.verifier import Verifier
 from edged.clock import Clock
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.http.connection import RequestHandler
-from edged.http.server import HttpServer
+from edged.http.server import HttpServer, no_upgrade
 from edged.protocol.http_rules import (
     FETCH_SITE_HEADER,
     MAX_HEADER_BYTES,
@@ -118,6 +118,7 @@ class RelayFront:
             idle_s=IDLE_S,
             # Whoever stops to send is gone: an edge works for nobody who may not be there.
             answers_half_closed=False,
+            takes_upgrade=no_upgrade,
         )
         self._listening = await asyncio.get_running_loop().create_server(
             self._server, host, port, backlog=BACKLOG

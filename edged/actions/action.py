@@ -30,10 +30,6 @@ def _accept(arguments: Arguments) -> None:
     """The check of an action made inside the daemon, whose arguments are its own."""
 
 
-def _nobody_notes() -> None:
-    """What is told where nobody wants to know."""
-
-
 @record
 class Progress:
     """One progress report of a call under way.
@@ -201,7 +197,7 @@ class SendLines(Action):
     purpose: Purpose
     asks: tuple[Question, ...] = ()
     cause: Cause | None = None
-    note_taken: Callable[[], None] = _nobody_notes
+    note_taken: Callable[[], None] | None = None
 
 
 @record

@@ -34,7 +34,6 @@ from edged.actions.action import (
 from edged.actions.caller import Approval
 from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
-from edged.clock import Clock
 from edged.commands.outgoing import Outgoing, shown_line, unpacked
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
@@ -44,10 +43,10 @@ from edged.profiles.arguments import shown
 from edged.profiles.confirm import EVERY_WAY, ConfirmRule, Way
 from edged.profiles.raw import RawMatch, RawPart, identify, in_its_unit
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.sharing.approvals import Approvals, Question, Verdict
 from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
-from edged.store.approvals import SpentStates
 
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
@@ -71,8 +70,6 @@ IN_THE_TEXT: Final = frozenset(
 )
 """Arguments that the text of a question has in another place; a lease is a secret."""
 
-Tell = Callable[[str, str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument, who tells it."""
 Recheck = Callable[[Action, Target], None]
 """Raises what stands in the way of an action by now."""
 
@@ -235,25 +232,18 @@ class ApprovalControl:
     """All questions of this bench. Lives on the event loop.
 
     Args:
-        spent: which states were used up.
         key: what states are made with.
-        clock: for all times.
         recheck: what may have come into a waiting call's way.
-        tell: for the record.
 
     Attributes:
         changes: how often anything was asked, answered or ended.
     """
 
-    def __init__(
-        self, *, spent: SpentStates, key: bytes, clock: Clock, recheck: Recheck, tell: Tell
-    ) -> None:
+    def __init__(self, bench: Bench, *, key: bytes, recheck: Recheck) -> None:
         self._approvals = Approvals(lambda: f"ask-{secrets.token_hex(4)}")
-        self._spent = spent
         self._key = key
-        self._clock = clock
+        self._bench = bench
         self._recheck = recheck
-        self._write_row = tell
         self.changes = 0
         self._waiting: dict[str, _Waiting] = {}
         # Those that clients carry about, and what each asks for.
@@ -335,7 +325,7 @@ class ApprovalControl:
         if not is_yes and approval_id not in self._waiting:
             # Its client may come back with a yes, after a crash too.
             now_ms = self._now().wall_ms
-            await self._spent.spend(approval_id, question.until.wall_ms, now_ms)
+            await self._bench.store.spent_states.spend(approval_id, question.until.wall_ms, now_ms)
             self._end_round(question)
         return {**question.told(), "verdict": verdict.value}
 
@@ -390,7 +380,9 @@ class ApprovalControl:
         self._end_round(question)
         self._tell("approval.ended", _row(question, "was ended"), question.instrument_id)
         now_ms = self._now().wall_ms
-        spend = self._spent.spend(question.approval_id, question.until.wall_ms, now_ms)
+        spend = self._bench.store.spent_states.spend(
+            question.approval_id, question.until.wall_ms, now_ms
+        )
         task = asyncio.ensure_future(_quietly(spend))
         self._spending.add(task)
         task.add_done_callback(self._spending.discard)
@@ -467,8 +459,8 @@ class ApprovalControl:
         """Why nobody waits for it any more."""
         if client is not None:
             client.watch()
-        while (left_s := question.until.monotonic_s - self._clock.monotonic()) > 0:
-            await self._clock.sleep(min(left_s, LOOK_AT_CLIENT_S))
+        while (left_s := question.until.monotonic_s - self._bench.clock.monotonic()) > 0:
+            await self._bench.clock.sleep(min(left_s, LOOK_AT_CLIENT_S))
             if client is not None and not client.is_here:
                 return Failed(
                     f"The caller went away while {question.tool} waited for approval; nothing was "
@@ -497,7 +489,7 @@ class ApprovalControl:
         where = f" It must be answered by {ways}: {remark}." if remark else ""
         while True:
             number += 1
-            left_s = max(0, round(question.until.monotonic_s - self._clock.monotonic()))
+            left_s = max(0, round(question.until.monotonic_s - self._bench.clock.monotonic()))
             action.progress(
                 Progress(
                     progress=number,
@@ -506,7 +498,7 @@ class ApprovalControl:
                     meta={"approval_id": question.approval_id},
                 )
             )
-            await self._clock.sleep(PROGRESS_EVERY_S)
+            await self._bench.clock.sleep(PROGRESS_EVERY_S)
 
     # By an answer that asks, and a call that is repeated
 
@@ -534,7 +526,9 @@ class ApprovalControl:
             )
         self._end_round(asked)
         # Of two that repeat it at once, and of one that comes after a restart, one is the first.
-        if not await self._spent.spend(asked.approval_id, asked.until.wall_ms, self._now().wall_ms):
+        if not await self._bench.store.spent_states.spend(
+            asked.approval_id, asked.until.wall_ms, self._now().wall_ms
+        ):
             raise bad_state(USED)
         return asked
 
@@ -550,7 +544,7 @@ class ApprovalControl:
             same = None
         if not given.state:
             return same
-        now_ms, principal = self._clock.wall_ms(), _principal(action)
+        now_ms, principal = self._bench.clock.wall_ms(), _principal(action)
         state = opened(given.state, self._key, principal=principal, now_ms=now_ms)
         if state.digest != question.digest:
             raise bad_state("is of another call, or what would be sent has changed")
@@ -573,7 +567,7 @@ class ApprovalControl:
 
     def _drop_ended(self) -> None:
         """Those of calls that wait are ended by the calls themselves."""
-        now_ms = self._clock.wall_ms()
+        now_ms = self._bench.clock.wall_ms()
         self._void = {key: until for key, until in self._void.items() if until > now_ms}
         for question in self._approvals.drop_ended(self._now()):
             if question.approval_id not in self._waiting and question.verdict is None:
@@ -598,10 +592,10 @@ class ApprovalControl:
     def _tell(self, name: str, text: str, instrument_id: str) -> None:
         """Something was asked, answered or ended: a row, and get_status tells it anew."""
         self.changes += 1
-        self._write_row(name, text, instrument_id, "approvals")
+        self._bench.tell(name, text, instrument_id, "approvals")
 
     def _now(self) -> Moment:
-        return moment(self._clock)
+        return moment(self._bench.clock)
 
 
 async def _quietly(spend: Awaitable[bool]) -> None:

@@ -14,18 +14,16 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from edged.actions.action import ENDS_WORK, Action, Purpose, RunCommand, SendScpi
-from edged.clock import Clock
 from edged.commands.approvals import matches_of
 from edged.commands.preconditions import moment
 from edged.commands.target import SendGuard, Target
 from edged.errors import ErrorCode, Refused
 from edged.guards.budgets import HOUR_S, Key, Ledger
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
 from edged.profiles.budget import Budget
 from edged.profiles.raw import identify
+from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
-from edged.store.budgets import BudgetRows
 
 Share = tuple[int, ...]
 """What one write has taken of budgets, until it is spent or given back."""
@@ -35,19 +33,12 @@ NOTHING: Final[Share] = ()
 class BudgetControl:
     """All budgets of the bench. On the loop, but for what ``share`` gives.
 
-    Args:
-        pool: the instruments, each with its owner's rules.
-        rows: what was spent, on disk.
-        clock: for all times.
-
     Attributes:
         changes: how often anything was taken, spent or given back.
     """
 
-    def __init__(self, *, pool: InstrumentPool, rows: BudgetRows, clock: Clock) -> None:
-        self._pool = pool
-        self._rows = rows
-        self._clock = clock
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
         self._ledger = Ledger()
         # What goes out is spent on the thread of its line.
         self._lock = threading.Lock()
@@ -55,8 +46,8 @@ class BudgetControl:
 
     def start(self) -> None:
         """Take over what a former life left, once the database was read."""
-        self._ledger.restore(self._rows.left, moment(self._clock))
-        self._note(self._rows.left.keys())
+        self._ledger.restore(self._bench.store.budgets.left, moment(self._bench.clock))
+        self._note(self._bench.store.budgets.left.keys())
 
     def __call__(self, action: Action, target: Target) -> None:
         """The precondition: raises Refused BUDGET where a call would be over one.
@@ -104,7 +95,7 @@ class BudgetControl:
 
     async def keep(self) -> None:
         """For writes whose intent is not on disk: their share is, when this returns."""
-        await self._rows.keep()
+        await self._bench.store.budgets.keep()
 
     def plan(self) -> _Plan:
         """Takes the steps of a run that is about to begin, in their order."""
@@ -112,13 +103,13 @@ class BudgetControl:
 
     def instrument(self, name: str) -> Instrument:
         """By its id or alias; raises NotFound."""
-        return self._pool.get(name)
+        return self._bench.pool.get(name)
 
     def listed(self) -> list[dict[str, Any]]:
         """One entry a budget, for get_status."""
         return [
             self._told(instrument, name, budget)
-            for instrument in self._pool.all()
+            for instrument in self._bench.pool.all()
             for name, budget in instrument.rules.budget.items()
         ]
 
@@ -132,7 +123,7 @@ class BudgetControl:
         Args:
             times_s: those that were found to be within it, before ``more``; grows by them.
         """
-        budget, now = instrument.rules.budget[name], moment(self._clock)
+        budget, now = instrument.rules.budget[name], moment(self._bench.clock)
         with self._lock:
             spent = self._ledger.times_s(_key(instrument, name), now)
         known = [*spent, *times_s]
@@ -145,7 +136,7 @@ class BudgetControl:
 
     def _check(self, instrument: Instrument, name: str, count: int) -> None:
         with self._lock:
-            key, now = _key(instrument, name), moment(self._clock)
+            key, now = _key(instrument, name), moment(self._bench.clock)
             wait_s = self._ledger.wait_s(key, instrument.rules.budget[name], now)
         if wait_s > 0:
             raise self._refused(instrument, name, wait_s)
@@ -155,12 +146,14 @@ class BudgetControl:
     def _reserve(self, instrument: Instrument, name: str) -> int | None:
         key = _key(instrument, name)
         with self._lock:
-            return self._ledger.reserve(key, instrument.rules.budget[name], moment(self._clock))
+            return self._ledger.reserve(
+                key, instrument.rules.budget[name], moment(self._bench.clock)
+            )
 
     def _spend(self, taken: Share) -> None:
         """On the line's thread, after every other guard has let the line pass."""
         with self._lock:
-            now = moment(self._clock)
+            now = moment(self._bench.clock)
             keys = {self._ledger.spend(share, now) for share in taken}
         self._note(keys - {None})
 
@@ -176,14 +169,14 @@ class BudgetControl:
         self.changes += 1
         with self._lock:
             left = self._ledger.left()
-        self._rows.note({key: left.get(key) for key in keys if key is not None})
+        self._bench.store.budgets.note({key: left.get(key) for key in keys if key is not None})
 
     # What people are told
 
     def _refused(self, instrument: Instrument, name: str, wait_s: float) -> Refused:
         budget = instrument.rules.budget[name]
         with self._lock:
-            spent = self._ledger.spent(_key(instrument, name), moment(self._clock))
+            spent = self._ledger.spent(_key(instrument, name), moment(self._bench.clock))
         if budget.per_hour is not None and spent >= budget.per_hour:
             times = "once" if spent == 1 else f"{spent} times"
             why = f"was sent {times} in the last hour, which is all that the owner allows"
@@ -195,13 +188,16 @@ class BudgetControl:
         budget = instrument.rules.budget[name]
         why = f"would be sent too often by this: {budget}, and number {nth} would be over it"
         with self._lock:
-            spent = self._ledger.spent(_key(instrument, name), moment(self._clock))
+            spent = self._ledger.spent(_key(instrument, name), moment(self._bench.clock))
         return self._refusal(instrument, name, why, wait_s, spent)
 
     def _refusal(
         self, instrument: Instrument, name: str, why: str, wait_s: float, spent: int
     ) -> Refused:
-        budget, at_ms = instrument.rules.budget[name], self._clock.wall_ms() + round(wait_s * 1000)
+        budget, at_ms = (
+            instrument.rules.budget[name],
+            self._bench.clock.wall_ms() + round(wait_s * 1000),
+        )
         at = datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%H:%M:%S UTC")
         return Refused(
             f"{instrument.called}: {name} {why}. Nothing was sent. It is allowed again at {at}, "
@@ -223,7 +219,7 @@ class BudgetControl:
 
     def _told(self, instrument: Instrument, name: str, budget: Budget) -> dict[str, Any]:
         with self._lock:
-            key, now = _key(instrument, name), moment(self._clock)
+            key, now = _key(instrument, name), moment(self._bench.clock)
             spent, wait_s = self._ledger.spent(key, now), self._ledger.wait_s(key, budget, now)
         return {
             "instrument_id": instrument.id,

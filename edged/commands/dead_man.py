@@ -14,20 +14,19 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Refused
 from edged.guards.dead_man import LEAST_SUPERVISED_S, Duty, Stage
 from edged.instruments.dead_man import Timer, Words, words_of
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
-from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool
+from edged.instruments.pool import Arrived, Changed, Event
 from edged.log import surviving
 from edged.profiles.format.connection_facts import connection_facts
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.left_armed import Feeding, address_of, feed_left
-from edged.runs.ports import ToldOutputs
 from edged.runs.units import unit_of_instrument
-from edged.store.dead_man import ArmedUnit, ArmedUnits
+from edged.store.dead_man import ArmedUnit
 
 LONGEST_TICK_S: Final = 0.25
 SHORTEST_TICK_S: Final = 0.02
@@ -94,23 +93,15 @@ class DeadManControl:
     """Looks after every dead-man of the bench; lives on the loop.
 
     Attributes:
-        rows: which run, on disk.
-        told_on: which outputs may be on.
         visit: a way to an address at which nobody is registered yet.
         fail_on: what has runs fail; all are asked at once.
-        tell: writes an event into the audit: its name, a sentence, the instrument, and the part of
-            the engine that tells.
         is_supervised: another engine is begun when this one dies.
         changes: another number after each change that is told.
     """
 
-    pool: InstrumentPool
-    rows: ArmedUnits
-    told_on: ToldOutputs
-    clock: Clock
+    bench: Bench
     visit: Feeding
     fail_on: Sequence[FailOn]
-    tell: Callable[[str, str, str, str], None]
     is_supervised: bool
     changes: int = 0
     _kept: dict[str, _Kept] = field(default_factory=dict)
@@ -121,8 +112,8 @@ class DeadManControl:
 
     async def feed_left(self) -> None:
         """Before any scan: what a former life left armed is fed, all at once."""
-        now = self.clock.monotonic()
-        for armed in self.rows.all():
+        now = self.bench.clock.monotonic()
+        for armed in self.bench.store.armed.all():
             words = words_of(armed.payload)
             if words is not None:
                 self._left[armed.instrument_id] = _Left(armed=armed, words=words, fed_s=now)
@@ -134,8 +125,8 @@ class DeadManControl:
 
     def start(self) -> None:
         """Begin."""
-        self.pool.subscribe(self._hear)
-        for instrument in self.pool.all():
+        self.bench.pool.subscribe(self._hear)
+        for instrument in self.bench.pool.all():
             self._look(instrument)
         self._task = asyncio.create_task(self._run(), name="edged-dead-man")
 
@@ -161,7 +152,7 @@ class DeadManControl:
         """
         timer = self._timer_of(instrument)
         self._write_down(instrument, timer)
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         if timer.state.stage is Stage.OFF:
             timer.state.beat(now, is_stoppable=True)
             # The order itself sets it going, on its way; it is done without one a little later.
@@ -178,7 +169,7 @@ class DeadManControl:
 
     def listed(self) -> list[dict[str, Any]]:
         """One entry for each that runs or has switched off, for get_status."""
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         return [
             {
                 "instrument_id": kept.instrument.id,
@@ -200,7 +191,7 @@ class DeadManControl:
 
     def _look(self, instrument: Instrument) -> None:
         """A unit is there, or is known otherwise: what its owner wants of its timer holds now."""
-        armed = self.rows.find(instrument.id, unit_of_instrument(instrument).key)
+        armed = self.bench.store.armed.find(instrument.id, unit_of_instrument(instrument).key)
         if armed is not None:
             self._left.pop(armed.instrument_id, None)
         if instrument.timer is None and armed is not None:
@@ -260,8 +251,8 @@ class DeadManControl:
             called=instrument.called,
             connection=lambda: instrument.connection,
             meeting=lambda: instrument.meeting,
-            may_be_on=lambda: bool(self.told_on.of(unit)),
-            clock=self.clock,
+            may_be_on=lambda: bool(self.bench.store.told_on.of(unit)),
+            clock=self.bench.clock,
             stage=stage,
         )
         instrument.timer = timer
@@ -286,7 +277,9 @@ class DeadManControl:
             **timer.words.facts(),
         }
         unit = unit_of_instrument(instrument).key
-        self.rows.note(ArmedUnit(instrument_id=instrument.id, unit=unit, payload=payload))
+        self.bench.store.armed.note(
+            ArmedUnit(instrument_id=instrument.id, unit=unit, payload=payload)
+        )
 
     # What is done with them
 
@@ -299,7 +292,7 @@ class DeadManControl:
             if wait_s is None:
                 await self._wake.wait()
             else:
-                await self.clock.sleep(wait_s)
+                await self.bench.clock.sleep(wait_s)
 
     def tick(self) -> float | None:
         """Look after all; gives when to do so again, or ``None`` while nothing wants it."""
@@ -321,7 +314,7 @@ class DeadManControl:
 
     def _look_after(self, kept: _Kept) -> float:
         """How often it is fed; 0 where nothing is to be done."""
-        timer, now = kept.timer, self.clock.monotonic()
+        timer, now = kept.timer, self.bench.clock.monotonic()
         state = timer.state
         self._tell_stage(kept)
         may_be_on = timer.may_be_on
@@ -420,9 +413,9 @@ class DeadManControl:
 
     def _remove(self, instrument: Instrument) -> None:
         """It was told to stop."""
-        armed = self.rows.find(instrument.id, unit_of_instrument(instrument).key)
+        armed = self.bench.store.armed.find(instrument.id, unit_of_instrument(instrument).key)
         if armed is not None:
-            self.rows.remove(armed.instrument_id)
+            self.bench.store.armed.remove(armed.instrument_id)
         self._record(
             "disarmed",
             instrument,
@@ -454,7 +447,7 @@ class DeadManControl:
             )
 
     def _record(self, what: str, instrument: Instrument, text: str) -> None:
-        self.tell(f"dead_man.{what}", text, instrument.id, f"dead-man of {instrument.called}")
+        self.bench.tell(f"dead_man.{what}", text, instrument.id, f"dead-man of {instrument.called}")
 
     async def _fail(self, instrument_id: str) -> None:
         ended = await asyncio.gather(
@@ -482,14 +475,14 @@ class DeadManControl:
 
     def _look_after_left(self, left: _Left) -> float:
         every_s = left.words.limit_s / 3
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         if now > left.fed_s + left.words.limit_s + every_s:
             # It has switched off by itself by now; should it be met, it is asked.
             del self._left[left.armed.instrument_id]
             return 0.0
         is_due = now >= left.fed_s + every_s and (left.visit is None or left.visit.done())
         # Where discovery has a line of its own, the questions on that feed it.
-        if is_due and not self.pool.has_line(address_of(left.armed)):
+        if is_due and not self.bench.pool.has_line(address_of(left.armed)):
             self._begin_visit(left)
         return every_s
 
@@ -498,7 +491,7 @@ class DeadManControl:
         return left.visit
 
     async def _visit(self, left: _Left) -> None:
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         why = await feed_left(left.armed, self.visit)
         if why:
             log.warning("dead_man_not_fed", id=left.armed.instrument_id, reason=why)

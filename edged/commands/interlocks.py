@@ -35,15 +35,15 @@ from edged.commands.telling import outputs_told
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.guards.interlocks import MeterReading, ReadingWorth, Told, Watching, WatchState, judged
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import Event, InstrumentPool
+from edged.instruments.pool import Event
 from edged.log import surviving
 from edged.profiles.abort import ANYTHING, outputs_of
 from edged.profiles.interlocks import Guarded, Interlock, why_no_reading
 from edged.profiles.model import Changes, Command, CompletionKind
 from edged.record import record
-from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
-from edged.store.interlocks import InterlockTrip, TripRows
+from edged.store.interlocks import InterlockTrip
 
 TOOL: Final = "interlock"
 LOOKS_EVERY_S: Final = 0.5
@@ -57,8 +57,6 @@ LAST_TRIP_S: Final = 2.0
 IsOff = Callable[[Instrument, Collection[str]], bool]
 TripUnits = Callable[[Interlock, Sequence[Instrument], str], Awaitable[None]]
 """Makes units safe because of an interlock, and why; returns when it has been ordered."""
-Tell = Callable[[str, str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument, who tells it."""
 
 log = structlog.get_logger("edged.interlocks")
 
@@ -107,15 +105,8 @@ class InterlockControl:
     """All interlocks of the bench.
 
     Args:
-        pool: the instruments.
-        told_on: what was told to put something out and was not seen to be off.
         is_off: whether outputs of an instrument are known to be off, by what was set and asked.
-        perform: the command path.
-        new_id: makes action ids.
-        clock: for all times.
-        rows: when each has tripped last.
         trip: makes units safe.
-        tell: for the record.
         is_first_look_over: whether who is on the bench is known; before that a meter that is not
             here is none that is missing.
 
@@ -126,27 +117,15 @@ class InterlockControl:
 
     def __init__(
         self,
+        bench: Bench,
         *,
-        pool: InstrumentPool,
-        told_on: ToldOutputs,
         is_off: IsOff,
-        perform: Perform,
-        new_id: NewId,
-        clock: Clock,
-        rows: TripRows,
         trip: TripUnits,
-        tell: Tell,
         is_first_look_over: Callable[[], bool],
     ) -> None:
-        self._pool = pool
-        self._told_on = told_on
+        self._bench = bench
         self._is_off = is_off
-        self._perform = perform
-        self._new_id = new_id
-        self._clock = clock
-        self._rows = rows
         self._trip_units = trip
-        self._tell = tell
         self._is_first_look_over = is_first_look_over
         self._all: dict[str, Watching] = {}
         # Of those that have tripped in a former life, whose abort may not have been obeyed in it:
@@ -171,9 +150,13 @@ class InterlockControl:
     def start(self) -> None:
         """Begin to watch; what a former life had on is watched as soon as its unit is met."""
         self._is_started = True
-        self._pool.subscribe(self._hear)
-        marked = {(unit, one) for unit, outputs in self._told_on.turns().items() for one in outputs}
-        self._left = {name: set(marked) for name in self._rows.trips}
+        self._bench.pool.subscribe(self._hear)
+        marked = {
+            (unit, one)
+            for unit, outputs in self._bench.store.told_on.turns().items()
+            for one in outputs
+        }
+        self._left = {name: set(marked) for name in self._bench.store.trips.trips}
         for name in self._all:
             self._take_over(name)
             self._begin(name)
@@ -236,7 +219,7 @@ class InterlockControl:
         """
         about = self._about(action, target)
         for watching in about:
-            rule, now_s = watching.rule, self._clock.monotonic()
+            rule, now_s = watching.rule, self._bench.clock.monotonic()
             is_watched = watching.state is WatchState.WATCHING
             is_step = bool(action.caller.on_behalf_of)
             if not (is_step and is_watched and watching.is_fresh(now_s, rule.poll_s)):
@@ -250,13 +233,13 @@ class InterlockControl:
         self.wake()
         if over:
             self.changes += 1
-            self._rows.note(self._last_trips())
+            self._bench.store.trips.note(self._last_trips())
 
     def send_guard(self, action: Action, target: Target) -> WaitingWrite | None:
         """From now on: what says whether the write may still go; any thread may ask it."""
         if not _is_guarded_write(action, target):
             return None
-        waiting = WaitingWrite(action, target, self._clock)
+        waiting = WaitingWrite(action, target, self._bench.clock)
         if self.is_any:
             self._guard(waiting)
         self._waiting.add(waiting)
@@ -277,7 +260,7 @@ class InterlockControl:
         if not self.is_any:
             return
         for watching in self._about(action, target):
-            left_s = watching.cools_until_s() - self._clock.monotonic()
+            left_s = watching.cools_until_s() - self._bench.clock.monotonic()
             if left_s > 0:
                 raise _cooling(target, watching, left_s)
         if target.instrument is None:
@@ -320,7 +303,7 @@ class InterlockControl:
 
     def _places_of(self, instrument: Instrument) -> _Places:
         """What an instrument is to the interlocks; whom a name means hangs on who is here."""
-        here = self._pool.all()
+        here = self._bench.pool.all()
         if here is not self._here:
             self._here, self._places = here, {}
         places = self._places.get(instrument.id)
@@ -330,12 +313,12 @@ class InterlockControl:
                     (watching, guarded)
                     for watching in self._all.values()
                     for guarded in watching.rule.guards
-                    if instrument in self._pool.bearers(guarded.unit)
+                    if instrument in self._bench.pool.bearers(guarded.unit)
                 ),
                 read_by=tuple(
                     watching
                     for watching in self._all.values()
-                    if instrument in self._pool.bearers(watching.rule.instrument)
+                    if instrument in self._bench.pool.bearers(watching.rule.instrument)
                 ),
             )
         return places
@@ -352,7 +335,7 @@ class InterlockControl:
 
     async def _read(self, watching: Watching) -> MeterReading:
         """Ask the meter, and trip where that says so; one that is late gave no reading."""
-        rule, asked_s = watching.rule, self._clock.monotonic()
+        rule, asked_s = watching.rule, self._bench.clock.monotonic()
         within_s = rule.max_age_s
         if watching.ends_s is not None:
             within_s = min(within_s, max(watching.ends_s - asked_s, SHORTEST_S))
@@ -373,22 +356,22 @@ class InterlockControl:
             log.exception("interlock_read_failed", name=rule.name)
             said = f"edged made a mistake reading it ({type(bug).__name__})"
             reading = MeterReading(verdict=ReadingWorth.MISSING, said=said, asked_s=asked_s)
-        if reason := watching.take(reading) or watching.overdue(self._clock.monotonic()):
+        if reason := watching.take(reading) or watching.overdue(self._bench.clock.monotonic()):
             self._trip(watching, reason)
         return reading
 
     async def _asked(self, rule: Interlock, asked_s: float) -> MeterReading:
-        meter = self._pool.get(rule.instrument)
+        meter = self._bench.pool.get(rule.instrument)
         command = meter.profile.commands.get(rule.command) if meter.profile else None
         if command is None:
             raise NotFound(f"{meter.called} has no command {rule.command}.")
         if why := why_no_reading(rule, command):
             raise NotFound(why)
-        outcome = await self._perform(
+        outcome = await self._bench.perform(
             RunCommand(
                 tool=TOOL,
                 caller=Caller.part(_part(rule)),
-                action_id=self._new_id(),
+                action_id=self._bench.new_id(),
                 instrument_id=meter.id,
                 command_name=rule.command,
                 parameters=dict(rule.parameters),
@@ -421,7 +404,7 @@ class InterlockControl:
 
     def _take_over(self, name: str) -> None:
         """What a former life knew of its last trip."""
-        trip, now = self._rows.trips.get(name), moment(self._clock)
+        trip, now = self._bench.store.trips.trips.get(name), moment(self._bench.clock)
         if trip is not None:
             watching = self._all[name]
             watching.reason = trip.reason
@@ -437,7 +420,7 @@ class InterlockControl:
                 if not self._is_marked(watching):
                     await self._woken.wait()
             else:
-                await self._clock.sleep(max(wait_s, SHORTEST_S))
+                await self._bench.clock.sleep(max(wait_s, SHORTEST_S))
 
     async def _look(self, watching: Watching) -> float | None:
         """One look; gives the seconds until the next, ``None`` while nothing is on."""
@@ -453,14 +436,14 @@ class InterlockControl:
             self._trip_again(watching, left)
         if watching.waits():
             return LOOKS_EVERY_S
-        rule, began_s = watching.rule, self._clock.monotonic()
-        if self._pool.bearers(rule.instrument) or self._is_first_look_over():
+        rule, began_s = watching.rule, self._bench.clock.monotonic()
+        if self._bench.pool.bearers(rule.instrument) or self._is_first_look_over():
             watching.note_try(began_s)
             async with self._reading[rule.name]:
                 # A write may have had it read meanwhile.
-                if not watching.is_fresh(self._clock.monotonic(), rule.poll_s):
+                if not watching.is_fresh(self._bench.clock.monotonic(), rule.poll_s):
                     await self._read(watching)
-        now_s = self._clock.monotonic()
+        now_s = self._bench.clock.monotonic()
         if reason := watching.overdue(now_s):
             self._trip(watching, reason)
         if watching.waits():
@@ -470,13 +453,13 @@ class InterlockControl:
 
     def _is_marked(self, watching: Watching) -> bool:
         units = self._units(watching.rule.guards)
-        return any(self._told_on.of(unit_of_instrument(unit).key) for unit in units)
+        return any(self._bench.store.told_on.of(unit_of_instrument(unit).key) for unit in units)
 
     def _on(self, watching: Watching) -> list[Told]:
         """What of the guarded units may be on, as it was last told or asked."""
         found: list[Told] = []
         for instrument in self._units(watching.rule.guards):
-            told = self._told_on.of(unit_of_instrument(instrument).key)
+            told = self._bench.store.told_on.of(unit_of_instrument(instrument).key)
             if told and not self._is_off(instrument, told.keys()):
                 found += [(instrument.id, output, turn) for output, turn in told.items()]
         return found
@@ -484,7 +467,7 @@ class InterlockControl:
     def _units(self, guards: Sequence[Guarded]) -> Iterator[Instrument]:
         seen: set[str] = set()
         for guarded in guards:
-            for instrument in self._pool.bearers(guarded.unit):
+            for instrument in self._bench.pool.bearers(guarded.unit):
                 if instrument.id not in seen:
                     seen.add(instrument.id)
                     yield instrument
@@ -492,30 +475,30 @@ class InterlockControl:
     def _trip(self, watching: Watching, reason: str) -> None:
         """It has tripped: the abort goes out, and nobody waits for that."""
         rule = watching.rule
-        watching.trip(reason, self._clock.monotonic(), self._on(watching))
+        watching.trip(reason, self._bench.clock.monotonic(), self._on(watching))
         self._left.pop(rule.name, None)
-        trip = InterlockTrip(reason, moment(self._clock))
-        self._rows.note({**self._last_trips(), rule.name: trip})
+        trip = InterlockTrip(reason, moment(self._bench.clock))
+        self._bench.store.trips.note({**self._last_trips(), rule.name: trip})
         self._begin_abort(watching, f"{rule.name}: {reason}")
 
     def _not_obeyed(self, watching: Watching) -> set[tuple[str, str]]:
         """What has been on since before it tripped in a former life, and was not aborted since."""
         name = watching.rule.name
-        left, trip = self._left.get(name), self._rows.trips.get(name)
+        left, trip = self._left.get(name), self._bench.store.trips.trips.get(name)
         found: set[tuple[str, str]] = set()
         if not left or trip is None:
             return found
         for instrument in self._units(watching.rule.guards):
             unit = unit_of_instrument(instrument).key
-            since_ms = self._told_on.since_ms(unit)
+            since_ms = self._bench.store.told_on.since_ms(unit)
             if since_ms is not None and since_ms <= trip.at.wall_ms:
-                found |= {(unit, output) for output in self._told_on.of(unit)} & left
+                found |= {(unit, output) for output in self._bench.store.told_on.of(unit)} & left
         return found
 
     def _trip_again(self, watching: Watching, left: set[tuple[str, str]]) -> None:
         """No restart ends a trip whose abort was not obeyed, whatever is read by now."""
         reason, tripped_s = watching.reason, watching.tripped_s
-        watching.trip(reason, tripped_s or self._clock.monotonic(), self._on(watching))
+        watching.trip(reason, tripped_s or self._bench.clock.monotonic(), self._on(watching))
         name = watching.rule.name
         self._left[name] -= left
         self._begin_abort(watching, f"{name}: aborted again after a restart: {reason}")
@@ -531,11 +514,13 @@ class InterlockControl:
         self._tripping.add(task)
         task.add_done_callback(self._tripping.discard)
         for unit in units:
-            self._tell("interlock.tripped", told, unit.id, _part(rule))
+            self._bench.tell("interlock.tripped", told, unit.id, _part(rule))
 
     async def _make_safe(self, rule: Interlock, units: Sequence[Instrument], reason: str) -> None:
         for what in await asyncio.gather(
-            self._trip_units(rule, units, reason), self._rows.keep(), return_exceptions=True
+            self._trip_units(rule, units, reason),
+            self._bench.store.trips.keep(),
+            return_exceptions=True,
         ):
             if isinstance(what, BaseException):
                 log.error("interlock_trip_failed", name=rule.name, reason=str(what))
@@ -544,7 +529,7 @@ class InterlockControl:
         """What is kept of trips: of those that are not over."""
         return {
             name: trip
-            for name, trip in self._rows.trips.items()
+            for name, trip in self._bench.store.trips.trips.items()
             if (found := self._all.get(name)) is not None and found.reason
         }
 
@@ -556,7 +541,7 @@ class InterlockControl:
 
     def _unknown_in(self, guarded: Guarded) -> list[str]:
         """What of it is not on the bench: the unit, or a command that its profile lacks."""
-        units = self._pool.bearers(guarded.unit)
+        units = self._bench.pool.bearers(guarded.unit)
         if not units:
             return [guarded.unit]
         is_known = not guarded.command or all(_is_told_apart(one, guarded) for one in units)
@@ -566,16 +551,16 @@ class InterlockControl:
         """All of them, for get_status."""
         if not self.is_any:
             return []
-        now_s = self._clock.monotonic()
+        now_s = self._bench.clock.monotonic()
         return [self._told(watching, now_s) for watching in self._all.values()]
 
     def _told(self, watching: Watching, now_s: float) -> dict[str, Any]:
         rule, last = watching.rule, watching.last
         age_s = watching.age_s(now_s)
         cools_s = watching.cools_until_s() - now_s
-        trip = self._rows.trips.get(rule.name)
+        trip = self._bench.store.trips.trips.get(rule.name)
         missing = [name for guarded in rule.guards for name in self._unknown_in(guarded)]
-        if not self._pool.bearers(rule.instrument):
+        if not self._bench.pool.bearers(rule.instrument):
             missing.append(rule.instrument)
         return {
             "name": rule.name,

@@ -17,17 +17,15 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.changes import TOLD
-from edged.clock import Clock
 from edged.commands.preconditions import holder_of, moment
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
 from edged.profiles.owner_rules import OnExpiry
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import held_by
 from edged.sharing.leases import End, Holder, Lease, Leases
-from edged.store.leases import LeaseRows
 
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
@@ -35,8 +33,6 @@ NOTED_AFTER: Final = 0.05
 
 EndRun = Callable[[str, bool], Awaitable[object]]
 """Ends a sweep or sequence: its id, and whether a sweep is parked and not aborted."""
-Tell = Callable[[str, str, str, str], None]
-"""Writes a row about what nobody called for: its name, its text, the instrument."""
 
 
 def _how_presented(caller: Caller) -> str:
@@ -82,12 +78,8 @@ class LeaseControl:
 
     Args:
         leases: who has what.
-        rows: where that is kept.
-        pool: the instruments.
         wrappers: gives the ids of the SDK wrappers, which are leased like instruments.
-        clock: for all times.
         end_run: ends what runs when the lease does that it was begun under.
-        tell: for the record.
         on_change: told whenever anything was given or has ended.
 
     Attributes:
@@ -96,23 +88,17 @@ class LeaseControl:
 
     def __init__(
         self,
+        bench: Bench,
         *,
         leases: Leases,
-        rows: LeaseRows,
-        pool: InstrumentPool,
         wrappers: Callable[[], Collection[str]],
-        clock: Clock,
         end_run: EndRun,
-        tell: Tell,
         on_change: Callable[[], None],
     ) -> None:
+        self._bench = bench
         self._leases = leases
-        self._rows = rows
-        self._pool = pool
         self._wrappers = wrappers
-        self._clock = clock
         self._end_run = end_run
-        self._tell = tell
         self._on_change = on_change
         self._runs: dict[str, _Run] = {}
         self._noted_ms: dict[str, int] = {}
@@ -126,7 +112,11 @@ class LeaseControl:
 
     def start(self) -> None:
         """Take over what a former life left, once the database was read."""
-        self._leases.restore(self._rows.left, self._rows.left_fences, moment(self._clock))
+        self._leases.restore(
+            self._bench.store.leases.left,
+            self._bench.store.leases.left_fences,
+            moment(self._bench.clock),
+        )
         self._watching = asyncio.create_task(self._watch(), name="leases")
 
     async def stop(self) -> None:
@@ -157,23 +147,23 @@ class LeaseControl:
             Failed: STORE_FAILED; nothing was given.
         """
         holder, units = holder_of(caller), self._meant(names)
-        now = moment(self._clock)
+        now = moment(self._bench.clock)
         lease = self._leases.reserve(
             tuple(units), holder=holder, purpose=purpose, ttl_s=ttl_s, now=now
         )
         try:
             # In the same breath: nothing of another's can have begun since.
             self._refuse_runs_of_others(units, holder)
-            await self._rows.keep(self._leases.all(now), self._leases.fences)
+            await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
         except BaseException:
             with contextlib.suppress(NotFound):
-                self._leases.end(lease.lease_id, now=moment(self._clock))
+                self._leases.end(lease.lease_id, now=moment(self._bench.clock))
             self._note()
             raise
         self._note()
         return {
             "lease_id": lease.lease_id,
-            "expires_ms": lease.expires_ms(moment(self._clock)),
+            "expires_ms": lease.expires_ms(moment(self._bench.clock)),
             "fence": lease.fence,
             "instruments": list(units.values()),
             "how": _how_presented(caller),
@@ -186,10 +176,10 @@ class LeaseControl:
             NotFound: UNKNOWN_LEASE.
             Failed: STORE_FAILED; it is renewed, until a crash.
         """
-        now = moment(self._clock)
+        now = moment(self._bench.clock)
         lease = self._leases.renew(lease_id, now=now, ttl_s=ttl_s)
         self._note()
-        await self._rows.keep(self._leases.all(now), self._leases.fences)
+        await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
         return {"lease_id": lease_id, "expires_ms": lease.expires_ms(now)}
 
     async def release(self, lease_id: str) -> dict[str, Any]:
@@ -199,7 +189,7 @@ class LeaseControl:
             NotFound: UNKNOWN_LEASE.
             Failed: STORE_FAILED; it has ended, until a crash.
         """
-        return await self._end(self._leases.get(lease_id, moment(self._clock)), End.RELEASED)
+        return await self._end(self._leases.get(lease_id, moment(self._bench.clock)), End.RELEASED)
 
     async def break_(self, name: str, *, reason: str, by: str) -> dict[str, Any]:
         """The owner ends one, by its id or by what it holds; its holder is not asked.
@@ -214,7 +204,7 @@ class LeaseControl:
         """All leases, oldest first; their ids are for the owner alone."""
         if not self._leases.is_any:
             return []
-        now = moment(self._clock)
+        now = moment(self._bench.clock)
         return [
             {
                 **({"lease_id": lease.lease_id} if with_ids else {}),
@@ -229,20 +219,20 @@ class LeaseControl:
         """The ``Caller.key`` of everybody who holds a lease."""
         if not self._leases.is_any:
             return frozenset()
-        return frozenset(lease.holder_key for lease in self._leases.all(moment(self._clock)))
+        return frozenset(lease.holder_key for lease in self._leases.all(moment(self._bench.clock)))
 
     def of(self, instrument: Instrument) -> dict[str, Any] | None:
         """Who has an instrument: ``{who, purpose, expires_ms}``."""
         if not self._leases.is_any:
             return None
-        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
+        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._bench.clock))
         return None if lease is None else self._told(lease)
 
     def standing(self, caller: Caller, instrument: Instrument) -> LeaseStanding:
         """Whose an instrument is just now, as a caller sees it."""
         if not self._leases.is_any:
             return LeaseStanding.FREE
-        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._clock))
+        lease = self._leases.of(unit_of_instrument(instrument).key, moment(self._bench.clock))
         if lease is None:
             return LeaseStanding.FREE
         is_own = self._leases.is_of(lease, holder_of(caller))
@@ -256,7 +246,7 @@ class LeaseControl:
             Conflict: LEASED, it is of other instruments.
         """
         unit = unit_of_instrument(instrument).key
-        self._leases.permit(unit, holder_of(caller), moment(self._clock))
+        self._leases.permit(unit, holder_of(caller), moment(self._bench.clock))
 
     # What keeps one
 
@@ -264,13 +254,13 @@ class LeaseControl:
         """A call begins: what its caller holds is renewed; what is given back ends that."""
         if not self._leases.is_any:
             return None
-        held = self._leases.begin_call(holder_of(caller), moment(self._clock))
+        held = self._leases.begin_call(holder_of(caller), moment(self._bench.clock))
         if not held:
             return None
         return functools.partial(self._call_over, held)
 
     def _call_over(self, held: Iterable[Lease]) -> None:
-        self._leases.end_call(held, moment(self._clock))
+        self._leases.end_call(held, moment(self._bench.clock))
         next_s = self._leases.next_end_s()
         if next_s is not None and next_s < self._looks_at_s:
             self._changed.set()
@@ -281,16 +271,16 @@ class LeaseControl:
 
     def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
         """A run that writes begins; see ``runs.ports.RunNotes``."""
-        instrument = self._pool.get(instrument_id)
+        instrument = self._bench.pool.get(instrument_id)
         unit, holder = unit_of_instrument(instrument).key, holder_of(caller)
         lease_id = ""
         if self._leases.is_any:
-            now = moment(self._clock)
+            now = moment(self._bench.clock)
             lease = self._leases.of(unit, now)
             if lease is not None and self._leases.is_of(lease, holder):
                 lease_id = lease.lease_id
                 self._leases.begin_run(lease_id, now)
-        self._runs[run_id] = _Run(unit, instrument, holder, self._clock.monotonic(), lease_id)
+        self._runs[run_id] = _Run(unit, instrument, holder, self._bench.clock.monotonic(), lease_id)
 
     def run_on(self, instrument: Instrument) -> str:
         """The id of a run that writes to an instrument; empty: none does."""
@@ -301,7 +291,7 @@ class LeaseControl:
         """It is over, for the first or another time."""
         run = self._runs.pop(run_id, None)
         if run is not None and run.lease_id:
-            self._leases.end_run(run.lease_id, moment(self._clock))
+            self._leases.end_run(run.lease_id, moment(self._bench.clock))
             self._note()
 
     # Ends
@@ -309,27 +299,27 @@ class LeaseControl:
     async def _watch(self) -> None:
         """Tell of those that time ends, when it does."""
         while True:
-            for lease, why in self._leases.ended(moment(self._clock)):
+            for lease, why in self._leases.ended(moment(self._bench.clock)):
                 self._over(lease, why, "")
             self._changed.clear()
             next_s = self._leases.next_end_s()
             self._looks_at_s = float("inf") if next_s is None else next_s
-            wait_s = None if next_s is None else max(0.0, next_s - self._clock.monotonic())
+            wait_s = None if next_s is None else max(0.0, next_s - self._bench.clock.monotonic())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if wait_s == float("inf") else wait_s):
                     await self._changed.wait()
 
     async def _end(self, lease: Lease, why: End, how: str = "") -> dict[str, Any]:
-        now = moment(self._clock)
+        now = moment(self._bench.clock)
         self._leases.end(lease.lease_id, now=now)
         self._over(lease, why, how)
-        await self._rows.keep(self._leases.all(now), self._leases.fences)
+        await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
         return {"instruments": [self.called(unit) for unit in lease.units], "who": lease.who}
 
     def _over(self, lease: Lease, why: End, how: str) -> None:
         """A lease has ended: its runs, the record, the disk."""
         units = ", ".join(map(self.called, lease.units))
-        self._tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
+        self._bench.tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
         under = {key: run for key, run in self._runs.items() if run.lease_id == lease.lease_id}
         for run_id, run in under.items():
             wanted = run.instrument.rules.on_expiry or OnExpiry.KEEP
@@ -353,16 +343,16 @@ class LeaseControl:
         self.changes += 1
         TOLD.note()
         self._on_change()
-        lasting = self._leases.all(moment(self._clock))
+        lasting = self._leases.all(moment(self._bench.clock))
         self._noted_ms = {lease.lease_id: lease.until.wall_ms for lease in lasting}
-        self._rows.note(lasting, self._leases.fences)
+        self._bench.store.leases.note(lasting, self._leases.fences)
         self._changed.set()
 
     # Names
 
     def called(self, unit: str) -> str:
         """What the owner calls a unit, else its id, else what the lease knows it by."""
-        for instrument in self._pool.known():
+        for instrument in self._bench.pool.known():
             if unit_of_instrument(instrument).key == unit:
                 return instrument.alias or instrument.id
         return unit
@@ -372,7 +362,7 @@ class LeaseControl:
         asked = [names] if isinstance(names, str) else names
         wrappers = self._wrappers()
         if ALL in asked:
-            found = {unit_of_instrument(one).key: one.id for one in self._pool.all()}
+            found = {unit_of_instrument(one).key: one.id for one in self._bench.pool.all()}
             found.update({name: name for name in wrappers})
         else:
             found = {}
@@ -380,7 +370,7 @@ class LeaseControl:
                 if name in wrappers:
                     found[name] = name
                 else:
-                    instrument = self._pool.get(name)
+                    instrument = self._bench.pool.get(name)
                     found[unit_of_instrument(instrument).key] = instrument.id
         if not found:
             raise Invalid(
@@ -391,12 +381,12 @@ class LeaseControl:
         return found
 
     def _named(self, name: str) -> Lease:
-        now = moment(self._clock)
+        now = moment(self._bench.clock)
         with contextlib.suppress(NotFound):
             return self._leases.get(name, now)
         units = [name]
         with contextlib.suppress(NotFound):
-            units.append(unit_of_instrument(self._pool.get(name)).key)
+            units.append(unit_of_instrument(self._bench.pool.get(name)).key)
         for unit in units:
             lease = self._leases.of(unit, now)
             if lease is not None:
@@ -414,7 +404,7 @@ class LeaseControl:
                 bool(holder.lease_id) and holder.lease_id == mine.lease_id
             )
             if run.unit in units and not is_own:
-                held = held_by(run_id, mine.who, self._clock.monotonic() - run.began_s)
+                held = held_by(run_id, mine.who, self._bench.clock.monotonic() - run.began_s)
                 raise Conflict(
                     f"{self.called(run.unit)} is {held}.",
                     code=ErrorCode.LEASED,
@@ -423,5 +413,5 @@ class LeaseControl:
                 )
 
     def _told(self, lease: Lease) -> dict[str, Any]:
-        expires_ms = lease.expires_ms(moment(self._clock))
+        expires_ms = lease.expires_ms(moment(self._bench.clock))
         return {"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms}

@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
-from edged.instruments.pool import InstrumentPool
+from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
-from edged.store.lockouts import Lockouts
 from edged.transports.address import parse_address
 
 Names = list[str]
@@ -27,22 +26,14 @@ class LockoutControl:
     """Sets and lifts lockouts.
 
     Args:
-        pool: the instruments.
-        lockouts: where they are kept.
         stop_on: what ends work on an instrument; all are asked at once.
         is_wrapper: whether a name is the id of an SDK wrapper, which is locked out like one.
     """
 
     def __init__(
-        self,
-        *,
-        pool: InstrumentPool,
-        lockouts: Lockouts,
-        stop_on: Sequence[StopOn],
-        is_wrapper: Callable[[str], bool] = lambda _name: False,
+        self, bench: Bench, *, stop_on: Sequence[StopOn], is_wrapper: Callable[[str], bool]
     ) -> None:
-        self._pool = pool
-        self._lockouts = lockouts
+        self._bench = bench
         self._stop_on = tuple(stop_on)
         self._is_wrapper = is_wrapper
 
@@ -82,7 +73,7 @@ class LockoutControl:
         saved = await asyncio.gather(*saving, return_exceptions=True)
         remarks = [_told(error) for error in saved if isinstance(error, BaseException)]
         (instrument_id, unit), *_ = meant
-        lockout = self._lockouts.find(instrument_id, unit)
+        lockout = self._bench.store.lockouts.find(instrument_id, unit)
         return {
             **(lockout.to_json() if lockout else {}),
             "instrument_ids": [key for key, _ in meant],
@@ -104,18 +95,18 @@ class LockoutControl:
             NotFound: UNKNOWN_INSTRUMENT, there is no such lockout.
             Failed: STORE_FAILED; it stays locked out.
         """
-        lifted = [await self._lockouts.clear(key) for key in self._locked_ids(name)]
-        held = (self._lockouts.find(lock.instrument_id, lock.unit) for lock in lifted)
+        lifted = [await self._bench.store.lockouts.clear(key) for key in self._locked_ids(name)]
+        held = (self._bench.store.lockouts.find(lock.instrument_id, lock.unit) for lock in lifted)
         still = {lock.instrument_id: lock.to_json() for lock in held if lock is not None}
         return {**lifted[0].to_json(), "still_locked": list(still.values())}
 
     async def _lock(self, key: str, unit: str, reason: str, by: str, *, joins: bool) -> None:
-        stands = self._lockouts.find(key, unit) if joins else None
+        stands = self._bench.store.lockouts.find(key, unit) if joins else None
         if stands is not None:
             is_told = by == stands.by or f"; {by}: " in stands.reason
             more = "" if is_told else f"; {by}: {reason}"
             reason, by = f"{stands.reason.rstrip('.')}{more}", stands.by
-        await self._lockouts.lock(key, unit=unit, reason=reason, by=by)
+        await self._bench.store.lockouts.lock(key, unit=unit, reason=reason, by=by)
 
     async def _stop(self, instrument_ids: Names) -> tuple[Names, Names]:
         """End what runs on these; ids of what was ended, and what went wrong."""
@@ -133,35 +124,37 @@ class LockoutControl:
 
     def list(self) -> list[dict[str, Any]]:
         """All lockouts, oldest first."""
-        return [lockout.to_json() for lockout in self._lockouts.all()]
+        return [lockout.to_json() for lockout in self._bench.store.lockouts.all()]
 
     def _meant(self, name: str) -> Meant:
         """Id and unit of all that it holds for; of what is not here its address must do."""
         if self._is_wrapper(name):
             return [(name, "")]
-        bearers = self._pool.bearers(name)
+        bearers = self._bench.pool.bearers(name)
         if bearers:
-            alike = [other for bearer in bearers for other in self._pool.alike(bearer)]
+            alike = [other for bearer in bearers for other in self._bench.pool.alike(bearer)]
             units = {i.id: unit_of_instrument(i).key for i in (*bearers, *alike)}
             return list(units.items())
         try:
             return [(parse_address(name).text, "")]
         except Invalid:
-            self._pool.get(name)
+            self._bench.pool.get(name)
             raise
 
     def _locked_ids(self, name: str) -> Names:
         """The ids under which it was locked out: itself, or those of the units it names now."""
-        if self._lockouts.find(name):
+        if self._bench.store.lockouts.find(name):
             return [name]
         meant = self._meant(name)
-        found = [self._lockouts.find(key, unit) for key, unit in meant]
+        found = [self._bench.store.lockouts.find(key, unit) for key, unit in meant]
         ids = list(dict.fromkeys(lock.instrument_id for lock in found if lock is not None))
         if not ids:
             raise NotFound(
                 f"{meant[0][0]} is not locked out.",
                 code=ErrorCode.UNKNOWN_INSTRUMENT,
-                data={"locked_out": [lock.instrument_id for lock in self._lockouts.all()]},
+                data={
+                    "locked_out": [lock.instrument_id for lock in self._bench.store.lockouts.all()]
+                },
                 remedy="`edged lockout` lists what is locked out.",
             )
         return ids

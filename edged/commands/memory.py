@@ -153,10 +153,6 @@ HeardOn = Callable[[Instrument, str], None]
 """The unit, and the output by the name that marks of what was told on have."""
 
 
-def _nobody_hears(_instrument: Instrument, _output: str) -> None:
-    return
-
-
 NOTHING_REMEMBERED: Final = Remembering(_nothing)
 
 
@@ -212,7 +208,7 @@ class Memory:
             not off: whoever has switched it on.
     """
 
-    def __init__(self, heard_on: HeardOn = _nobody_hears) -> None:
+    def __init__(self, heard_on: HeardOn) -> None:
         self._heard_on = heard_on
         self._units: dict[str, _Unit] = {}
         # By the id of the profile, and the command's name.

@@ -53,14 +53,6 @@ End = Callable[[Action, Target, float, Done | Exception], Outcome]
 """Makes the outcome of what was under way."""
 
 
-def _nobody_is_told(_action: Action, _target: Target) -> None:
-    return
-
-
-def _no_tool(_instrument_id: str, _plain_name: str) -> str:
-    return ""
-
-
 class CommandPath:
     """Performs actions.
 
@@ -77,7 +69,7 @@ class CommandPath:
         send_guards: call writes back that have been judged and not been sent.
         note_told: told of what may put something out, before its intent is written down and again
             when it goes.
-        approvals: asks a person where the owner wants that; without it such calls are refused.
+        approvals: asks a person where the owner wants that.
         interlocks: reads what guards a write before it.
         budgets: counts what goes out.
 
@@ -95,25 +87,25 @@ class CommandPath:
         record: Record,
         operations: Mapping[type[Action], Operation],
         clock: Clock,
-        present_tool: PresentTool = _no_tool,
-        send_guards: SendGuards | None = None,
-        note_told: NoteTold = _nobody_is_told,
-        approvals: ApprovalControl | None = None,
-        interlocks: InterlockControl | None = None,
-        budgets: BudgetControl | None = None,
+        present_tool: PresentTool,
+        send_guards: SendGuards,
+        note_told: NoteTold,
+        approvals: ApprovalControl,
+        interlocks: InterlockControl,
+        budgets: BudgetControl,
     ) -> None:
         self.record = record
         self._permissions = permissions
         self._resolver = resolver
         self._policy = policy
         # What may stand in the way of a read: that its answer would come too late.
-        self._of_reads: tuple[Precondition, ...] = () if interlocks is None else (interlocks,)
-        self._of_writes = (*preconditions, *self._of_reads)
+        self._of_reads: tuple[Precondition, ...] = (interlocks,)
+        self._of_writes: tuple[Precondition, ...] = (*preconditions, *self._of_reads)
         self._operations = operations
         self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
         self._present_tool = present_tool
-        self._send_guards = send_guards or SendGuards()
+        self._send_guards = send_guards
         self._note_told = note_told
         self._approvals = approvals
         self._interlocks = interlocks
@@ -193,7 +185,7 @@ class CommandPath:
     @property
     def _is_reading_free(self) -> bool:
         """Whether nothing can stand in the way of what only asks."""
-        return self._interlocks is None or not self._interlocks.is_any
+        return not self._interlocks.is_any
 
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
@@ -306,8 +298,7 @@ class CommandPath:
             told: in place of ``make``: what it makes but for its id, and what writes that down.
         """
         if judged is not NOTHING and (
-            judged.judged_at != RULES.mark()
-            or (not judged.is_write and self._interlocks is not None and self._interlocks.is_any)
+            judged.judged_at != RULES.mark() or (not judged.is_write and self._interlocks.is_any)
         ):
             return None
         began = self._clock.monotonic()
@@ -354,29 +345,27 @@ class CommandPath:
         if not target.is_write or target.is_safe:
             return self._operations[type(action)].run(action, target, began)
         interlocks = self._interlocks
-        if interlocks is not None and interlocks.is_any and interlocks.guards(action, target):
-            return self._once_admitted(interlocks, action, target, began)
+        if interlocks.is_any and interlocks.guards(action, target):
+            return self._once_admitted(action, target, began)
         return self._begin_write(action, target, began)
 
-    async def _once_admitted(
-        self, interlocks: InterlockControl, action: Action, target: Target, began: float
-    ) -> Done | LineJob:
+    async def _once_admitted(self, action: Action, target: Target, began: float) -> Done | LineJob:
         """Write once what guards it has been read, and is as it must be."""
         # In the same breath as the call: a stop that comes from now on ends it.
         still_wanted = self._send_guards.recalled(target)
-        await interlocks.admit(action, target)
+        await self._interlocks.admit(action, target)
         still_wanted()
         return await begun(self._begin_write(action, target, began))
 
     def _begin_write(self, action: Action, target: Target, began: float) -> Running:
-        spend = self._budgets.take(action, target) if self._budgets is not None else None
+        spend = self._budgets.take(action, target)
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.
         self._note_told(action, target)
         written = self.record.intend(action, target)
-        if target.share and self._budgets is not None:
+        if target.share:
             # A step of a sweep has no intent on disk.
-            written = self._counted(self._budgets, written)
+            written = self._counted(written)
         go = partial(self._write, action, target, began)
         if written is None:
             return go()
@@ -384,10 +373,10 @@ class CommandPath:
         # A task is made for a coroutine at once, so that it begins right when the row is there.
         return begun(held) if type(action) in self._tasks else held
 
-    async def _counted(self, budgets: BudgetControl, written: Awaitable[None] | None) -> None:
+    async def _counted(self, written: Awaitable[None] | None) -> None:
         if written is not None:
             await written
-        await budgets.keep()
+        await self._budgets.keep()
 
     def _must_ask(self, action: Action, target: Target) -> bool:
         """Whether it, or something inside it, may need a person's yes.
@@ -396,7 +385,7 @@ class CommandPath:
             NeedsApproval: it does, and it is a step: nobody is asked in the middle of a run.
         """
         needed = missing_yes(action, target)
-        if action.caller.on_behalf_of or self._approvals is None:
+        if action.caller.on_behalf_of:
             if needed is not None:
                 raise needed
             return False
@@ -411,8 +400,6 @@ class CommandPath:
         if lines is None:
             still_wanted()
             return await begun(self._run(action, target, began))
-        if self._approvals is None:
-            raise Fault("There is nobody here who could be asked.")
         approved = await self._approvals.obtain(action, target, would_send, lines)
         if isinstance(approved, InputRequired):
             return approved
@@ -527,7 +514,7 @@ class CommandPath:
         self, action: Action, target: Target | None, began: float, found: Done | Exception
     ) -> Outcome:
         self.performed += not action.answers_at_once
-        if target is not None and target.share and self._budgets is not None:
+        if target is not None and target.share:
             self._budgets.over(target)
         if isinstance(found, Done):
             outcome = Outcome(

@@ -24,14 +24,6 @@ from edged.instruments.conversation import Ask, AskBlock, Conversation, Send
 T = TypeVar("T")
 
 
-def _lets_pass(_action: Action, _target: Target) -> None:
-    return
-
-
-def _nothing_guards(_action: Action, _target: Target) -> None:
-    return None
-
-
 BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
     {ErrorCode.LOCKED_OUT: " by lockout", ErrorCode.LEASED: " by the end of its lease"}
 )
@@ -53,10 +45,10 @@ class SendGuards:
 
     def __init__(
         self,
-        locked_out: Precondition = _lets_pass,
-        check_again: Precondition = _lets_pass,
-        leased: Leased | None = None,
-        interlocked: Interlocked = _nothing_guards,
+        locked_out: Precondition,
+        check_again: Precondition,
+        leased: Leased,
+        interlocked: Interlocked,
     ) -> None:
         self._locked_out = locked_out
         self._check_again = check_again
@@ -102,7 +94,7 @@ class SendGuards:
             return None
         stops, leased = self._stops, self._leased
         held = self._interlocked(action, target)
-        permit = leased.permit(action, target) if leased is not None else None
+        permit = leased.permit(action, target)
         instrument = target.instrument
         rules = instrument.rules if instrument is not None else None
 
@@ -110,8 +102,7 @@ class SendGuards:
             if self._is_closed or self._stops != stops:
                 self._recall(target, stops)
             self._locked_out(action, target)
-            if leased is not None:
-                leased.check_again(action, target, permit)
+            leased.check_again(action, target, permit)
             if held is not None and held.guards:
                 held()
             if instrument is not None and instrument.rules is not rules:

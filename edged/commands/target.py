@@ -37,10 +37,6 @@ HavingIt = Callable[[str], tuple[str, ...]]
 MOST_NAMED: Final = 12
 
 
-def _nobody(_name: str) -> tuple[str, ...]:
-    return ()
-
-
 @record(frozen=False)
 class Target:
     """The thing behind the names of an action. Made for every one, so not frozen.
@@ -208,7 +204,7 @@ class ProfileChecks:
         alike = (other.compiled for other in beside if _is_checked_alike(other.profile, profile))
         self.compiled: CompiledChecks = next(alike, None) or CompiledChecks()
 
-    def command(self, name: str, others: HavingIt = _nobody) -> tuple[Command, ParameterCheck]:
+    def command(self, name: str, others: HavingIt | None = None) -> tuple[Command, ParameterCheck]:
         """A command and its check.
 
         Args:
@@ -325,12 +321,12 @@ class _Kept:
         return self._now
 
 
-def _unknown_command(name: str, profile: Profile, others: HavingIt) -> NotFound:
+def _unknown_command(name: str, profile: Profile, others: HavingIt | None) -> NotFound:
     shown = name[:100]
     near: list[str] = []
     if name in profile.sequences:
         remedy = f"{shown} is a sequence: execute_sequence runs it."
-    elif having := others(name):
+    elif others is not None and (having := others(name)):
         remedy = f"{_listed(having)} {'have' if len(having) > 1 else 'has'} it."
     elif near := difflib.get_close_matches(shown.lower(), profile.commands, n=3, cutoff=0.6):
         remedy = f"Did you mean {', '.join(near)}?"

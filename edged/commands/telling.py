@@ -29,11 +29,7 @@ Before = Callable[[Instrument], Timer | None]
 """What has to run in the instrument before it puts something out; raises ``Refused``."""
 
 
-def _nothing_before(_instrument: Instrument) -> Timer | None:
-    return None
-
-
-def noting_tellings(note: Note, before: Before = _nothing_before) -> NoteTold:
+def noting_tellings(note: Note, before: Before) -> NoteTold:
     """What the command path tells of its writes.
 
     Args:

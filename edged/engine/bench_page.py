@@ -23,6 +23,7 @@ from edged.http.late import LateHandler
 from edged.profiles.confirm import Way
 from edged.protocol.http_rules import Guard
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.recordings.reader import archives_of, export_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.surfaces.events.feeds import ValueFeed
@@ -52,17 +53,12 @@ class BenchPageDoor:
     """What of the MCP port is the page's; ``Neighbour`` of the endpoint.
 
     Attributes:
-        edge_name: what the page calls this bench.
         report: gives a run's report, one HTML file.
-        trace: gives the last exchanges with an instrument.
-        now_ms: tells the time.
         peer: says whose a connection is.
         note: for the record.
-        new_id: makes action ids.
     """
 
-    config: Config
-    edge_name: str
+    bench: Bench
     hub: EventHub
     values: ValueFeed
     permissions: Permissions
@@ -70,23 +66,20 @@ class BenchPageDoor:
     leases: LeaseControl
     runs: RunRegistry
     report: Callable[[str], Awaitable[bytes]]
-    trace: Callable[[str], list[dict[str, object]]]
-    now_ms: Callable[[], int]
     peer: TrustedPeer
     note: NotePage
-    new_id: Callable[[], str]
     _late: LateHandler[PageServer] = field(init=False)
 
     def __post_init__(self) -> None:
         self._late = LateHandler(self._make, module="edged.surfaces.page.server", name="bench page")
 
     def takes(self, path: str) -> bool:
-        if self.config.bench_page is BenchPage.OFF:
+        if self.bench.config.bench_page is BenchPage.OFF:
             return False
         return path == PATH or path.startswith(BELOW)
 
     def takes_upgrade(self, head: bytes) -> bool:
-        return self.config.bench_page is not BenchPage.OFF and head.startswith(EVENTS)
+        return self.bench.config.bench_page is not BenchPage.OFF and head.startswith(EVENTS)
 
     def is_looking(self, token: str) -> bool:
         page = self._late.handler
@@ -111,17 +104,16 @@ class BenchPageDoor:
 
         server = PageServer(
             PageWorld(
+                bench=self.bench,
                 facts=self._facts(),
-                guard=own_names(self.config),
+                guard=own_names(self.bench.config),
                 peer=self.peer,
                 hub=self.hub,
                 latest=self.values.latest,
-                trace=self.trace,
-                now_ms=self.now_ms,
                 permissions=self.permissions,
                 owner=OwnerAnswers(
-                    is_full=self.config.bench_page is BenchPage.FULL,
-                    state_dir=self.config.state_dir,
+                    is_full=self.bench.config.bench_page is BenchPage.FULL,
+                    state_dir=self.bench.config.state_dir,
                     approve=self._approve,
                     deny=self._deny,
                     break_lease=self._break_lease,
@@ -129,7 +121,6 @@ class BenchPageDoor:
                 downloads=self._pieces,
                 report=self.report,
                 note=self.note,
-                new_id=self.new_id,
             )
         )
         await server.start()
@@ -137,9 +128,9 @@ class BenchPageDoor:
 
     def _facts(self) -> Mapping[str, Any]:
         return {
-            "mode": self.config.bench_page.value,
-            "mcp_path": self.config.mcp_path,
-            "edge": self.edge_name,
+            "mode": self.bench.config.bench_page.value,
+            "mcp_path": self.bench.config.mcp_path,
+            "edge": self.bench.config.edge_name,
             "version": __version__,
         }
 

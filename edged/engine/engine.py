@@ -18,7 +18,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import structlog
@@ -30,6 +29,7 @@ from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
 from edged.commands.approvals import ApprovalControl
+from edged.commands.audit_record import AuditRecord
 from edged.commands.budgets import BudgetControl
 from edged.commands.capture import Captures
 from edged.commands.freshness import Acquisitions
@@ -54,17 +54,24 @@ from edged.engine.binding import PortBinding
 from edged.engine.guarding import Guards
 from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
-from edged.engine.idle_restart import IdleRestart, Work
+from edged.engine.idle_restart import IdleRestart
 from edged.engine.last_resort import end_at_last
 from edged.engine.long_work import LongWork
-from edged.engine.parts import SdkParts, Stores, make_sources, monitor_for
+from edged.engine.parts import SdkParts, make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
 from edged.engine.status import StatusReport
-from edged.engine.surfaces import Arrivals, McpParts, RelayRoute, RpcParts
+from edged.engine.surfaces import (
+    Arrivals,
+    McpParts,
+    RelayRoute,
+    health_of,
+    metric_figures,
+    rpc_methods,
+)
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
-from edged.errors import ErrorCode, Failed
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
 from edged.instruments.instrument import Instrument
@@ -81,8 +88,8 @@ from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
+from edged.runs.bench import Bench, Stores
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId
 from edged.service import Notifier, say_alive, stop_requested
 from edged.sharing.leases import Leases
 from edged.store.approvals import keep_key
@@ -96,11 +103,11 @@ from edged.surfaces.events.feeds import (
     sweep_feed,
 )
 from edged.surfaces.events.hub import EventHub
-from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page.owner import REDIRECT_FILE
 from edged.surfaces.rpc.listener import RpcListener
+from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.proof import keep_rpc_key
-from edged.surfaces.rpc.settings import RpcSettings
+from edged.surfaces.rpc.settings import RpcSettings, Sights
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaWork
 from edged.tools.dispatcher import ToolDispatcher
@@ -111,7 +118,6 @@ log = structlog.get_logger("edged.engine")
 
 ENGINE_FILE: Final = "engine.json"
 REMOVE_WITHIN_S: Final = 1.0
-NOTHING_VISITED: Final[Mapping[str, LeftWork]] = MappingProxyType({})
 FIRST_LOOK_S: Final = 1.0
 """How long a client's first tools/list waits for instruments that answer slowly."""
 
@@ -165,8 +171,12 @@ class Engine:
         *,
         sim: SimChild | None,
         is_supervised: bool,
-        visited: Mapping[str, LeftWork] = NOTHING_VISITED,
+        visited: Mapping[str, LeftWork],
     ) -> None:
+        self.is_restarting = False
+        self.left_on: list[str] = []
+        self._asked: asyncio.Event | None = None
+        self._is_told = False
         clock = SystemClock()
         self._config = config
         self._is_supervised = is_supervised
@@ -183,26 +193,48 @@ class Engine:
         )
         self._watch = LoopWatch(clock)
         self._visa = VisaLibrary(library=config.visa_library, clock=clock)
-        self._stores = Stores(
-            state_dir=config.state_dir, retention_days=config.audit_retention_days, clock=clock
-        )
-        self._counts = CountedRecord(self._stores.record)
-        self._values = ValueFeed(clock)
-        self._counts.listener = self._values.hear
         self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
         self._pool = InstrumentPool(
             clock=clock,
             max_block_mb=config.max_block_mb,
             watch_of=self._telemetry.watch_of,
         )
-        self._stores.watch(self._pool)
+        self._stores = Stores(config, self._pool, clock)
+        self._bench = bench = Bench(
+            config=config,
+            clock=clock,
+            store=self._stores,
+            pool=self._pool,
+            new_id=_action_ids(),
+            perform=self._perform,
+            precheck=self._precheck,
+            tell=self._tell,
+            state_of=self._state_of,
+        )
+        self._record = AuditRecord(
+            audit=self._stores.audit,
+            capability=self._stores.capability,
+            clock=clock,
+            id_of=self._id_of,
+        )
+        self._counts = CountedRecord(self._record)
+        self._values = ValueFeed(clock)
+        self._counts.listener = self._values.hear
+        self._permissions = Permissions(_direct_grant(config))
+        self._make_rules(bench)
+        self._make_work(bench, visited)
+        self._make_tools(bench)
+        self._make_ports(bench)
+
+    def _make_rules(self, bench: Bench) -> None:
+        """What is asked before a write; of these, some are read from parts that come later."""
+        config, clock = bench.config, bench.clock
         self._catalog = Catalog()
         lockouts = self._stores.lockouts
         self._locked_out = locked_out(self._stores.lockout_of, lockouts.find, lockouts)
-        permissions = Permissions(_direct_grant(config))
         self._policy = Policy(
             config.raw_scpi,
-            permissions,
+            self._permissions,
             lambda instrument: self._guards.interlocks.guarding(instrument),
         )
         leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
@@ -214,37 +246,37 @@ class Engine:
             lambda action, target: self._guards.interlocks.send_guard(action, target),
         )
         self._discovery = self._make_discovery()
-        self._sdk = SdkParts(
-            config,
-            profile_keys=self._profiles.knowledge.library.profiles,
-            stores=self._stores,
-            clock=clock,
-        )
+        self._sdk = SdkParts(bench, profile_keys=self._profiles.knowledge.library.profiles)
         self._leases = LeaseControl(
+            bench,
             leases=leases,
-            rows=self._stores.leases,
-            pool=self._pool,
             wrappers=self._sdk.wrapper_ids,
-            clock=clock,
             end_run=lambda run_id, is_held: self._work.end_run(run_id, is_held),
-            tell=self._tell,
             on_change=lambda: self._approvals.look(),
         )
         self._approvals = ApprovalControl(
-            spent=self._stores.spent_states,
+            bench,
             key=keep_key(config.state_dir),
-            clock=clock,
             recheck=lambda action, target: self._path.check_still_free(action, target),
-            tell=self._tell,
         )
-        self._budgets = BudgetControl(pool=self._pool, rows=self._stores.budgets, clock=clock)
-        new_id = _action_ids()
+        self._budgets = BudgetControl(bench)
+
+    def _make_work(self, bench: Bench, visited: Mapping[str, LeftWork]) -> None:
+        """What runs by itself, and what ends it."""
         self._acquisitions = Acquisitions()
         self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
-        self._work = self._make_work(new_id, visited)
+        self._work = LongWork(
+            bench,
+            profiles=lambda: self._profiles.knowledge.library.profiles,
+            visa=self._visa,
+            visited=visited,
+            recall=self._recall,
+            wrapper_aborts=self._sdk.aborts,
+            notes=self._leases,
+            new_plan=self._budgets.plan,
+        )
         self._lockout = LockoutControl(
-            pool=self._pool,
-            lockouts=self._stores.lockouts,
+            bench,
             stop_on=(
                 self._work.stop_sweeps_on,
                 self._work.stop_streams_on,
@@ -255,30 +287,40 @@ class Engine:
             is_wrapper=self._sdk.is_wrapper,
         )
         self._guards = Guards(
-            pool=self._pool,
-            stores=self._stores,
+            bench,
             work=self._work,
             lockout=self._lockout,
-            budgets=self._budgets,
             memory=self._memory,
-            perform=self._perform,
-            new_id=new_id,
-            clock=clock,
-            tell=self._tell,
             is_first_look_over=lambda: self._mcp.first_look.is_set(),
-            is_supervised=is_supervised,
+            is_supervised=self._is_supervised,
         )
         self._heartbeat = Heartbeat(
-            self._pool, clock=clock, every_s=config.heartbeat_sec, is_used=self._work.uses
+            bench.pool,
+            clock=bench.clock,
+            every_s=bench.config.heartbeat_sec,
+            is_used=self._work.uses,
         )
-        self._path = self._make_path(permissions, new_id)
-        self._registry = self._make_registry()
+
+    def _make_tools(self, bench: Bench) -> None:
+        """The command path, and what leads to it by name."""
+        self._path = self._make_path()
+        config = bench.config
+        self._registry = ToolRegistry(
+            static=static_tools(),
+            bench=bench_tools(),
+            pool=bench.pool,
+            catalog=self._catalog,
+            wrappers=self._sdk.registry.offered,
+            is_strict=config.tool_names is ToolNames.STRICT,
+            uses_aliases=config.tool_names is ToolNames.ALIAS,
+            lists_absent=config.sdk_tools is SdkTools.ALL,
+        )
         self._sdk.registry.subscribe(self._registry.refresh)
-        self._late = LateImports(clock)
+        self._late = LateImports(bench.clock)
         self._dispatcher = ToolDispatcher(
             registry=self._registry,
             path=self._path,
-            permissions=permissions,
+            permissions=self._permissions,
             on_first_call=self._late.begin,
             keep=self._leases.keep,
         )
@@ -289,42 +331,56 @@ class Engine:
                 begin=self._dispatcher.begin_action,
                 judge=self._path.precheck,
                 leases=self._leases,
-                clock=clock,
-                new_id=new_id,
+                clock=bench.clock,
+                new_id=bench.new_id,
             ),
         )
-        self.is_restarting = False
-        self.left_on: list[str] = []
-        self._asked: asyncio.Event | None = None
-        self._restart = self._make_restart(is_supervised=is_supervised)
+
+    def _make_ports(self, bench: Bench) -> None:
+        """What listens, and what is told there."""
+        config, is_supervised = bench.config, self._is_supervised
+        self._restart = IdleRestart(
+            bench.clock,
+            work=self._work,
+            calls=lambda: self._dispatcher.in_flight,
+            is_supervised=is_supervised,
+            end=self._end_for_restart,
+        )
         self._hub = self._make_hub()
         self._relay = RelayRoute(
-            config,
+            bench,
             edge_id=self._edge_id,
-            clock=clock,
             refuse=self._path.record.refuse,
         )
-        self._rpc = self._make_rpc(new_id)
+        self._rpc = self._make_rpc()
         self._rpc_binding = PortBinding(
             "rpc",
             bind=self._rpc.start,
             port=lambda: self._rpc.port,
             again_s=config.rescan_interval_sec,
-            clock=clock,
+            clock=bench.clock,
         )
         self._engine_file = config.state_dir / ENGINE_FILE
-        self._is_told = False
         arrivals = Arrivals.of(config.state_dir if is_supervised else None)
         self._visa_port = VisaPort(
-            config,
+            bench,
             desk=self._desk,
-            pool=self._pool,
             leases=self._leases,
             peer_secret=keep_peer_secret(config.state_dir) if is_supervised else "",
-            clock=clock,
         )
-        self._page = self._make_page(permissions, new_id, arrivals.peer)
-        self._mcp = self._make_mcp(permissions, new_id, arrivals, is_supervised=is_supervised)
+        self._page = BenchPageDoor(
+            bench=bench,
+            hub=self._hub,
+            values=self._values,
+            permissions=self._permissions,
+            approvals=self._approvals,
+            leases=self._leases,
+            runs=self._work.runs,
+            report=self._work.reports.make,
+            peer=arrivals.peer,
+            note=self._record.method,
+        )
+        self._mcp = self._make_mcp(arrivals)
         self._status = self._make_status()
 
     async def start(self, parts: contextlib.AsyncExitStack) -> None:
@@ -471,63 +527,34 @@ class Engine:
             note_usb=lambda usb_ids: self._sdk.registry.note_seen(usb_ids),
         )
 
-    def _make_work(self, new_id: NewId, visited: Mapping[str, LeftWork]) -> LongWork:
-        return LongWork(
-            self._config,
-            pool=self._pool,
-            stores=self._stores,
-            profiles=lambda: self._profiles.knowledge.library.profiles,
-            note_stopped=self._acquisitions.note_stopped,
-            memory=self._memory,
-            notes=self._leases,
-            new_plan=self._budgets.plan,
-            tell=self._tell,
-            visa=self._visa,
-            perform=self._perform,
-            precheck=self._precheck,
-            new_id=new_id,
-            clock=self._clock,
-            visited=visited,
-            recall=self._recall,
-            wrapper_aborts=self._sdk.aborts,
+    def _make_rpc(self) -> RpcListener:
+        bench, work, watch = self._bench, self._work, self._watch
+        figures = metric_figures(
+            bench, work, self._guards.interlocks, watch, self._hub, lambda: self._mcp.surface
         )
-
-    def _make_registry(self) -> ToolRegistry:
-        return ToolRegistry(
-            static=static_tools(),
-            bench=bench_tools(),
-            pool=self._pool,
-            catalog=self._catalog,
-            wrappers=self._sdk.registry.offered,
-            is_strict=self._config.tool_names is ToolNames.STRICT,
-            uses_aliases=self._config.tool_names is ToolNames.ALIAS,
-            lists_absent=self._config.sdk_tools is SdkTools.ALL,
+        self._sights = Sights(
+            hub=self._hub,
+            health=health_of(bench, watch),
+            metrics=MetricsSource(self._counts, figures),
+            here=Here(bench=bench, work=work, lease=self._leases.of, lockouts=self._lockouts),
         )
-
-    def _make_restart(self, *, is_supervised: bool) -> IdleRestart:
-        return IdleRestart(
-            work=Work(
-                sweeps=self._work.sweeps.active,
-                streams=self._work.streams.running,
-                sequences=self._work.sequences.running,
-                calls=lambda: self._dispatcher.in_flight,
-            ),
-            is_supervised=is_supervised,
-            end=self._end_for_restart,
-            clock=self._clock,
-        )
-
-    def _make_rpc(self, new_id: NewId) -> RpcListener:
-        parts = self._rpc_parts()
-        self._sights = parts.sights()
         settings = RpcSettings(
             dispatcher=self._dispatcher,
             token=self._config.inbound_auth_token,
-            new_action_id=new_id,
-            record=self._stores.record,
+            new_action_id=bench.new_id,
+            record=self._record,
             sights=self._sights,
             clock=self._clock,
-            own=parts.methods(),
+            own=rpc_methods(
+                bench,
+                work,
+                self._lockout,
+                self._leases,
+                self._approvals,
+                self._discovery,
+                self._restart,
+                self._relay,
+            ),
             key=_rpc_key(self._config.state_dir),
         )
         return RpcListener(settings, port=self._config.rpc_port)
@@ -544,62 +571,32 @@ class Engine:
             clock=self._clock,
         )
 
-    def _make_page(
-        self, permissions: Permissions, new_id: NewId, peer: TrustedPeer
-    ) -> BenchPageDoor:
-        return BenchPageDoor(
-            config=self._config,
-            edge_name=self._config.edge_name,
-            hub=self._hub,
-            values=self._values,
-            permissions=permissions,
-            approvals=self._approvals,
-            leases=self._leases,
-            runs=self._work.runs,
-            report=self._work.reports.make,
-            trace=self._pool.trace,
-            now_ms=self._clock.wall_ms,
-            peer=peer,
-            note=self._stores.record.method,
-            new_id=new_id,
-        )
-
-    def _make_mcp(
-        self, permissions: Permissions, new_id: NewId, arrivals: Arrivals, *, is_supervised: bool
-    ) -> McpParts:
+    def _make_mcp(self, arrivals: Arrivals) -> McpParts:
         return McpParts(
-            self._config,
+            self._bench,
             dispatcher=self._telemetry.around(self._dispatcher),
             registry=self._registry,
             path=self._path,
-            permissions=permissions,
-            pool=self._pool,
+            permissions=self._permissions,
             work=self._work,
             profiles=lambda: self._profiles.knowledge.library.profiles,
             guard=self._relay.guard,
-            new_id=new_id,
             arrivals=arrivals,
             neighbour=self._page,
             metrics=self._sights.metrics,
             desk=self._desk,
             leases=self._leases,
-            is_supervised=is_supervised,
-            clock=self._clock,
+            is_supervised=self._is_supervised,
             telemetry=self._telemetry.telemetry,
         )
 
     def _make_status(self) -> StatusReport:
         return StatusReport(
+            self._bench,
             edge_id=self._edge_id,
-            edge_name=self._config.edge_name,
-            pool=self._pool,
-            state_of=self._state_of,
-            sequences=self._work.sequences,
-            streams=self._work.streams,
-            sweeps=self._work.sweeps,
+            work=self._work,
             mcp=self._mcp.status,
             marks=partial(MARKS, self),
-            clock=self._clock,
             more={
                 "rpc": lambda: {"port": self._rpc.port or None, "error": self._rpc_binding.error},
                 "relay": self._relay.status,
@@ -614,7 +611,9 @@ class Engine:
                 "lockouts": self._lockouts,
                 "leases": self._leases.listed,
                 "approvals": self._approvals.listed,
-                **self._guards.status(),
+                "interlocks": self._guards.interlocks.listed,
+                "budgets": self._budgets.listed,
+                "dead_man": self._guards.dead_man.listed,
                 "told_on": partial(self._stores.told_on_now, self._memory.is_off),
                 "telemetry": self._telemetry.status,
                 "raw_scpi": lambda: self._config.raw_scpi.value,
@@ -646,6 +645,12 @@ class Engine:
             "budgets": self._budgets.listed(),
         }
 
+    def _id_of(self, name: str) -> str:
+        try:
+            return self._pool.get(name).id
+        except NotFound:
+            return name
+
     def _tell(self, name: str, text: str, instrument_id: str, part: str) -> None:
         """Write a row about what nobody called for."""
         self._stores.audit.event(name, text, instrument=instrument_id, part=part)
@@ -663,7 +668,7 @@ class Engine:
         self._send_guards.stop(cause)
         self._approvals.stop_all(cause)
 
-    def _make_path(self, permissions: Permissions, new_id: NewId) -> CommandPath:
+    def _make_path(self) -> CommandPath:
         commands = CommandOperations(
             sequences=self._work.sequences,
             captures=Captures(self._work.waveforms, self._acquisitions),
@@ -673,25 +678,18 @@ class Engine:
             on_safe=self._work.sweeps.note_safe,
         )
         bench = BenchOperations(
-            pool=self._pool,
+            bench=self._bench,
             discovery=self._discovery,
             catalog=self._catalog,
             profiles=lambda: self._profiles.knowledge.library.heads,
             verified_on=self._profiles.verified_on,
             status=lambda: self._status(),
-            experience=self._stores.experience_of,
-            listing=InstrumentList(
-                pool=self._pool,
-                lockout=self._stores.lockout_of,
-                lease=self._leases.of,
-                state_of=self._state_of,
-                clock=self._clock,
-            ),
+            listing=InstrumentList(self._bench, self._leases.of),
             make_safe=self._work.bench_stop.stop_all,
             wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
         )
         return CommandPath(
-            permissions=permissions,
+            permissions=self._permissions,
             resolver=Resolver(
                 pool=self._pool,
                 catalog=self._catalog,
@@ -709,27 +707,20 @@ class Engine:
             operations={
                 **bench.table(),
                 **BenchCheck(
-                    pool=self._pool,
-                    state_of=self._state_of,
+                    bench=self._bench,
                     moves=self._work.moves,
-                    perform=self._perform,
-                    new_id=new_id,
-                    clock=self._clock,
                     under_way=self._under_way,
                     memory=self._memory,
-                    told_on=self._stores.told_on,
                 ).table(),
                 **LeaseOperations(control=self._leases).table(),
                 **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
                 **History(
-                    audit=self._stores.audit,
-                    pool=self._pool,
-                    permissions=permissions,
+                    bench=self._bench,
+                    permissions=self._permissions,
                     plain_name=lambda name: self._registry.plain_name(name),
-                    clock=self._clock,
                 ).table(),
                 **commands.table(),
-                **self._work.operations(),
+                **self._work.operations(self._memory, self._acquisitions.note_stopped),
                 **self._sdk.operations(),
             },
             clock=self._clock,
@@ -741,38 +732,6 @@ class Engine:
             interlocks=self._guards.interlocks,
             budgets=self._budgets,
             note_told=noting_tellings(self._guards.note_told, self._guards.dead_man.before),
-        )
-
-    def _rpc_parts(self) -> RpcParts:
-        return RpcParts(
-            stores=self._stores,
-            counts=self._counts,
-            pool=self._pool,
-            state_of=self._state_of,
-            lockout=self._lockout,
-            leases=self._leases,
-            approvals=self._approvals,
-            interlocks=self._guards.interlocks,
-            runs=self._work.runs,
-            streams=self._work.streams,
-            waveforms=self._work.waveforms,
-            artist=self._work.artist,
-            reports=self._work.reports,
-            watch=self._watch,
-            mcp=lambda: self._mcp.surface,
-            sweeps=self._work.sweeps,
-            discovery=self._discovery,
-            restart=self._restart,
-            relay=self._relay,
-            hub=self._hub,
-            here=Here(
-                pool=self._pool,
-                work=self._work,
-                state_of=self._state_of,
-                lease=self._leases.of,
-                lockouts=self._lockouts,
-            ),
-            clock=self._clock,
         )
 
     def _report_complaints(self) -> None:
@@ -843,7 +802,7 @@ MARKS: Final = attrgetter(
     "_leases.changes",
     "_approvals.changes",
     "_guards.interlocks.changes",
-    "_guards.budgets.changes",
+    "_budgets.changes",
     "_guards.dead_man.changes",
 )
 """Of an engine: another value after anything that get_status tells of was done."""

@@ -1,4 +1,4 @@
-"""What holds when nobody looks, as parts of one engine: budgets, interlocks, dead-men.
+"""What holds when nobody looks, as parts of one engine: interlocks, dead-men.
 
 Each is a chapter's own (``commands``); here they get the engine's other parts, and one another.
 """
@@ -7,81 +7,57 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from edged.clock import Clock
-from edged.commands.budgets import BudgetControl
 from edged.commands.dead_man import DeadManControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.memory import Memory
 from edged.engine.long_work import LongWork
-from edged.engine.parts import Stores
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
 from edged.profiles.interlocks import Interlock, Trip
-from edged.runs.ports import NewId, Perform
+from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
 
 log = structlog.get_logger("edged.guards")
 
 
 class Guards:
-    """All guards of the bench.
+    """The guards that act by themselves.
 
     Args:
         work: what runs, and makes units safe.
         lockout: what a trip locks out by.
         memory: what outputs were last told and heard to be.
-        tell: writes a row about what nobody called for: its name, its text, the instrument, and
-            the part of the engine that tells.
         is_first_look_over: see ``InterlockControl``.
         is_supervised: another engine is begun when this one dies.
     """
 
     def __init__(
         self,
+        bench: Bench,
         *,
-        pool: InstrumentPool,
-        stores: Stores,
         work: LongWork,
         lockout: LockoutControl,
-        budgets: BudgetControl,
         memory: Memory,
-        perform: Perform,
-        new_id: NewId,
-        clock: Clock,
-        tell: Callable[[str, str, str, str], None],
         is_first_look_over: Callable[[], bool],
         is_supervised: bool,
     ) -> None:
-        self._told_on = stores.told_on
+        self._told_on = bench.store.told_on
         self._work = work
         self._lockout = lockout
-        self.budgets = budgets
         self.interlocks = InterlockControl(
-            pool=pool,
-            told_on=stores.told_on,
+            bench,
             is_off=memory.is_off,
-            perform=perform,
-            new_id=new_id,
-            clock=clock,
-            rows=stores.trips,
             trip=self._trip,
-            tell=tell,
             is_first_look_over=is_first_look_over,
         )
         self.dead_man = DeadManControl(
-            pool=pool,
-            rows=stores.armed,
-            told_on=stores.told_on,
-            clock=clock,
+            bench=bench,
             visit=work.visit,
             fail_on=(work.fail_on,),
-            tell=tell,
             is_supervised=is_supervised,
         )
 
@@ -91,14 +67,6 @@ class Guards:
         parts.push_async_callback(self.interlocks.stop)
         self.dead_man.start()
         parts.push_async_callback(self.dead_man.stop)
-
-    def status(self) -> Mapping[str, Callable[[], Any]]:
-        """Entries of get_status."""
-        return {
-            "interlocks": self.interlocks.listed,
-            "budgets": self.budgets.listed,
-            "dead_man": self.dead_man.listed,
-        }
 
     def note_told(
         self, unit: str, instrument_id: str, outputs: frozenset[str], why: str = ""

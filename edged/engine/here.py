@@ -8,9 +8,8 @@ from typing import Any, Final
 from edged import __version__
 from edged.engine.long_work import LongWork
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf
 from edged.record import record
+from edged.runs.bench import Bench
 
 NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
 
@@ -24,9 +23,8 @@ class Here:
         lockouts: all of them, with aliases.
     """
 
-    pool: InstrumentPool
+    bench: Bench
     work: LongWork
-    state_of: StateOf
     lease: Callable[[Instrument], Mapping[str, Any] | None]
     lockouts: Callable[[], Sequence[Mapping[str, Any]]]
 
@@ -34,7 +32,7 @@ class Here:
         """As it is now."""
         return {
             "version": __version__,
-            "units": [self._unit(instrument) for instrument in self.pool.all()],
+            "units": [self._unit(instrument) for instrument in self.bench.pool.all()],
             "runs": list(self._runs()),
             "lockouts": list(self.lockouts()),
         }
@@ -43,7 +41,7 @@ class Here:
         summary = instrument.summary()
         return {
             **{name: summary[name] for name in NAMED},
-            "state": self.state_of(instrument).value,
+            "state": self.bench.state_of(instrument).value,
             "lease": self.lease(instrument),
             "is_in_use": self.work.uses(instrument),
         }

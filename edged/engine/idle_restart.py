@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from edged.clock import Clock
+from edged.engine.long_work import LongWork
 from edged.errors import Conflict
-from edged.record import record
 
 if TYPE_CHECKING:
     from edged.surfaces.rpc.own_methods import OwnMethod
@@ -25,32 +25,28 @@ WITHIN_S: Final = 3_600
 Params = Mapping[str, Any]
 
 
-@record
-class Work:
-    """What may be under way, as its owners tell of it."""
+def under_way(work: LongWork, calls: int) -> list[str]:
+    """What a restart would break off, a clause each; a sweep that holds an output is at work.
 
-    sweeps: Callable[[], tuple[Mapping[str, Any], ...]]
-    streams: Callable[[], list[dict[str, Any]]]
-    sequences: Callable[[], tuple[Mapping[str, Any], ...]]
-    calls: Callable[[], int]
-
-
-def under_way(work: Work) -> list[str]:
-    """What a restart would break off, a clause each; a sweep that holds an output is at work."""
+    Args:
+        calls: how many are in flight.
+    """
     found = [
         f"sweep {sweep['sweep_id']} on {sweep['instrument_id']} ({sweep['status']})"
-        for sweep in work.sweeps()
+        for sweep in work.sweeps.active()
         if sweep["status"] in {"running", "holding"} or _owes_abort(sweep)
     ]
     found += [
-        f"stream {stream['stream_id']} on {stream['instrument_id']}" for stream in work.streams()
+        f"stream {stream['stream_id']} on {stream['instrument_id']}"
+        for stream in work.streams.running()
     ]
     found += [
-        f"sequence {run['sequence_name']} on {run['instrument_id']}" for run in work.sequences()
+        f"sequence {run['sequence_name']} on {run['instrument_id']}"
+        for run in work.sequences.running()
     ]
     # Streams and sequences are calls, too, unless they are detached.
-    if not found and work.calls():
-        found.append(f"{work.calls()} calls")
+    if not found and calls:
+        found.append(f"{calls} calls")
     return found
 
 
@@ -63,14 +59,22 @@ class IdleRestart:
 
     Args:
         work: what may be under way.
+        calls: gives how many calls are in flight.
         is_supervised: whether somebody starts the engine again.
         end: ends the engine so that it is started again.
     """
 
     def __init__(
-        self, *, work: Work, is_supervised: bool, end: Callable[[], None], clock: Clock
+        self,
+        clock: Clock,
+        *,
+        work: LongWork,
+        calls: Callable[[], int],
+        is_supervised: bool,
+        end: Callable[[], None],
     ) -> None:
         self._work = work
+        self._calls = calls
         self._is_supervised = is_supervised
         self._end = end
         self._clock = clock
@@ -119,7 +123,7 @@ class IdleRestart:
         return self._told()
 
     async def _wait(self) -> None:
-        while found := under_way(self._work):
+        while found := under_way(self._work, self._calls()):
             if self._clock.monotonic() >= self._until_s:
                 self._state = "given_up"
                 self._log.warning("restart_given_up", under_way=found)
@@ -137,6 +141,6 @@ class IdleRestart:
         left_s = max(0.0, self._until_s - self._clock.monotonic())
         return {
             "state": self._state,
-            "under_way": under_way(self._work),
+            "under_way": under_way(self._work, self._calls()),
             "left_s": round(left_s, 1) if self._state == "waiting" else 0.0,
         }

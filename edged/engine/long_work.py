@@ -19,16 +19,12 @@ import structlog
 from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
-from edged.clock import Clock
 from edged.commands.memory import Memory
 from edged.commands.operation import Operation
 from edged.config.keys import OnExit
-from edged.config.load import Config
 from edged.discovery.visit import Guest, visiting
-from edged.engine.parts import Stores
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
-from edged.instruments.pool import InstrumentPool
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -37,13 +33,13 @@ from edged.plot.artist import Artist
 from edged.profiles.format.connection_facts import connection_of
 from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
+from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewId, NewPlan, Perform, Precheck, RunNotes
+from edged.runs.ports import NewPlan, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.sequences.run import SequenceJournal
 from edged.runs.states import StreamEvent
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
 from edged.runs.streams.registry import StreamRegistry
@@ -57,7 +53,6 @@ from edged.runs.wording import (
     interlock_tripped,
     locked_out,
 )
-from edged.store.audit.run_rows import RowsOfRun
 from edged.transports.visa import VisaLibrary
 
 log = structlog.get_logger("edged.exit")
@@ -75,115 +70,45 @@ class LongWork:
     """The books of long work, made in the order in which they need each other.
 
     Args:
-        config: the whole configuration.
-        perform, precheck: the command path, which is made after this.
         profiles: gives the library as it is now.
         visa: opens the addresses that are visited after a crash.
         visited: what first aid has seen to already.
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
-        note_stopped: told of each instrument whose abort is on its way.
-        memory: what is known of settings.
         notes: told of each run that writes.
-        tell: writes a row about what nobody called for.
         new_plan: judges all steps of a run before its first.
     """
 
     def __init__(
         self,
-        config: Config,
+        bench: Bench,
         *,
-        pool: InstrumentPool,
-        stores: Stores,
         profiles: Callable[[], Mapping[str, Profile]],
         visa: VisaLibrary,
-        perform: Perform,
-        precheck: Precheck,
-        new_id: NewId,
-        clock: Clock,
         visited: Mapping[str, LeftWork],
         recall: Callable[[Cause], None],
-        wrapper_aborts: Callable[[], Sequence[WrapperAbort]] = tuple,
-        note_stopped: Callable[[str], None],
-        memory: Memory,
+        wrapper_aborts: Callable[[], Sequence[WrapperAbort]],
         notes: RunNotes,
         new_plan: NewPlan,
-        tell: Callable[[str, str, str, str], None],
     ) -> None:
-        self._config = config
-        self._tell = tell
-        self._pool = pool
+        self._bench = bench
         self._profiles = profiles
         self._visa = visa
-        self._clock = clock
-        self._note_stopped, self._memory = note_stopped, memory
-        self.runs = RunRegistry(
-            data_dir=config.data_dir,
-            budget_mb=config.data_budget_mb,
-            pool=pool,
-            perform=perform,
-            new_id=new_id,
-            clock=clock,
-        )
-        self.artist = Artist(cache_dir=config.state_dir / "plot")
-        self.reports = Reports(
-            runs=self.runs,
-            new_maker=functools.partial(self._new_report_maker, stores.audit.of_run),
-        )
-        self.waveforms = WaveformRegistry(config.waveform_memory_mb)
-        self.sequences = SequenceRegistry(
-            perform=perform,
-            precheck=precheck,
-            new_id=new_id,
-            clock=clock,
-            recorder=self.runs,
-            journal=SequenceJournal(journal=stores.journal, pool=pool, clock=clock),
-            notes=notes,
-            new_plan=new_plan,
-            profile_of=lambda instrument_id: pool.get(instrument_id).profile,
-        )
-        self.streams = StreamRegistry(
-            perform=perform,
-            new_id=new_id,
-            waveforms=self.waveforms,
-            recorder=self.runs,
-            clock=clock,
-        )
-        self.sweeps = SweepRegistry(
-            perform=perform,
-            precheck=precheck,
-            new_id=new_id,
-            journal=stores.journal,
-            recorder=self.runs,
-            clock=clock,
-            abort_within_s=config.abort_after_crash_sec,
-            notes=notes,
-            new_plan=new_plan,
-        )
-        pool.subscribe(self.sweeps.hear)
-        self._after_crash = self._make_after_crash(stores, visited)
-        self._wrapper_stop = WrapperStop(
-            aborts=wrapper_aborts,
-            perform=perform,
-            new_id=new_id,
-            clock=clock,
-            told_on=stores.told_on,
-        )
-        self.bench_stop = self._make_bench_stop(stores, perform, new_id, recall)
-
-    def _make_bench_stop(
-        self, stores: Stores, perform: Perform, new_id: NewId, recall: Callable[[Cause], None]
-    ) -> BenchStop:
-        return BenchStop(
-            pool=self._pool,
+        self.runs = RunRegistry(bench)
+        self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
+        self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
+        self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
+        self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
+        self.streams = StreamRegistry(bench, waveforms=self.waveforms, recorder=self.runs)
+        self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
+        bench.pool.subscribe(self.sweeps.hear)
+        self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
+        self._wrapper_stop = WrapperStop(bench, wrapper_aborts)
+        self.bench_stop = BenchStop(
+            bench,
             sweeps=self.sweeps,
             end_work=(self.sequences.stop_all, self.streams.stop_all),
-            perform=perform,
-            new_id=new_id,
-            clock=self._clock,
             made_safe=self._made_safe,
-            told_on=stores.told_on,
-            try_for_s=self._config.abort_after_crash_sec,
             stop_others=self._wrapper_stop,
             recall=recall,
         )
@@ -223,7 +148,7 @@ class LongWork:
 
     @property
     def _is_safe_exit(self) -> bool:
-        return self._config.on_exit is OnExit.SAFE
+        return self._bench.config.on_exit is OnExit.SAFE
 
     async def _make_safe(self, stop: BenchStop | WrapperStop, within_s: float) -> None:
         """Abort what may be on, and tell of each what it confirmed."""
@@ -233,12 +158,19 @@ class LongWork:
             left, error = one["unconfirmed"], one["error"] or ""
             what = f"not confirmed off: {', '.join(left)}. {error}" if left else "confirmed off"
             name = one["alias"] or one["instrument_id"]
-            self._tell("exit.safe", f"{name}: {what}".strip(), one["instrument_id"], SHUTDOWN)
+            self._bench.tell("exit.safe", f"{name}: {what}".strip(), one["instrument_id"], SHUTDOWN)
             tell = log.error if left else log.warning
             tell("exit_safe", id=one["instrument_id"], unconfirmed=left, error=error)
 
-    def operations(self) -> dict[type[Action], Operation]:
-        """What can be asked of this work."""
+    def operations(
+        self, memory: Memory, note_stopped: Callable[[str], None]
+    ) -> dict[type[Action], Operation]:
+        """What can be asked of this work.
+
+        Args:
+            memory: what is known of settings.
+            note_stopped: told of each instrument whose abort is on its way.
+        """
         return {
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
@@ -246,8 +178,8 @@ class LongWork:
             **SweepOperations(
                 sweeps=self.sweeps,
                 artist=self.artist,
-                note_stopped=self._note_stopped,
-                memory=self._memory,
+                note_stopped=note_stopped,
+                memory=memory,
             ).table(),
             **RunOperations(
                 runs=self.runs,
@@ -354,35 +286,20 @@ class LongWork:
 
     def _called(self, instrument_id: str) -> str:
         with contextlib.suppress(NotFound):
-            return self._pool.get(instrument_id).called
+            return self._bench.pool.get(instrument_id).called
         return instrument_id
 
     def _is(self, name: str, instrument_id: str) -> bool:
         try:
-            return self._pool.get(name).id == instrument_id
+            return self._bench.pool.get(name).id == instrument_id
         except NotFound:
             return False
 
-    def _make_after_crash(self, stores: Stores, visited: Mapping[str, LeftWork]) -> AfterCrash:
-        return AfterCrash(
-            journal=stores.journal,
-            visit=self.visit,
-            tell=self._tell,
-            clock=self._clock,
-            abort_within_s=self._config.abort_after_crash_sec,
-            visited=visited,
-        )
-
-    def _new_report_maker(self, rows_of_run: RowsOfRun) -> Maker:
+    def _new_report_maker(self) -> Maker:
         # Most lives of the daemon never see a report, and need not wait for what makes them.
         from edged.runs.report.making import ReportMaker
 
-        return ReportMaker(
-            runs=self.runs,
-            pool=self._pool,
-            rows_of_run=rows_of_run,
-            clock=self._clock,
-        )
+        return ReportMaker(self._bench, self.runs)
 
     def visit(self, address: str, journal: Mapping[str, Any]) -> AbstractAsyncContextManager[Guest]:
         """A visit to an address before anything is registered there."""
@@ -390,14 +307,14 @@ class LongWork:
         if connection is None:  # a row of before there were any with it
             connection = self._connection_of(address, str(journal.get("profile", "")))
         return visiting(
-            address, open_link=self._visa.open_link, connection=connection, clock=self._clock
+            address, open_link=self._visa.open_link, connection=connection, clock=self._bench.clock
         )
 
     def _connection_of(self, address: str, profile_key: str) -> Connection:
         """How to speak there, by the profile and the owner's configuration."""
         profile = self._profiles().get(profile_key)
         connection = profile.connection if profile is not None else Connection()
-        for entry in self._config.instruments:
+        for entry in self._bench.config.instruments:
             if entry.address == address:
                 return connection_for(connection, entry)
         return connection
@@ -406,7 +323,7 @@ class LongWork:
         """An instrument has obeyed its abort: whatever work owed it one is done with it."""
         await self.sweeps.note_made_safe(instrument_id)
         with contextlib.suppress(NotFound):
-            instrument = self._pool.get(instrument_id)
+            instrument = self._bench.pool.get(instrument_id)
             await self._after_crash.made_safe(
                 unit_of_instrument(instrument).key,
                 instrument_id=instrument.id if instrument.twins else "",

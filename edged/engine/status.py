@@ -13,15 +13,12 @@ from typing import Any, Final
 
 from edged import __version__
 from edged.changes import TOLD
-from edged.clock import Clock
+from edged.engine.long_work import LongWork
 from edged.instruments.failures import lost_remedy
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf, UnitState, counted, heard_ms
+from edged.instruments.unit_state import UnitState, counted, heard_ms
 from edged.protocol.results import Told
-from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.streams.registry import StreamRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.bench import Bench
 
 IN_ORDER: Final = frozenset({UnitState.READY, UnitState.BUSY, UnitState.LOCKED})
 """What is locked out stands among the lockouts."""
@@ -34,43 +31,35 @@ class StatusReport:
     """Puts get_status together.
 
     Args:
-        edge_id, edge_name: who this edge is.
-        pool: the instruments.
-        state_of: gives the state of one.
-        sequences, streams, sweeps: those that run; of sweeps also those that need attention.
+        edge_id: who this edge is.
+        work: what runs; of sweeps also those that need attention.
         mcp: tells of the MCP listener.
         marks: gives something that is unequal after anything was done.
-        clock: for the uptime.
         more: further entries, each asked when the status is.
     """
 
     def __init__(
         self,
+        bench: Bench,
         *,
         edge_id: str,
-        edge_name: str,
-        pool: InstrumentPool,
-        state_of: StateOf,
-        sequences: SequenceRegistry,
-        streams: StreamRegistry,
-        sweeps: SweepRegistry,
+        work: LongWork,
         mcp: Part,
         marks: Part,
-        clock: Clock,
         more: Mapping[str, Part],
     ) -> None:
-        self._identity = {"edge_id": edge_id, "edge_name": edge_name, "version": __version__}
+        self._identity = {
+            "edge_id": edge_id,
+            "edge_name": bench.config.edge_name,
+            "version": __version__,
+        }
         self._platform = f"{platform.system()} {platform.machine()}"
-        self._pool = pool
-        self._state_of = state_of
-        self._sequences = sequences
-        self._streams = streams
-        self._sweeps = sweeps
+        self._bench = bench
+        self._work = work
         self._mcp = mcp
         self._marks = marks
-        self._clock = clock
         self._more = dict(more)
-        self._began = clock.monotonic()
+        self._began = bench.clock.monotonic()
         # The latest report, the marks that it was made under, and when.
         self._report = Told({})
         # What it tells of the state of units, and the mark that this was made under.
@@ -81,14 +70,14 @@ class StatusReport:
 
     def __call__(self) -> Told:
         """The result of get_status."""
-        marks, now_s = self._marks(), self._clock.monotonic()
+        marks, now_s = self._marks(), self._bench.clock.monotonic()
         if marks != self._made_under or now_s - self._made_s >= KEPT_S:
             self._report = self._make(now_s)
             self._made_under, self._made_s = marks, now_s
         return self._report
 
     def _make(self, now_s: float) -> Told:
-        instruments, mark = self._pool.all(), TOLD.mark()
+        instruments, mark = self._bench.pool.all(), TOLD.mark()
         if mark != self._units_under:
             self._units, self._units_under = self._told_units(instruments), mark
         return Told(
@@ -103,9 +92,9 @@ class StatusReport:
                 "uptime_s": round(now_s - self._began, 3),
                 "platform": self._platform,
                 "mcp": self._mcp(),
-                "sweeps": list(self._sweeps.active()),
-                "streams": self._streams.running(),
-                "sequences": list(self._sequences.running()),
+                "sweeps": list(self._work.sweeps.active()),
+                "streams": self._work.streams.running(),
+                "sequences": list(self._work.sequences.running()),
                 **{name: part() for name, part in self._more.items()},
             }
         )
@@ -114,7 +103,7 @@ class StatusReport:
         """What changes with the state of a unit alone."""
         return {
             "instrument_count": len(instruments),
-            "instruments_by_state": counted(instruments, self._state_of),
+            "instruments_by_state": counted(instruments, self._bench.state_of),
             "troubled_lines": [
                 {
                     "instrument_id": i.id,
@@ -124,9 +113,11 @@ class StatusReport:
                     "line_state": i.line_state.value,
                     "reason": i.line_reason,
                     "remedy": lost_remedy(i.line_reason),
-                    "heard_ms": heard_ms(i, self._clock.monotonic(), self._clock.wall_ms()),
+                    "heard_ms": heard_ms(
+                        i, self._bench.clock.monotonic(), self._bench.clock.wall_ms()
+                    ),
                 }
                 for i in instruments
-                if (state := self._state_of(i)) not in IN_ORDER
+                if (state := self._bench.state_of(i)) not in IN_ORDER
             ],
         }

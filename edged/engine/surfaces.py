@@ -17,35 +17,25 @@ from edged import __version__
 from edged.actions.caller import Caller
 from edged.auth.claims import EdgeDoor
 from edged.auth.permissions import Permissions
-from edged.clock import Clock
 from edged.commands.approvals import ApprovalControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.commands.path import CommandPath
-from edged.commands.record import CountedRecord
 from edged.config.load import Config
 from edged.discovery.loop import Discovery
 from edged.engine.bench_page import own_names
 from edged.engine.binding import PortBinding
-from edged.engine.here import Here
 from edged.engine.housekeeping import LoopWatch
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.long_work import LongWork
 from edged.engine.neighbours import MetricsDoor
-from edged.engine.parts import Stores
 from edged.errors import Conflict, EdgedError, NotFound
-from edged.host import host_name, qualified_host_name, read_supervisor_file
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf, counted
-from edged.plot.artist import Artist
+from edged.host import read_supervisor_file
+from edged.instruments.unit_state import counted
 from edged.profiles.model import Profile
 from edged.record import record
-from edged.runs.recordings.registry import RunRegistry
-from edged.runs.report.reports import Reports
-from edged.runs.streams.registry import StreamRegistry
-from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.bench import Bench
 from edged.service import relay_link
 from edged.supervisor.peer_header import keep_peer_secret, peer_reader, relayed_reader
 from edged.surfaces.events.hub import EventHub
@@ -60,18 +50,16 @@ from edged.surfaces.mcp.seams import (
     carried_head,
     socket_peer,
 )
-from edged.surfaces.mcp.surface import McpSettings, McpSurface
+from edged.surfaces.mcp.surface import McpRoom, McpSettings, McpSurface, server_of
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
-from edged.surfaces.rpc.metrics_source import MetricsSource
 from edged.surfaces.rpc.own_methods import (
     daemon_methods,
     discovery_methods,
     run_methods,
     stream_methods,
 )
-from edged.surfaces.rpc.settings import Sights
 from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
 from edged.tools.resource_kinds import ResourceSources
@@ -103,13 +91,11 @@ class McpParts:
     """The endpoint of one engine; made on its loop.
 
     Args:
-        config: ports, names, bounds.
         dispatcher, registry: the tools, and who takes calls of them.
         path, permissions: judge what is read by URI.
-        pool, work: what there is to read.
+        work: what there is to read.
         profiles: gives those in force.
         guard: says who a request is from.
-        new_id: makes action ids.
         arrivals: how its requests are read.
         neighbour: what else is served on the port, beside the metrics.
         metrics: gives their page and its content type.
@@ -125,56 +111,48 @@ class McpParts:
 
     def __init__(
         self,
-        config: Config,
+        bench: Bench,
         *,
         dispatcher: Dispatcher,
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
-        pool: InstrumentPool,
         work: LongWork,
         profiles: Callable[[], Mapping[str, Profile]],
         guard: CallerGuard,
-        new_id: Callable[[], str],
         arrivals: Arrivals,
         neighbour: Neighbour,
         metrics: Callable[[], Awaitable[tuple[bytes, str]]],
         desk: VisaDesk,
         leases: LeaseControl,
         is_supervised: bool,
-        clock: Clock,
-        telemetry: Telemetry | None = None,
+        telemetry: Telemetry | None,
     ) -> None:
-        self._config = config
+        config, clock = bench.config, bench.clock
+        self._bench = bench
         self._registry = registry
-        self._pool = pool
-        self._clock = clock
         self.first_look = asyncio.Event()
-        self._news = ResourceNews(
-            pool=pool,
-            sweeps=work.sweeps,
-            streams=work.streams,
-            runs=work.runs,
-            waveforms=work.waveforms,
-            clock=clock,
-        )
         sources = ResourceSources(
-            pool=pool,
+            pool=bench.pool,
             profiles=profiles,
             sweeps=work.sweeps,
             streams=work.streams,
             runs=work.runs,
             waveforms=work.waveforms,
         )
-        self.surface = McpSurface(
+        self._news = ResourceNews(sources, clock)
+        settings = _settings(config, is_port_shared=is_supervised)
+        room = McpRoom(
             dispatcher=dispatcher,
             registry=registry,
             clock=clock,
-            new_action_id=new_id,
-            settings=_settings(config, is_port_shared=is_supervised),
+            new_action_id=bench.new_id,
+            settings=settings,
+            server=server_of(registry),
             guard=guard,
             trusted_peer=arrivals.peer,
             read_head=arrivals.read_head,
+            names=own_names(config),
             neighbour=MetricsDoor(
                 neighbour,
                 access=config.metrics,
@@ -196,7 +174,9 @@ class McpParts:
                 clock=clock,
             ),
         )
-
+        self.surface = McpSurface(
+            room, settings=settings, clock=clock, takes_upgrade=neighbour.takes_upgrade
+        )
         self._binding = PortBinding(
             "mcp",
             bind=self.surface.start,
@@ -216,7 +196,7 @@ class McpParts:
         Args:
             bound: is called when it was bound later.
         """
-        if not self._config.mcp_enabled:
+        if not self._bench.config.mcp_enabled:
             return
         parts.push_async_callback(self._stop)
         await self._binding.start(bound)
@@ -234,12 +214,12 @@ class McpParts:
     def status(self) -> dict[str, Any]:
         """For get_status."""
         listed, port = self.surface.list_size, self.surface.port
-        url = f"http://127.0.0.1:{port}{self._config.mcp_path}" if port else ""
+        url = f"http://127.0.0.1:{port}{self._bench.config.mcp_path}" if port else ""
         return {
-            "enabled": self._config.mcp_enabled,
+            "enabled": self._bench.config.mcp_enabled,
             "port": port or None,
-            "path": self._config.mcp_path,
-            "page": self._config.bench_page.value,
+            "path": self._bench.config.mcp_path,
+            "page": self._bench.config.bench_page.value,
             "error": self._binding.error,
             "sessions": self.surface.session_count,
             "tools": len(self._registry.tools()),
@@ -249,7 +229,7 @@ class McpParts:
 
     def _instrument_id_of(self, name: str) -> str | None:
         try:
-            return self._pool.get(name).id
+            return self._bench.pool.get(name).id
         except NotFound:
             return None
 
@@ -259,160 +239,130 @@ def _settings(config: Config, *, is_port_shared: bool) -> McpSettings:
         port=config.mcp_port,
         path=config.mcp_path,
         is_port_shared=is_port_shared,
-        host_name=host_name(),
-        qualified_name=qualified_host_name(),
-        allowed_hosts=config.allowed_hosts,
-        allowed_origins=config.allowed_origins,
         session_idle_s=config.session_idle_sec,
         max_sessions=config.max_sessions,
         listing=ToolListing(config.tools.value),
     )
 
 
-@record
-class RpcParts:
-    """The parts that the RPC port tells of.
+def rpc_methods(
+    bench: Bench,
+    work: LongWork,
+    lockout: LockoutControl,
+    leases: LeaseControl,
+    approvals: ApprovalControl,
+    discovery: Discovery,
+    restart: IdleRestart,
+    relay: RelayRoute,
+) -> dict[str, OwnMethod]:
+    """The daemon's own methods."""
+    return {
+        **daemon_methods(bench, lockout, leases, approvals),
+        **run_methods(work.runs, work.artist, work.reports),
+        **stream_methods(work.streams, work.waveforms),
+        **discovery_methods(discovery),
+        **restart.methods(),
+        "relay.refresh_keys": relay.refresh_keys,
+    }
 
-    Attributes:
-        mcp: gives the MCP surface, which is made after this.
-        here: what is told to the fleet.
-    """
 
-    stores: Stores
-    counts: CountedRecord
-    pool: InstrumentPool
-    state_of: StateOf
-    lockout: LockoutControl
-    leases: LeaseControl
-    approvals: ApprovalControl
-    interlocks: InterlockControl
-    runs: RunRegistry
-    streams: StreamRegistry
-    waveforms: WaveformRegistry
-    artist: Artist
-    reports: Reports
-    watch: LoopWatch
-    mcp: Callable[[], McpSurface]
-    sweeps: SweepRegistry
-    discovery: Discovery
-    restart: IdleRestart
-    relay: RelayRoute
-    hub: EventHub
-    here: Here
-    clock: Clock
+def health_of(bench: Bench, watch: LoopWatch) -> Callable[[], Mapping[str, Any]]:
+    """What ``/health`` tells, with the uptime counted from now."""
+    began = bench.clock.monotonic()
 
-    def methods(self) -> dict[str, OwnMethod]:
-        """The daemon's own methods."""
+    def health() -> Mapping[str, Any]:
+        is_healthy = bench.store.database.health.is_healthy
         return {
-            **daemon_methods(
-                audit=self.stores.audit,
-                lockout=self.lockout,
-                leases=self.leases,
-                approvals=self.approvals,
-                pool=self.pool,
-                told_on=self.stores.told_on,
-            ),
-            **run_methods(self.runs, self.artist, self.reports),
-            **stream_methods(self.streams, self.waveforms),
-            **discovery_methods(self.discovery),
-            **self.restart.methods(),
-            "relay.refresh_keys": self.relay.refresh_keys,
+            "status": "ok" if is_healthy else "degraded",
+            "version": __version__,
+            "uptime_s": round(bench.clock.monotonic() - began, 3),
+            "store": bench.store.status(),
+            "loop_lag_s": round(watch.last_lag_s, 6),
         }
 
-    def sights(self) -> Sights:
-        """What stands beside ``/rpc``."""
-        began = self.clock.monotonic()
+    return health
 
-        def health() -> Mapping[str, Any]:
-            is_healthy = self.stores.database.health.is_healthy
-            return {
-                "status": "ok" if is_healthy else "degraded",
-                "version": __version__,
-                "uptime_s": round(self.clock.monotonic() - began, 3),
-                "store": self.stores.status(),
-                "loop_lag_s": round(self.watch.last_lag_s, 6),
-            }
 
-        return Sights(
-            hub=self.hub,
-            health=health,
-            metrics=MetricsSource(self.counts, self._figures(self.hub)),
-            here=self.here,
-        )
+def metric_figures(
+    bench: Bench,
+    work: LongWork,
+    interlocks: InterlockControl,
+    watch: LoopWatch,
+    hub: EventHub,
+    mcp: Callable[[], McpSurface],
+) -> tuple[MetricFigure, ...]:
+    """The figures of the metrics page.
 
-    def _figures(self, hub: EventHub) -> tuple[MetricFigure, ...]:
-        stores, watch = self.stores, self.watch
-        return (
-            MetricFigure(
-                name="instruments",
-                help="Listed instruments by their state.",
-                label="state",
-                read=lambda: counted(self.pool.all(), self.state_of),
-            ),
-            MetricFigure(
-                name="lockouts",
-                help="Instruments locked out.",
-                read=lambda: len(stores.lockouts.all()),
-            ),
-            MetricFigure(
-                name="interlocks_tripped",
-                help="Interlocks that have tripped and were not cleared.",
-                read=lambda: sum(one["reason"] is not None for one in self.interlocks.listed()),
-            ),
-            MetricFigure(
-                name="units_told_on",
-                help="Units that were switched on and not confirmed off since.",
-                read=lambda: len(stores.told_on.told()),
-            ),
-            MetricFigure(
-                name="sessions", help="MCP sessions.", read=lambda: self.mcp().session_count
-            ),
-            MetricFigure(
-                name="mcp_connections",
-                help="Open connections of the MCP endpoint.",
-                read=lambda: self.mcp().connection_count,
-            ),
-            MetricFigure(
-                name="event_readers", help="Readers of /events.", read=lambda: hub.reader_count
-            ),
-            MetricFigure(
-                name="streams", help="Running streams.", read=lambda: len(self.streams.running())
-            ),
-            MetricFigure(
-                name="sweeps", help="Running sweeps.", read=lambda: len(self.sweeps.active())
-            ),
-            MetricFigure(
-                name="event_loop_lag_seconds",
-                help="How long the event loop took to answer, last.",
-                read=lambda: watch.last_lag_s,
-            ),
-            MetricFigure(
-                name="event_loop_worst_lag_seconds",
-                help="The longest it ever took.",
-                read=lambda: watch.worst_lag_s,
-            ),
-            MetricFigure(
-                name="audit_rows_waiting",
-                help="Rows of the audit log that are not on disk yet.",
-                read=lambda: stores.audit.waiting,
-            ),
-            MetricFigure(
-                name="audit_lag_seconds",
-                help="Age of the oldest row of the audit log that is not on disk yet.",
-                read=lambda: stores.audit.lag_s,
-            ),
-            MetricFigure(
-                name="audit_rows_lost",
-                help="Rows that were only counted.",
-                read=lambda: stores.audit.lost,
-                is_total=True,
-            ),
-            MetricFigure(
-                name="store_healthy",
-                help="1 while the database can be written.",
-                read=lambda: int(stores.database.health.is_healthy),
-            ),
-        )
+    Args:
+        mcp: gives the MCP surface, which is made after this.
+    """
+    return (
+        MetricFigure(
+            name="instruments",
+            help="Listed instruments by their state.",
+            label="state",
+            read=lambda: counted(bench.pool.all(), bench.state_of),
+        ),
+        MetricFigure(
+            name="lockouts",
+            help="Instruments locked out.",
+            read=lambda: len(bench.store.lockouts.all()),
+        ),
+        MetricFigure(
+            name="interlocks_tripped",
+            help="Interlocks that have tripped and were not cleared.",
+            read=lambda: sum(one["reason"] is not None for one in interlocks.listed()),
+        ),
+        MetricFigure(
+            name="units_told_on",
+            help="Units that were switched on and not confirmed off since.",
+            read=lambda: len(bench.store.told_on.told()),
+        ),
+        MetricFigure(name="sessions", help="MCP sessions.", read=lambda: mcp().session_count),
+        MetricFigure(
+            name="mcp_connections",
+            help="Open connections of the MCP endpoint.",
+            read=lambda: mcp().connection_count,
+        ),
+        MetricFigure(
+            name="event_readers", help="Readers of /events.", read=lambda: hub.reader_count
+        ),
+        MetricFigure(
+            name="streams", help="Running streams.", read=lambda: len(work.streams.running())
+        ),
+        MetricFigure(name="sweeps", help="Running sweeps.", read=lambda: len(work.sweeps.active())),
+        MetricFigure(
+            name="event_loop_lag_seconds",
+            help="How long the event loop took to answer, last.",
+            read=lambda: watch.last_lag_s,
+        ),
+        MetricFigure(
+            name="event_loop_worst_lag_seconds",
+            help="The longest it ever took.",
+            read=lambda: watch.worst_lag_s,
+        ),
+        MetricFigure(
+            name="audit_rows_waiting",
+            help="Rows of the audit log that are not on disk yet.",
+            read=lambda: bench.store.audit.waiting,
+        ),
+        MetricFigure(
+            name="audit_lag_seconds",
+            help="Age of the oldest row of the audit log that is not on disk yet.",
+            read=lambda: bench.store.audit.lag_s,
+        ),
+        MetricFigure(
+            name="audit_rows_lost",
+            help="Rows that were only counted.",
+            read=lambda: bench.store.audit.lost,
+            is_total=True,
+        ),
+        MetricFigure(
+            name="store_healthy",
+            help="1 while the database can be written.",
+            read=lambda: int(bench.store.database.health.is_healthy),
+        ),
+    )
 
 
 if TYPE_CHECKING:
@@ -428,9 +378,8 @@ class RelayRoute:
     """The relay route as configured.
 
     Args:
-        config: RELAY_ISSUER and RELAY_JWKS_URL; without both no token is accepted.
+        bench: without RELAY_ISSUER and RELAY_JWKS_URL no token is accepted.
         edge_id: this edge.
-        clock: for tokens and keys.
         refuse: writes a refused attempt into the audit.
 
     Attributes:
@@ -439,12 +388,12 @@ class RelayRoute:
 
     def __init__(
         self,
-        config: Config,
+        bench: Bench,
         *,
         edge_id: str,
-        clock: Clock,
         refuse: Callable[[Caller, str, EdgedError], None],
     ) -> None:
+        config, clock = bench.config, bench.clock
         self._config = config
         self._clock = clock
         self._link: dict[str, Any] = relay_link({})

@@ -6,13 +6,11 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from edged.clock import Clock
 from edged.commands.leases import LeaseControl
 from edged.config.keys import VisaServer
-from edged.config.load import Config
 from edged.engine.binding import PortBinding
-from edged.instruments.pool import InstrumentPool
 from edged.protocol.hislip import HislipMessage
+from edged.runs.bench import Bench
 from edged.supervisor.peer_header import PEER_MESSAGE, peer_in
 from edged.surfaces.visa.desk import VisaDesk
 
@@ -27,30 +25,23 @@ class VisaPort:
     """The HiSLIP server of one engine; made on its loop.
 
     Args:
-        config: whether there is one, and its port.
         desk: opens sessions.
-        pool: what may be named.
         leases: says who has a unit.
         peer_secret: shared with the supervisor; empty: there is none.
-        clock: for bounds.
     """
 
     def __init__(
         self,
-        config: Config,
+        bench: Bench,
         *,
         desk: VisaDesk,
-        pool: InstrumentPool,
         leases: LeaseControl,
         peer_secret: str,
-        clock: Clock,
     ) -> None:
-        self._config = config
+        self._bench = bench
         self._desk = desk
-        self._pool = pool
         self._leases = leases
         self._peer_secret = peer_secret
-        self._clock = clock
         self._server: HislipServer | None = None
         self._binding: PortBinding | None = None
 
@@ -65,15 +56,15 @@ class VisaPort:
         Args:
             bound: is called when it was bound later.
         """
-        if VisaServer.HISLIP not in self._config.visa_server:
+        if VisaServer.HISLIP not in self._bench.config.visa_server:
             return
         self._server = self._make_server()
         self._binding = PortBinding(
             "hislip",
             bind=self._server.start,
             port=lambda: self.port or 0,
-            again_s=self._config.rescan_interval_sec,
-            clock=self._clock,
+            again_s=self._bench.config.rescan_interval_sec,
+            clock=self._bench.clock,
         )
         parts.push_async_callback(self._server.stop)
         parts.push_async_callback(self._binding.stop)
@@ -110,12 +101,12 @@ class VisaPort:
             return peer_in(received.payload.decode("ascii", "replace"), secret)
 
         settings = HislipSettings(
-            port=self._config.hislip_port, is_port_shared=bool(secret), peer_in=peer
+            port=self._bench.config.hislip_port, is_port_shared=bool(secret), peer_in=peer
         )
         return HislipServer(
             settings,
             desk=self._desk,
-            names=HislipNames(self._pool, self._desk),
+            names=HislipNames(self._bench.pool, self._desk),
             leases=self._leases,
-            clock=self._clock,
+            clock=self._bench.clock,
         )

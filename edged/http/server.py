@@ -70,7 +70,7 @@ class HttpServer:
         idle_s: float,
         max_field_bytes: int = MAX_HEADER_BYTES,
         answers_half_closed: bool = True,
-        takes_upgrade: Callable[[bytes], bool] = no_upgrade,
+        takes_upgrade: Callable[[bytes], bool],
     ) -> None:
         self._slow_sender_s = slow_sender_s
         self._idle_s = idle_s
@@ -182,7 +182,7 @@ class Listener:
         slow_sender_s: float,
         idle_s: float,
         clock: Clock,
-        takes_upgrade: Callable[[bytes], bool] = no_upgrade,
+        takes_upgrade: Callable[[bytes], bool],
     ) -> None:
         self._handler = handler
         self._takes_upgrade = takes_upgrade

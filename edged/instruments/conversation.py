@@ -511,15 +511,11 @@ def _unchecked(connection: Connection) -> Connection:
     return replace(connection, errors=ErrorCheck())
 
 
-def _nobody_notes() -> None:
-    return
-
-
 def abort_conversation(
     lines: Sequence[str],
     connection: Connection,
     asks: Sequence[Sequence[str]] = (),
-    note_taken: Callable[[], None] = _nobody_notes,
+    note_taken: Callable[[], None] | None = None,
 ) -> Conversation[AbortReply]:
     """An abort: its lines first, then whether the instrument took them, then what proves it.
 
@@ -546,7 +542,7 @@ def abort_conversation(
         complaint = refused
     try:
         yield from _check(connection.errors, sent, has_asked=False)
-        if complaint is None:
+        if complaint is None and note_taken is not None:
             note_taken()
     except Failed as failed:
         if failed.code is not ErrorCode.INSTRUMENT_ERROR:

@@ -24,16 +24,10 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
-from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
 from edged.operations.instrument_list import InstrumentList
 from edged.profiles.model import ProfileHead
 from edged.record import record
-from edged.store.experience import CommandKnowledge
-
-
-def _nobody_tried(_profile_key: str) -> Sequence[Mapping[str, Any]]:
-    return ()
+from edged.runs.bench import Bench
 
 
 @record
@@ -76,23 +70,21 @@ class BenchOperations:
     Attributes:
         profiles: gives the heads of the library as it is now.
         status: gives get_status's result; the composition root knows all that it tells of.
-        experience: gives what is known of an instrument's commands, by their names.
         listing: the entries of list_instruments.
         make_safe: everything, at once.
         verified_on: gives the units on which a profile was tried, by its key.
         wrappers: gives what get_capabilities tells of SDK wrappers.
     """
 
-    pool: InstrumentPool
+    bench: Bench
     discovery: Discovery
     catalog: Catalog
     profiles: Callable[[], Mapping[str, ProfileHead]]
     status: Callable[[], dict[str, Any]]
-    experience: Callable[[Instrument], Mapping[str, CommandKnowledge]]
     listing: InstrumentList
     make_safe: Callable[[StopAll], Awaitable[dict[str, Any]]]
-    verified_on: Callable[[str], Sequence[Mapping[str, Any]]] = _nobody_tried
-    wrappers: Callable[[], list[dict[str, Any]]] = list
+    verified_on: Callable[[str], Sequence[Mapping[str, Any]]]
+    wrappers: Callable[[], list[dict[str, Any]]]
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -113,9 +105,9 @@ class BenchOperations:
             if named:
                 return Done(data=named)
             wrappers = []
-        instruments = [self.pool.get(wanted_id)] if wanted_id else self.pool.all()
+        instruments = [self.bench.pool.get(wanted_id)] if wanted_id else self.bench.pool.all()
         entries = [
-            capabilities_of(instrument, self.catalog, self.experience(instrument))
+            capabilities_of(instrument, self.catalog, self.bench.store.experience_of(instrument))
             for instrument in instruments
             if not wanted_class or instrument.instrument_class == wanted_class
         ]
@@ -130,7 +122,7 @@ class BenchOperations:
 
     def list_profiles(self, _action: ListProfiles, _target: Target, _began: float) -> Done:
         """The library, with how many instruments each profile has here."""
-        counts = Counter(i.profile.key for i in self.pool.all() if i.profile is not None)
+        counts = Counter(i.profile.key for i in self.bench.pool.all() if i.profile is not None)
         rows = [
             {
                 "key": profile.key,

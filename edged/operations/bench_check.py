@@ -16,7 +16,6 @@ from typing import Any, Final
 from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.outcome import Done, Outcome
-from edged.clock import Clock
 from edged.commands.memory import Memory
 from edged.commands.operation import Operation, bind
 from edged.commands.resolve import Resolver
@@ -34,8 +33,6 @@ from edged.instruments.conversation import Ask, Conversation, Reply, drain_error
 from edged.instruments.dialogue import Known
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf
 from edged.profiles.abort import (
     Proof,
     asked_about,
@@ -47,7 +44,7 @@ from edged.profiles.abort import (
 )
 from edged.profiles.model import Connection, Profile
 from edged.record import record
-from edged.runs.ports import NewId, Perform, ToldOutputs
+from edged.runs.bench import Bench
 from edged.runs.stop_all import seen_off
 from edged.runs.units import unit_of_instrument
 from edged.scpi.answer_text import clean_text
@@ -168,23 +165,15 @@ class BenchCheck:
     """What it is run with.
 
     Attributes:
-        state_of: gives the state of an instrument.
         moves: gives the ids of the sweeps and sequences that are at work on an instrument.
-        perform: the command path.
         under_way: gives what runs and what is locked out, by the names in ``TOLD_OF``.
         memory: told which outputs are off.
-        told_on: the same, of what was told to put something out.
     """
 
-    pool: InstrumentPool
-    state_of: StateOf
+    bench: Bench
     moves: Callable[[str], tuple[str, ...]]
-    perform: Perform
-    new_id: NewId
-    clock: Clock
     under_way: UnderWay
-    memory: Memory = field(default_factory=Memory)
-    told_on: ToldOutputs | None = None
+    memory: Memory
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -197,7 +186,7 @@ class BenchCheck:
             NotFound: there is no such instrument.
         """
         named = text_of(action.arguments, "instrument_id")
-        instruments = (self.pool.get(named),) if named else self.pool.all()
+        instruments = (self.bench.pool.get(named),) if named else self.bench.pool.all()
         caller = action.caller.nested(
             tool=action.tool, scope="", on_behalf_of=f"check-{action.action_id}"
         )
@@ -220,14 +209,14 @@ class BenchCheck:
         """One of them, in its turn."""
         instrument = target.aimed_instrument()
         unit = unit_of_instrument(instrument).key
-        told = self.told_on.of(unit) if self.told_on is not None else {}
+        told = self.bench.store.told_on.of(unit)
         reply = await instrument.converse(
             lambda: _check(
                 instrument.probe,
                 instrument.connection,
                 [proof.query for proof in action.proofs],
                 action.findings,
-                self.clock.monotonic,
+                self.bench.clock.monotonic,
             ),
             priority=Priority.PROBE,
             timeout_s=ASK_S,
@@ -235,18 +224,18 @@ class BenchCheck:
         )
         self.memory.heard_answers(instrument, action.proofs, action.findings.answers)
         # Of two that tell one serial number nobody knows which of them was told.
-        if self.told_on is not None and told and len(self.pool.alike(instrument)) == 1:
+        if told and len(self.bench.pool.alike(instrument)) == 1:
             off = judge(action.proofs, action.findings.answers).off
             outputs = output_names(instrument.profile) if instrument.profile else ()
-            self.told_on.clear(unit, seen_off(told, outputs, off))
+            self.bench.store.told_on.clear(unit, seen_off(told, outputs, off))
         return Done(data=None, scpi=reply.sent)
 
     async def _ask(self, unit: _Unit, action: CheckBench, caller: Caller) -> Outcome:
-        return await self.perform(
+        return await self.bench.perform(
             CheckUnit(
                 tool=action.tool,
                 caller=caller,
-                action_id=self.new_id(),
+                action_id=self.bench.new_id(),
                 parent_id=action.action_id,
                 instrument_id=unit.instrument.id,
                 proofs=unit.proofs,
@@ -256,7 +245,7 @@ class BenchCheck:
 
     async def _wait(self, tasks: Sequence[asyncio.Task[Outcome]]) -> None:
         """Until all have answered, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self.clock.sleep(ANSWER_S))
+        bound = asyncio.ensure_future(self.bench.clock.sleep(ANSWER_S))
         try:
             while not bound.done() and (left := {task for task in tasks if not task.done()}):
                 await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
@@ -289,7 +278,7 @@ class BenchCheck:
 
     def _unit_told(self, unit: _Unit) -> dict[str, Any]:
         instrument, findings = unit.instrument, unit.findings
-        state = self.state_of(instrument)
+        state = self.bench.state_of(instrument)
         has_answered = findings.latency_s is not None
         is_busy = bool(unit.busy_with) or unit.is_line_taken
         told: dict[str, Any] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Any, Final
 
@@ -68,10 +67,6 @@ OVERLOADS: Final[Mapping[str, str]] = {
 OnSafe = Callable[[str, Mapping[str, object], str], None]
 
 
-def _nobody_minds(_instrument_id: str, _values: Mapping[str, object], _on_behalf_of: str) -> None:
-    return
-
-
 def execute_command(call: ToolCall, check: Check) -> Action:
     """Scope is the command's name."""
     expects = call.arguments.get("is_query")
@@ -120,9 +115,9 @@ class CommandOperations:
     sequences: SequenceRegistry
     captures: Captures
     clock: Clock
-    acquisitions: Acquisitions = field(default_factory=Acquisitions)
-    memory: Memory = field(default_factory=Memory)
-    on_safe: OnSafe = _nobody_minds
+    acquisitions: Acquisitions
+    memory: Memory
+    on_safe: OnSafe
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""

@@ -11,7 +11,6 @@ from edged.actions.action import Action
 from edged.actions.caller import Caller, who_of
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.auth.permissions import Permissions
-from edged.clock import Clock
 from edged.commands.operation import Operation, bind
 from edged.commands.static_tool import (
     ANSWER_BYTES,
@@ -26,9 +25,8 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import NotFound
-from edged.instruments.pool import InstrumentPool
 from edged.record import record
-from edged.store.audit.book import Audit
+from edged.runs.bench import Bench
 from edged.store.audit.history import CallFilter
 from edged.store.audit.row import AuditRow, Phase, clip
 
@@ -54,11 +52,9 @@ class History:
         plain_name: the unsuffixed name of the tool of that name; empty where there is none.
     """
 
-    audit: Audit
-    pool: InstrumentPool
+    bench: Bench
     permissions: Permissions
     plain_name: Callable[[str], str]
-    clock: Clock
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""
@@ -72,7 +68,7 @@ class History:
         """
         arguments = action.arguments
         since_s = limit_of(arguments, DEFAULT_SINCE_S, "since_s")
-        since_ms = self.clock.wall_ms() - 1_000 * since_s
+        since_ms = self.bench.clock.wall_ms() - 1_000 * since_s
         wanted = CallFilter(
             # What is too large to be a number of seconds means all of it.
             since_ms=max(0, since_ms) if since_s >= 0 else 0,
@@ -82,7 +78,7 @@ class History:
             before=max(0, limit_of(arguments, 0, "before")),
         )
         limit = limit_of(arguments, DEFAULT_LIMIT)
-        found = await self.audit.calls(
+        found = await self.bench.store.audit.calls(
             wanted, limit=limit, may_see=lambda row: self._may_see(action.caller, row)
         )
         # Who asks for more than usual gets more than usual.
@@ -99,7 +95,7 @@ class History:
     def _id_of(self, name: str) -> str:
         """Rows have ids. What is not here now may be in old rows, by its id."""
         try:
-            return self.pool.get(name).id if name else ""
+            return self.bench.pool.get(name).id if name else ""
         except NotFound:
             return name
 

@@ -9,40 +9,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edged.changes import TOLD
-from edged.clock import Clock
 from edged.instruments.instrument import USED_FOR_MS, Instrument
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import StateOf, heard_ms
+from edged.instruments.unit_state import heard_ms
 from edged.protocol.jsonrpc import encode_text
 from edged.protocol.results import ToldList
-from edged.store.lockouts import Lockout
+from edged.runs.bench import Bench
 
 
 class InstrumentList:
     """Makes the entries, and keeps all of them.
 
     Args:
-        pool: the instruments.
-        lockout: gives the lockout of one, or none.
         lease: gives who has reserved it, if anybody has.
-        state_of: gives its state.
-        clock: for when it was heard, and until when it counts as used.
     """
 
     def __init__(
-        self,
-        *,
-        pool: InstrumentPool,
-        lockout: Callable[[Instrument], Lockout | None],
-        lease: Callable[[Instrument], Mapping[str, Any] | None],
-        state_of: StateOf,
-        clock: Clock,
+        self, bench: Bench, lease: Callable[[Instrument], Mapping[str, Any] | None]
     ) -> None:
-        self._pool = pool
-        self._lockout = lockout
+        self._bench = bench
         self._lease = lease
-        self._state_of = state_of
-        self._clock = clock
         # By number: what all of an entry but its times was made of, that, and its JSON, unclosed.
         self._kept: dict[int, tuple[tuple[object, ...], dict[str, Any], str]] = {}
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
@@ -52,7 +37,8 @@ class InstrumentList:
 
     def entry(self, instrument: Instrument) -> dict[str, Any]:
         """What is told of one; cached values only."""
-        return self._entry(instrument, self._clock.monotonic(), self._clock.wall_ms())[0]
+        clock = self._bench.clock
+        return self._entry(instrument, clock.monotonic(), clock.wall_ms())[0]
 
     def _entry(
         self, instrument: Instrument, now_s: float, now_ms: int
@@ -61,8 +47,8 @@ class InstrumentList:
         # Before the rest is read: what another thread changes meanwhile makes it old.
         version = instrument.version
         user, used_ms = instrument.last_use(now_ms)
-        lockout, lease = self._lockout(instrument), self._lease(instrument)
-        state, line_state = self._state_of(instrument), instrument.line_state
+        lockout, lease = self._bench.store.lockout_of(instrument), self._lease(instrument)
+        state, line_state = self._bench.state_of(instrument), instrument.line_state
         used_by = user.who if user else None
         made_of = (version, used_by, lockout, lease, state, line_state, instrument.habits.warning)
         kept = self._kept.get(instrument.number)
@@ -89,12 +75,12 @@ class InstrumentList:
     def all(self) -> ToldList:
         """What is told of each."""
         if self._mark != TOLD.mark() or (
-            self._until_ms is not None and self._clock.wall_ms() >= self._until_ms
+            self._until_ms is not None and self._bench.clock.wall_ms() >= self._until_ms
         ):
             # Before it is made: what changes meanwhile makes it old.
             self._mark = TOLD.mark()
-            now_s, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-            made = [self._entry(instrument, now_s, now_ms) for instrument in self._pool.all()]
+            now_s, now_ms = self._bench.clock.monotonic(), self._bench.clock.wall_ms()
+            made = [self._entry(instrument, now_s, now_ms) for instrument in self._bench.pool.all()]
             text = ",".join([text for _, text in made])
             self._list = ToldList([entry for entry, _ in made], f"[{text}]")
             ends = [end for end in map(_until_ms, self._list) if end is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.actions.action import Action, Check, Purpose, RunCommand, SendLines, StartSweep
@@ -110,10 +110,6 @@ GRACE_S: Final = 30.0
 """A set-point is asked behind what waits on the line already."""
 
 
-def _nobody_minds(_instrument_id: str) -> None:
-    return
-
-
 @record
 class SweepOperations:
     """What they are run with.
@@ -125,8 +121,8 @@ class SweepOperations:
 
     sweeps: SweepRegistry
     artist: Artist
-    memory: Memory = field(default_factory=Memory)
-    note_stopped: Callable[[str], None] = _nobody_minds
+    memory: Memory
+    note_stopped: Callable[[str], None]
 
     def table(self) -> dict[type[Action], Operation]:
         """Its rows, bound."""

@@ -8,14 +8,13 @@ journal's rows, and telling the audit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 
 import structlog
 
-from edged.clock import Clock
 from edged.record import record
-from edged.runs.journal_port import Journalling
+from edged.runs.bench import Bench
 from edged.runs.left_work import Clean, LeftWork, Visit, make_safe
 
 log = structlog.get_logger("edged.after_crash")
@@ -26,23 +25,17 @@ class AfterCrash:
     """Cleans up once, at the start of the daemon.
 
     Attributes:
-        abort_within_s: ABORT_AFTER_CRASH_SEC: how old a journal may be to be acted on unasked.
-        tell: writes an event into the audit: its name, a sentence, the instrument, and the part of
-            the engine that tells.
         visited: what has been visited in this life already, by the ids of journal entries.
     """
 
-    journal: Journalling
+    bench: Bench
     visit: Visit
-    tell: Callable[[str, str, str, str], None]
-    clock: Clock
-    abort_within_s: float
-    visited: Mapping[str, LeftWork] = field(default_factory=dict)
+    visited: Mapping[str, LeftWork]
     found: list[LeftWork] = field(default_factory=list)
 
     async def clean_up(self) -> None:
         """Visit what was left, all at once; never raises an ``EdgedError``."""
-        left = self.journal.unfinished()
+        left = self.bench.store.journal.unfinished()
         self.found = [self.visited.get(entry.id) or LeftWork(entry=entry) for entry in left]
         await asyncio.gather(*map(self._clean_up, self.found))
 
@@ -58,19 +51,21 @@ class AfterCrash:
         for left in self.found:
             is_its = instrument_id in ("", left.entry.instrument_id)
             if left.needs_attention and left.entry.unit == unit and is_its:
-                left.done, left.at_ms = Clean.ABORTED, self.clock.wall_ms()
-                await self.journal.finish(left.entry.id)
+                left.done, left.at_ms = Clean.ABORTED, self.bench.clock.wall_ms()
+                await self.bench.store.journal.finish(left.entry.id)
 
     async def _clean_up(self, left: LeftWork) -> None:
         entry = left.entry
         if entry.id not in self.visited:
-            await make_safe(left, self.visit, self.clock, self.abort_within_s)
+            await make_safe(
+                left, self.visit, self.bench.clock, self.bench.config.abort_after_crash_sec
+            )
         if left.needs_attention:
             log.error("work_left_alone", id=entry.id, reason=left.reason)
         else:
             log.warning("work_cleaned_up", id=entry.id, scpi=entry.payload.get("abort"))
-            await self.journal.finish(entry.id)
-        self.tell(
+            await self.bench.store.journal.finish(entry.id)
+        self.bench.tell(
             f"{entry.kind.value}.after_crash",
             f"{entry.id}: {left.error}"[:500],
             entry.instrument_id,

@@ -57,21 +57,6 @@ class StepPlan(Protocol):
         ...
 
 
-class NoPlan:
-    """``StepPlan`` where nothing is counted."""
-
-    def add(
-        self,
-        action: RunCommand | SendScpi,
-        lines: tuple[str, ...],
-        at_s: float,
-        *,
-        count: int = 1,
-        every_s: float = 0.0,
-    ) -> None:
-        """See ``StepPlan``."""
-
-
 NewPlan = Callable[[], StepPlan]
 """Begins the plan of one run."""
 
@@ -101,28 +86,4 @@ class Recorder(Protocol):
 
     async def open(self, head: RunHead) -> RowSink:
         """Begin a recording; never raises: what cannot be recorded is measured all the same."""
-        ...
-
-
-class ToldOutputs(Protocol):
-    """The seam to ``store.told_on.ToldOn``: what was told to put something out."""
-
-    def turns(self) -> Mapping[str, Mapping[str, int]]:
-        """Unit → output → which telling it was."""
-        ...
-
-    def of(self, unit: str) -> Mapping[str, int]:
-        """The same of one unit."""
-        ...
-
-    def since_ms(self, unit: str) -> int | None:
-        """Since when the first that is marked of one unit is; ``None``: nothing is."""
-        ...
-
-    def instrument_of(self, unit: str) -> str:
-        """Under which id the unit was last told something."""
-        ...
-
-    def clear(self, unit: str, seen_off: Mapping[str, int]) -> None:
-        """These were seen to be off, unless they have been told something since."""
         ...

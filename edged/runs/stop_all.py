@@ -28,14 +28,12 @@ import structlog
 from edged.actions.action import CallWrapper, Purpose, SendLines, StopAll
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
-from edged.clock import Clock
 from edged.errors import ErrorCode
 from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unproved_outputs
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.obey import Obeyed, obey
-from edged.runs.ports import NewId, Perform, ToldOutputs
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import all_stopped_by
@@ -69,26 +67,11 @@ class WrapperStop:
 
     Args:
         aborts: what there is to run.
-        perform: the command path.
-        new_id: makes action ids.
-        clock: for how long things took.
-        told_on: what was told to put something out and has not been seen to be off since.
     """
 
-    def __init__(
-        self,
-        *,
-        aborts: Callable[[], Sequence[WrapperAbort]],
-        perform: Perform,
-        new_id: NewId,
-        clock: Clock,
-        told_on: ToldOutputs,
-    ) -> None:
+    def __init__(self, bench: Bench, aborts: Callable[[], Sequence[WrapperAbort]]) -> None:
+        self._bench = bench
         self._aborts = aborts
-        self._perform = perform
-        self._new_id = new_id
-        self._clock = clock
-        self._told_on = told_on
         self._running: set[asyncio.Task[dict[str, Any]]] = set()
 
     async def __call__(
@@ -101,7 +84,7 @@ class WrapperStop:
         self, caller: Caller, cause: Cause, *, tool: str, within_s: float
     ) -> list[dict[str, Any]]:
         """The same of those whose device may be on."""
-        aborts = [one for one in self._aborts() if self._told_on.of(_unit(one))]
+        aborts = [one for one in self._aborts() if self._bench.store.told_on.of(_unit(one))]
         return await self._run(aborts, within_s, caller, cause, "", tool)
 
     async def _run(
@@ -113,7 +96,7 @@ class WrapperStop:
         parent_id: str,
         tool: str,
     ) -> list[dict[str, Any]]:
-        began = self._clock.monotonic()
+        began = self._bench.clock.monotonic()
         found = [
             (abort, asyncio.ensure_future(self._one(abort, caller, cause, parent_id, tool, began)))
             for abort in aborts
@@ -122,7 +105,7 @@ class WrapperStop:
         self._running.update(tasks)
         for task in tasks:
             task.add_done_callback(self._running.discard)
-        bound = asyncio.ensure_future(self._clock.sleep(within_s))
+        bound = asyncio.ensure_future(self._bench.clock.sleep(within_s))
         try:
             while not bound.done() and (left := {task for task in tasks if not task.done()}):
                 await asyncio.wait({*left, bound}, return_when=asyncio.FIRST_COMPLETED)
@@ -153,7 +136,7 @@ class WrapperStop:
         action = CallWrapper(
             tool=tool,
             caller=caller,
-            action_id=self._new_id(),
+            action_id=self._bench.new_id(),
             parent_id=parent_id,
             wrapper=abort.wrapper,
             spec_name=abort.spec_name,
@@ -162,19 +145,19 @@ class WrapperStop:
         )
         told = _told(abort)
         unit = _unit(abort)
-        marked = self._told_on.of(unit)
+        marked = self._bench.store.told_on.of(unit)
         try:
             async with asyncio.timeout(WITHIN_S):
-                outcome = await self._perform(action)
+                outcome = await self._bench.perform(action)
         except TimeoutError:
             said = f"It did not answer within {WITHIN_S:g} s."
             return self._with_told(abort, {**told, **_failed(said)})
         if outcome.error is None:
-            spent_ms = round((self._clock.monotonic() - began) * 1000, 1)
+            spent_ms = round((self._bench.clock.monotonic() - began) * 1000, 1)
             told["taken_after_ms"] = spent_ms
             returned = outcome.data.get("data")
             if isinstance(returned, Mapping) and returned.get(IS_ON) is False:
-                self._told_on.clear(unit, marked)
+                self._bench.store.told_on.clear(unit, marked)
                 told |= {"state": "confirmed", "confirmed_after_ms": spent_ms}
         elif outcome.error.code in NOBODY_THERE and not abort.is_expected:
             told["state"] = "not_connected"
@@ -184,7 +167,7 @@ class WrapperStop:
 
     def _with_told(self, abort: WrapperAbort, told: dict[str, Any]) -> dict[str, Any]:
         """With what it was told and has not been seen to be off."""
-        is_told = bool(self._told_on.of(_unit(abort)))
+        is_told = bool(self._bench.store.told_on.of(_unit(abort)))
         return {**told, "unconfirmed": [ITS_DEVICE] if is_told else []}
 
 
@@ -360,16 +343,6 @@ StopOthers = Callable[[Caller, Cause, str, str], Awaitable[list[dict[str, Any]]]
 """Makes safe what is no instrument; see ``stop_wrappers``."""
 
 
-def _nothing_waits(_cause: Cause) -> None:
-    return
-
-
-async def _no_others(
-    _caller: Caller, _cause: Cause, _parent_id: str, _tool: str
-) -> list[dict[str, Any]]:
-    return []
-
-
 log = structlog.get_logger("edged.stop")
 
 
@@ -423,43 +396,27 @@ class BenchStop:
     """Makes the whole bench safe.
 
     Args:
-        pool: every instrument.
         sweeps: ends those, each with its own abort.
         end_work: ends streams and sequences.
-        perform: the command path.
-        new_id: makes action ids.
-        clock: for how long things took.
         made_safe: told of each instrument that obeyed its abort.
-        told_on: what was told to put something out and has not been seen to be off since.
-        try_for_s: how long an abort that an instrument did not take is tried again.
         stop_others: makes SDK wrappers safe.
         recall: from its call on nothing that was admitted before is begun.
     """
 
     def __init__(
         self,
+        bench: Bench,
         *,
-        pool: InstrumentPool,
         sweeps: SweepRegistry,
         end_work: tuple[EndWork, ...],
-        perform: Perform,
-        new_id: NewId,
-        clock: Clock,
         made_safe: Callable[[str], Awaitable[None]],
-        told_on: ToldOutputs,
-        try_for_s: float,
-        stop_others: StopOthers = _no_others,
-        recall: Callable[[Cause], None] = _nothing_waits,
+        stop_others: StopOthers,
+        recall: Callable[[Cause], None],
     ) -> None:
-        self._pool = pool
+        self._bench = bench
         self._sweeps = sweeps
         self._end_work = end_work
-        self._perform = perform
-        self._new_id = new_id
-        self._clock = clock
         self._made_safe = made_safe
-        self._told_on = told_on
-        self._try_for_s = try_for_s
         self._stop_others = stop_others
         self._recall = recall
         # What goes on after the answer: by instrument id, and what else is ending.
@@ -497,7 +454,7 @@ class BenchStop:
         Returns:
             An entry for each, as of ``stop_all``.
         """
-        order = self._order(caller, self._new_id(), tool, try_for_s, cause)
+        order = self._order(caller, self._bench.new_id(), tool, try_for_s, cause)
         stopped = [self._begin(instrument, order) for instrument in instruments]
         sweeps = [
             self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause, instrument.id)))
@@ -515,10 +472,10 @@ class BenchStop:
             An entry for each, as of ``stop_all``, also for those that are not here; none for
             wrappers.
         """
-        order = self._order(caller, self._new_id(), tool, within_s, cause)
+        order = self._order(caller, self._bench.new_id(), tool, within_s, cause)
         stopped = [
             self._begin(instrument, order)
-            for instrument in self._pool.all()
+            for instrument in self._bench.pool.all()
             if unit_of_instrument(instrument).key in order.told
         ]
         tasks = [self._trying[one.instrument.id] for one in stopped if one.lines]
@@ -543,10 +500,12 @@ class BenchStop:
         # Both at once: what is marked by now and has not gone out is called back.
         cause = all_stopped_by(caller.who)
         self._recall(cause)
-        order = self._order(caller, action_id, tool, self._try_for_s, cause)
+        order = self._order(
+            caller, action_id, tool, self._bench.config.abort_after_crash_sec, cause
+        )
         ends = [self._keep(asyncio.ensure_future(end(cause))) for end in self._end_work]
         sweeps = self._keep(asyncio.ensure_future(self._sweeps.stop_all(cause)))
-        stopped = [self._begin(instrument, order) for instrument in self._pool.all()]
+        stopped = [self._begin(instrument, order) for instrument in self._bench.pool.all()]
         others = self._keep(
             asyncio.ensure_future(self._stop_others(order.caller, cause, action_id, tool))
         )
@@ -598,15 +557,15 @@ class BenchStop:
             caller=caller.nested(tool=tool, scope="", on_behalf_of=f"stop-{action_id}"),
             action_id=action_id,
             tool=tool,
-            began=self._clock.monotonic(),
-            told=self._told_on.turns(),
+            began=self._bench.clock.monotonic(),
+            told=self._bench.store.told_on.turns(),
             try_for_s=try_for_s,
             cause=cause,
         )
 
     async def _wait(self, parts: Sequence[asyncio.Future[Any]], within_s: float = ANSWER_S) -> None:
         """Until all are done, and no longer than the answer may take."""
-        bound = asyncio.ensure_future(self._clock.sleep(within_s))
+        bound = asyncio.ensure_future(self._bench.clock.sleep(within_s))
         try:
             pending = {part for part in parts if not part.done()}
             while pending and not bound.done():
@@ -648,27 +607,31 @@ class BenchStop:
 
         One that answers and is not off is tried too, until somebody orders it anew.
         """
-        give_up = self._clock.monotonic() + order.try_for_s
+        give_up = self._bench.clock.monotonic() + order.try_for_s
         delay_s = FIRST_RETRY_S
         try:
             while True:
                 obeyed = await self._try(stopped, order)
                 stopped.note(obeyed, self._since_ms(order.began))
                 if not obeyed.error:
-                    self._told_on.clear(unit, order.seen_off(unit))
+                    self._bench.store.told_on.clear(unit, order.seen_off(unit))
                     await self._made_safe(stopped.instrument.id)
                     return
                 stopped.settle()
-                if self._clock.monotonic() >= give_up:
+                if self._bench.clock.monotonic() >= give_up:
                     log.error("stop_given_up", instrument_id=stopped.instrument.id,
                               error=obeyed.error)  # fmt: skip
                     return
-                await self._clock.sleep(delay_s)
+                await self._bench.clock.sleep(delay_s)
                 delay_s = min(2 * delay_s, LONGEST_RETRY_S)
-                while not stopped.instrument.is_reachable and self._clock.monotonic() < give_up:
+                while (
+                    not stopped.instrument.is_reachable and self._bench.clock.monotonic() < give_up
+                ):
                     # It was taken away: each try would be a row of the record, and reach nobody.
-                    await self._clock.sleep(LONGEST_RETRY_S)
-                if obeyed.is_heard and self._told_on.of(unit) != order.told.get(unit, {}):
+                    await self._bench.clock.sleep(LONGEST_RETRY_S)
+                if obeyed.is_heard and self._bench.store.told_on.of(unit) != order.told.get(
+                    unit, {}
+                ):
                     return
         finally:
             stopped.settle()
@@ -678,11 +641,11 @@ class BenchStop:
             stopped.note_taken(self._since_ms(order.began))
 
         return await obey(
-            self._perform,
+            self._bench.perform,
             SendLines(
                 tool=order.tool,
                 caller=order.caller,
-                action_id=self._new_id(),
+                action_id=self._bench.new_id(),
                 parent_id=order.action_id,
                 instrument_id=stopped.instrument.id,
                 lines=stopped.lines,
@@ -701,7 +664,10 @@ class BenchStop:
         ids = {wrapper["instrument_id"] for wrapper in wrappers}
         found = []
         for unit in order.told:
-            outputs, instrument_id = self._told_on.of(unit), self._told_on.instrument_of(unit)
+            outputs, instrument_id = (
+                self._bench.store.told_on.of(unit),
+                self._bench.store.told_on.instrument_of(unit),
+            )
             if unit in here or instrument_id in ids or not outputs:
                 continue
             found.append(
@@ -723,4 +689,4 @@ class BenchStop:
         return found
 
     def _since_ms(self, began: float) -> float:
-        return round((self._clock.monotonic() - began) * 1000, 1)
+        return round((self._bench.clock.monotonic() - began) * 1000, 1)

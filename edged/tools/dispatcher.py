@@ -27,10 +27,6 @@ Keep = Callable[[Caller], Callable[[], None] | None]
 """Told of each caller whose call begins; gives what is to be told of its end."""
 
 
-def _keeps_nothing(_caller: Caller) -> None:
-    return None
-
-
 class ToolDispatcher:
     """Takes calls by tool name.
 
@@ -52,8 +48,8 @@ class ToolDispatcher:
         registry: ToolRegistry,
         path: CommandPath,
         permissions: Permissions,
-        on_first_call: Callable[[], None] | None = None,
-        keep: Keep = _keeps_nothing,
+        on_first_call: Callable[[], None] | None,
+        keep: Keep,
     ) -> None:
         self.registry = registry
         self.in_flight = 0

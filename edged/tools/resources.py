@@ -21,14 +21,12 @@ from edged.auth.permissions import Permissions
 from edged.clock import Clock
 from edged.commands.path import CommandPath
 from edged.errors import Conflict, ErrorCode, Invalid, NotFound
-from edged.instruments.pool import Changed, Event, InstrumentPool
+from edged.instruments.pool import Changed, Event
 from edged.protocol.jsonrpc import encode
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 from edged.runs.recordings.reader import check_own_run, list_runs
-from edged.runs.recordings.registry import RunRegistry
-from edged.runs.streams.registry import StreamNews, StreamRegistry
-from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
+from edged.runs.streams.registry import StreamNews
+from edged.runs.sweeps.registry import SweepChanged
 from edged.tools.resource_kinds import (
     KINDS,
     MOST_RUNS,
@@ -55,21 +53,8 @@ class ResourceNews:
         clock: for how often.
     """
 
-    def __init__(
-        self,
-        *,
-        pool: InstrumentPool,
-        sweeps: SweepRegistry,
-        streams: StreamRegistry,
-        runs: RunRegistry,
-        waveforms: WaveformRegistry,
-        clock: Clock,
-    ) -> None:
-        self._pool = pool
-        self._sweeps = sweeps
-        self._streams = streams
-        self._runs = runs
-        self._waveforms = waveforms
+    def __init__(self, sources: ResourceSources, clock: Clock) -> None:
+        self._sources = sources
         self._clock = clock
         self._is_list_changed = False
         # In the order in which they changed.
@@ -87,11 +72,11 @@ class ResourceNews:
     def start(self) -> None:
         """Listen from now on."""
         self._ends = [
-            self._pool.subscribe(self._hear_pool),
-            self._sweeps.subscribe(self._hear_sweep),
-            self._streams.subscribe(self._hear_stream),
-            self._runs.subscribe(self._hear_run),
-            self._waveforms.subscribe(self._hear_waveform),
+            self._sources.pool.subscribe(self._hear_pool),
+            self._sources.sweeps.subscribe(self._hear_sweep),
+            self._sources.streams.subscribe(self._hear_stream),
+            self._sources.runs.subscribe(self._hear_run),
+            self._sources.waveforms.subscribe(self._hear_waveform),
         ]
         self._task = asyncio.create_task(self._tell_forever(), name="resource news")
 
@@ -107,7 +92,7 @@ class ResourceNews:
 
     async def _tell_forever(self) -> None:
         while True:
-            moving = [s for s in self._sweeps.active() if s["status"] == "running"]
+            moving = [s for s in self._sources.sweeps.active() if s["status"] == "running"]
             if not moving:
                 await self._dirty.wait()
             await self._clock.sleep(TELL_EVERY_S)

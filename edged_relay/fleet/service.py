@@ -21,7 +21,9 @@ from edged.relay.announcement import EVERY_S, HERE, BadAnnouncementError
 from edged.relay.carrier import RelayWire
 from edged.relay.link import RelayMessage
 from edged.surfaces.mcp.caller import RelayGuard, TokenVerifier
+from edged.surfaces.mcp.methods import allow_no_tool
 from edged.surfaces.mcp.seams import socket_peer
+from edged.surfaces.mcp.sessions import no_leases
 from edged.surfaces.mcp.surface import McpRoom, McpSettings
 from edged_relay.exchanges import Exchanges
 from edged_relay.fleet.desk import FleetDesk
@@ -140,6 +142,8 @@ class Fleet:
             names=names,
             offers=OFFERED,
             keeps_sessions=False,
+            authorize=allow_no_tool,
+            lease_keys=no_leases,
         )
 
     async def start(self) -> None:

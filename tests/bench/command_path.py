@@ -8,21 +8,60 @@ from typing import Any
 from edged.actions.action import Action
 from edged.auth.permissions import Permissions
 from edged.clock import Clock, SystemClock
+from edged.commands.approvals import missing_yes
+from edged.commands.freshness import Acquisitions
+from edged.commands.memory import Memory
 from edged.commands.operation import Operation
 from edged.commands.path import CommandPath
 from edged.commands.policy import Policy
+from edged.commands.preconditions import Leased
 from edged.commands.record import LogRecord
 from edged.commands.resolve import Resolver
-from edged.commands.target import Catalog
+from edged.commands.send_guard import SendGuards
+from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
-from edged.instruments.unit_state import UnitState
+from edged.errors import Fault
 from edged.operations.bench import BenchOperations
+from edged.operations.commands import CommandOperations
 from edged.operations.instrument_list import InstrumentList
+from edged.sharing.leases import Leases
+from tests.bench.context import bench_of
 
 
 def not_interlocked(_instrument: Any) -> str:
     """A bench without interlocks."""
     return ""
+
+
+def no_leases(clock: Clock) -> Leased:
+    """A bench of which nobody has reserved anything."""
+    return Leased(Leases(most_s=0, called=str), clock)
+
+
+class NoInterlocks:
+    """Nothing is guarded."""
+
+    is_any = False
+
+    def __call__(self, _action: Action, _target: Target) -> None:
+        return
+
+
+class NoBudgets:
+    """Nothing is counted."""
+
+    def take(self, _action: Action, _target: Target) -> None:
+        return
+
+    def over(self, _target: Target) -> None:
+        return
+
+
+class NobodyToAsk:
+    """Nobody is here who could say yes."""
+
+    async def obtain(self, action: Action, target: Target, *_lines: Any) -> Any:
+        raise missing_yes(action, target) or Fault("There is nobody here who could be asked.")
 
 
 def command_path(
@@ -45,10 +84,32 @@ def command_path(
         "policy": Policy(RawScpi.ALL, permissions, not_interlocked),
         "preconditions": (),
         "record": LogRecord(),
+        "present_tool": lambda _instrument_id, _plain_name: "",
+        "send_guards": SendGuards(not_guarded, not_guarded, no_leases(clock), not_guarded),
+        "note_told": not_guarded,
+        "approvals": NobodyToAsk(),
+        "interlocks": NoInterlocks(),
+        "budgets": NoBudgets(),
     }
     return CommandPath(
         permissions=permissions, operations=operations, clock=clock, **{**usual, **more}
     )
+
+
+def not_guarded(_action: Action, _target: Target) -> None:
+    return
+
+
+def command_operations(clock: Clock, **more: Any) -> CommandOperations:
+    """The operations on commands, where nothing else has to do with them."""
+    usual: dict[str, Any] = {
+        "sequences": None,
+        "captures": None,
+        "acquisitions": Acquisitions(),
+        "memory": Memory(lambda _instrument, _output: None),
+        "on_safe": lambda *_: None,
+    }
+    return CommandOperations(clock=clock, **{**usual, **more})
 
 
 def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperations:
@@ -57,18 +118,18 @@ def bench_operations(pool: Any, catalog: Catalog, **more: Any) -> BenchOperation
     Args:
         more: what ``BenchOperations`` is to be given besides, or instead of this.
     """
+    books = {"lockout_of": lambda _: None, "experience_of": lambda _: {}}
+    bench = bench_of(SystemClock(), store=books, pool=pool)
     usual: dict[str, Any] = {
         "discovery": None,
         "profiles": dict,
         "status": dict,
-        "experience": lambda _: {},
         "listing": InstrumentList(
-            pool=pool,
-            lockout=lambda _: None,
-            lease=lambda _: None,
-            state_of=lambda _: UnitState.READY,
-            clock=SystemClock(),
+            bench,
+            lambda _: None,
         ),
         "make_safe": None,
+        "verified_on": lambda _key: (),
+        "wrappers": list,
     }
-    return BenchOperations(pool=pool, catalog=catalog, **{**usual, **more})
+    return BenchOperations(bench=bench, catalog=catalog, **{**usual, **more})

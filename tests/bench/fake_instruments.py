@@ -115,6 +115,7 @@ class FakeInstrument:
     is_held: bool = False
     naming_warning: str = ""
     used_by: Caller | None = None
+    address: str = ""
 
     # Who has written to it, the latest last.
     written_by: list[str] = field(default_factory=list)

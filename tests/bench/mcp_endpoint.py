@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from edged.clock import Clock, SystemClock
+from edged.http.server import no_upgrade
+from edged.protocol.http_rules import Guard
+from edged.surfaces.mcp.methods import allow_no_tool
 from edged.surfaces.mcp.seams import (
     CallerGuard,
+    DirectGuard,
     ReadHead,
     ResourceSource,
     TrustedPeer,
+    carried_head,
     socket_peer,
 )
-from edged.surfaces.mcp.surface import McpSettings, McpSurface
+from edged.surfaces.mcp.sessions import no_leases
+from edged.surfaces.mcp.surface import McpRoom, McpSettings, McpSurface, server_of
 from tests.bench.fake_tools import FakeTools
 from tests.bench.mcp_client import Connection, McpClient
 
@@ -66,19 +72,25 @@ async def running_endpoint(
 ) -> AsyncIterator[Endpoint]:
     """An endpoint with these settings; any of ``McpSettings``."""
     tools, count = tools or FakeTools(), itertools.count()
-    surface = McpSurface(
+    clock, made = clock or SystemClock(), McpSettings(**{"port": 0} | settings)
+    room = McpRoom(
         dispatcher=tools,
         registry=tools,
-        clock=clock or SystemClock(),
+        clock=clock,
         new_action_id=lambda: f"a-{next(count)}",
-        settings=McpSettings(**{"port": 0, "host_name": "bench7"} | settings),
-        guard=guard,
+        settings=made,
+        server=server_of(tools),
+        guard=guard or DirectGuard(),
         trusted_peer=trusted_peer,
-        read_head=read_head,
+        read_head=read_head or carried_head(),
+        names=Guard.of(host_name="bench7"),
         instrument_id_of={"psu1": "USB0::1"}.get,
         first_look=first_look,
         resources=resources,
+        authorize=allow_no_tool,
+        lease_keys=no_leases,
     )
+    surface = McpSurface(room, settings=made, clock=clock, takes_upgrade=no_upgrade)
     await surface.start()
     try:
         yield Endpoint(surface, tools)

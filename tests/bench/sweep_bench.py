@@ -37,7 +37,14 @@ from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
 from edged.store.writer import DirtyFlag
-from tests.bench.command_path import bench_operations, command_path, not_interlocked
+from tests.bench.command_path import (
+    bench_operations,
+    command_path,
+    no_leases,
+    not_guarded,
+    not_interlocked,
+)
+from tests.bench.context import NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -288,6 +295,10 @@ class RunsNoted:
         self.running.discard(run_id)
 
 
+async def no_wrappers(*_order: Any) -> list[dict[str, Any]]:
+    return []
+
+
 class SweepHouse:
     """Everything between a tool call and the supply."""
 
@@ -313,36 +324,32 @@ class SweepHouse:
         hold_locked_out = locked_out(lambda _instrument: self.lockout)
         permissions = permissions or Permissions()
         self.policy = Policy(RawScpi.ALL, permissions, not_interlocked)
-        self.send_guards = SendGuards(hold_locked_out, self.policy.check_again)
+        self.send_guards = SendGuards(
+            hold_locked_out, self.policy.check_again, no_leases(clock), not_guarded
+        )
         self.pool: Any = FakePool(*self.supplies)
         catalog = Catalog()
         self.notes = RunsNoted()
-        self.sweeps = SweepRegistry(
+        self.bench = bench_of(
+            clock,
+            store={"journal": self.journal, "told_on": self.told_on},
+            pool=self.pool,
+            new_id=self.new_id,
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
-            new_id=self.new_id,
-            journal=self.journal,
-            recorder=self.recorder,
-            clock=clock,
-            abort_within_s=120,
-            notes=self.notes,
+        )
+        self.sweeps = SweepRegistry(
+            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
         )
         sequences = SequenceRegistry(
-            perform=self.perform,
-            precheck=lambda action: self.path.precheck(action),
-            new_id=self.new_id,
-            clock=clock,
+            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
         )
         self.bench_stop = BenchStop(
-            pool=self.pool,
+            self.bench,
             sweeps=self.sweeps,
             end_work=(sequences.stop_all,),
-            perform=self.perform,
-            new_id=self.new_id,
-            clock=clock,
             made_safe=self.sweeps.note_made_safe,
-            told_on=self.told_on,
-            try_for_s=120,
+            stop_others=no_wrappers,
             recall=self.send_guards.stop,
         )
         # The outputs that have answered that they are on.
@@ -375,7 +382,7 @@ class SweepHouse:
             preconditions=(hold_locked_out, swept(self.sweeps.claims)),
             record=record or LogRecord(),
             send_guards=self.send_guards,
-            note_told=noting_tellings(self.told_on.note),
+            note_told=noting_tellings(self.told_on.note, lambda _instrument: None),
         )
 
     def new_id(self) -> str:

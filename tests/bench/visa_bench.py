@@ -15,10 +15,9 @@ from edged.commands.pending import Pending
 from edged.commands.policy import Policy
 from edged.commands.target import Catalog
 from edged.config.keys import RawScpi
-from edged.operations.commands import CommandOperations
 from edged.surfaces.visa.desk import VisaDesk
 from edged.surfaces.visa.session import VisaSession, VisaWork
-from tests.bench.command_path import command_path, not_interlocked
+from tests.bench.command_path import command_operations, command_path, not_interlocked
 from tests.bench.lab import Lab
 
 
@@ -45,11 +44,7 @@ class VisaBench:
         permissions = Permissions(grant) if grant else Permissions()
         self.actions: list[Action] = []
         self.leases = NoLeases()
-        commands = CommandOperations(
-            sequences=None,  # type: ignore[arg-type]
-            captures=None,  # type: ignore[arg-type]
-            clock=clock,
-        )
+        commands = command_operations(clock)
         usual = {"policy": Policy(raw, permissions, not_interlocked), "permissions": permissions}
         self.path = command_path(lab.pool, Catalog(), commands.table(), clock, **{**usual, **path})
         self.desk = VisaDesk(

@@ -33,7 +33,7 @@ def no_list_is_old() -> Iterator[None]:
     def judged(listing: InstrumentList) -> ToldList:
         for _ in range(3):
             told, mark = kept(listing), TOLD.mark()
-            units = listing._pool.all()
+            units = listing._bench.pool.all()
             now = [listing.entry(unit) for unit in units]
             latest = [unit.heard_at for unit in units]
             made, then = heard.get(id(listing), (None, latest))

@@ -31,7 +31,7 @@ from edged.protocol.messages import TOOLS_CHANGED
 from edged.protocol.revisions import REVISIONS
 from edged.protocol.session import SessionEvent
 from edged.protocol.sse import ReplayBuffer
-from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry
+from edged.surfaces.mcp.sessions import Announcement, Session, SessionRegistry, no_leases
 from edged.tools.registry import ToolRegistry
 from edged.transports.link import LinkLost, LinkTimeout, Since, ThreadWake, Urgency, Wake
 from tests.bench.fake_bus import FakeBus
@@ -180,7 +180,15 @@ class AnyOrder(RuleBasedStateMachine):
         profile = toy_profile()
         self.pool = InstrumentPool(clock=clock)
         self.registry = ToolRegistry(static=(), pool=self.pool, catalog=Catalog())
-        self.board = SessionRegistry(clock=clock, idle_s=600, max_sessions=8, replay=ReplayBuffer())
+        self.board = SessionRegistry(
+            clock=clock,
+            idle_s=600,
+            max_sessions=8,
+            replay=ReplayBuffer(),
+            leave=None,
+            lease_keys=no_leases,
+            may_hear=lambda _key, _caller: True,
+        )
         self.registry.subscribe(lambda: self.board.announce(NEWS))
         self.discovery = Discovery(
             self.pool,

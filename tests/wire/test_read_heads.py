@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edged.clock import SystemClock
 from edged.http.connection import HttpConnection
 from edged.http.read_heads import ReadHeads
-from edged.http.server import HttpServer
+from edged.http.server import HttpServer, no_upgrade
 from tests.bench.recording_transport import RecordingTransport
 
 FIELDS = st.sampled_from(
@@ -68,7 +68,9 @@ class Served:
 async def carried(pieces: list[bytes], waits: list[bool], heads: ReadHeads | None) -> object:
     """What a connection serves and writes of these bytes; ``heads``: those that it knows."""
     handler = Served(list(waits))
-    server = HttpServer(handler, clock=SystemClock(), slow_sender_s=60, idle_s=60)
+    server = HttpServer(
+        handler, clock=SystemClock(), slow_sender_s=60, idle_s=60, takes_upgrade=no_upgrade
+    )
     if heads is not None:
         server.heads = heads
     connection = server()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from edged.files import open_descriptor, open_update, remove, write_atomically
 from edged.runs.recordings.formats import (
@@ -21,46 +21,30 @@ from edged.runs.recordings.formats import (
 )
 
 
-class Disk(Protocol):
+class Disk:
     """What is asked of the disk; each may raise ``OSError``."""
 
     def write(self, handle: int, data: memoryview) -> int:
         """Write some of it; how many bytes."""
-        ...
-
-    def sync(self, handle: int) -> None:
-        """Return when it is on the disk."""
-        ...
-
-    def put(self, path: Path, text: str) -> None:
-        """Write a small file whole or not at all."""
-        ...
-
-    def overwrite(self, path: Path, data: bytes) -> None:
-        """Write over the beginning of a file that is there; takes no room that it has not."""
-        ...
-
-
-class _RealDisk:
-    """Implements ``Disk``."""
-
-    def write(self, handle: int, data: memoryview) -> int:
         return os.write(handle, data)
 
     def sync(self, handle: int) -> None:
+        """Return when it is on the disk."""
         os.fsync(handle)
 
     def put(self, path: Path, text: str) -> None:
+        """Write a small file whole or not at all."""
         write_atomically(path, text)
 
     def overwrite(self, path: Path, data: bytes) -> None:
+        """Write over the beginning of a file that is there; takes no room that it has not."""
         with open_update(path) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
 
 
-THE_DISK: Final[Disk] = _RealDisk()
+THE_DISK: Final = Disk()
 
 
 class Appending:

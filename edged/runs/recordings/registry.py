@@ -21,15 +21,14 @@ import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.instruments.pool import InstrumentPool
 from edged.record import record
-from edged.runs.ports import NewId, Perform
+from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.files import (
     Array,
@@ -58,22 +57,12 @@ MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 TOO_SLOW: Final = "The disk was too slow."
 
 
-class Book(Protocol):
-    """Where a recording was begun."""
-
-    def note_first_row(self, recording: Recording) -> None:
-        """What it measures with is set up by now."""
-        ...
-
-    async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
-        """Everything is on disk when this returns."""
-        ...
-
-
 class Recording:
     """One recording; implements ``ports.RowSink``. Its files are touched by the book alone."""
 
-    def __init__(self, *, head: RunHead, meta: dict[str, Any], book: Book, clock: Clock) -> None:
+    def __init__(
+        self, *, head: RunHead, meta: dict[str, Any], book: RunRegistry, clock: Clock
+    ) -> None:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
@@ -232,32 +221,16 @@ class RunRegistry:
     """The recordings under way, and the door to those on disk. Implements ``ports.Recorder``.
 
     Args:
-        data_dir: DATA_DIR.
-        budget_mb: DATA_BUDGET_MB.
-        pool: tells who the instruments are.
-        perform, new_id: the command path, by which settings are asked.
+        bench: of its configuration, DATA_DIR and DATA_BUDGET_MB.
         disk: writes the recordings.
     """
 
-    def __init__(
-        self,
-        *,
-        data_dir: Path,
-        budget_mb: int,
-        pool: InstrumentPool,
-        perform: Perform,
-        new_id: NewId,
-        clock: Clock,
-        disk: Disk = THE_DISK,
-    ) -> None:
-        self.root = data_dir / "runs"
+    def __init__(self, bench: Bench, *, disk: Disk = THE_DISK) -> None:
+        self.root = bench.config.data_dir / "runs"
         # Set once what a killed daemon left is whole again.
         self.mended = asyncio.Event()
-        self._budget = budget_mb * MEBIBYTE
-        self._pool = pool
-        self._perform = perform
-        self._new_id = new_id
-        self._clock = clock
+        self._budget = bench.config.data_budget_mb * MEBIBYTE
+        self._bench = bench
         self._disk = disk
         # Runs whose files are being made; set when they are there, or could not be made.
         self._beginning: dict[str, asyncio.Event] = {}
@@ -331,9 +304,9 @@ class RunRegistry:
     async def open(self, head: RunHead) -> Recording:
         recording = Recording(
             head=head,
-            meta=first_meta(head, self._pool, self._clock),
+            meta=first_meta(head, self._bench.pool, self._bench.clock),
             book=self,
-            clock=self._clock,
+            clock=self._bench.clock,
         )
         if self._used >= self._budget:
             return self._refuse(
@@ -390,7 +363,7 @@ class RunRegistry:
             await asyncio.wait({recording.settings}, timeout=within_s)
             recording.settings.cancel()
             await asyncio.gather(recording.settings, return_exceptions=True)
-        ended_ms = self._clock.wall_ms()
+        ended_ms = self._bench.clock.wall_ms()
         recording.meta.update(
             status=status, ended_ms=ended_ms, ended=iso(ended_ms), summary=summary
         )
@@ -514,14 +487,14 @@ class RunRegistry:
         await asyncio.shield(claimed)
         while True:
             # What a full disk kept from being mended is tried again each time.
-            await self.read(repair_interrupted, iso(self._clock.wall_ms()))
+            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()))
             self.mended.set()
             await self.measure()
-            await self._clock.sleep(MEASURE_EVERY_S)
+            await self._bench.clock.sleep(MEASURE_EVERY_S)
 
     async def _sync_forever(self) -> None:
         while True:
-            await self._clock.sleep(SYNC_EVERY_S)
+            await self._bench.clock.sleep(SYNC_EVERY_S)
             await self.sync()
 
     async def _sync_all(self) -> None:
@@ -571,7 +544,9 @@ class RunRegistry:
 
     async def _read_settings(self, recording: Recording) -> None:
         settings = await read_settings(
-            self._pool, recording.head, asker(recording.head, self._perform, self._new_id)
+            self._bench.pool,
+            recording.head,
+            asker(recording.head, self._bench.perform, self._bench.new_id),
         )
         for entry in recording.meta["instruments"]:
             entry["settings"] = settings.get(entry["id"])

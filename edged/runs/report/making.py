@@ -9,9 +9,8 @@ import contextlib
 from datetime import date
 
 from edged import __version__
-from edged.clock import Clock
 from edged.errors import EdgedError, NotFound
-from edged.instruments.pool import InstrumentPool
+from edged.runs.bench import Bench
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.document import document_of
 from edged.runs.report.facts import (
@@ -25,29 +24,15 @@ from edged.runs.report.facts import (
 )
 from edged.runs.report.gather import FileHash, RecordedRun, look_at, take_piece
 from edged.runs.report.parts import Report
-from edged.store.audit.run_rows import RowsOfRun, RunRow
+from edged.store.audit.run_rows import RunRow
 
 
 class ReportMaker:
-    """Implements ``Maker``.
+    """Implements ``Maker``."""
 
-    Args:
-        pool: tells when the units are due for calibration, as their owner says now.
-        rows_of_run: asks the record.
-    """
-
-    def __init__(
-        self,
-        *,
-        runs: RunRegistry,
-        pool: InstrumentPool,
-        rows_of_run: RowsOfRun,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, bench: Bench, runs: RunRegistry) -> None:
+        self._bench = bench
         self._runs = runs
-        self._pool = pool
-        self._rows_of_run = rows_of_run
-        self._clock = clock
 
     async def make(self, run_id: str) -> bytes:
         report = await self._report(run_id)
@@ -71,7 +56,7 @@ class ReportMaker:
             record=await self._record(run_id, found),
         )
         standing = Standing(
-            now_ms=self._clock.wall_ms(),
+            now_ms=self._bench.clock.wall_ms(),
             version=__version__,
             dues=self._dues(found),
             is_open=is_open and found.meta.get("status") == "running",
@@ -81,7 +66,7 @@ class ReportMaker:
     async def _record(self, run_id: str, found: RecordedRun) -> RecordRows:
         begun, ended = span_of(found.meta)
         try:
-            rows = await self._rows_of_run(run_id, since_ms=begun, until_ms=ended)
+            rows = await self._bench.store.audit.of_run(run_id, since_ms=begun, until_ms=ended)
         except EdgedError as error:
             return RecordRows(trouble=error.message)
         return RecordRows(
@@ -98,7 +83,7 @@ class ReportMaker:
         dues: dict[str, date] = {}
         for name in unit_ids(found.meta):
             with contextlib.suppress(NotFound):
-                due = self._pool.get(name).rules.calibration_due
+                due = self._bench.pool.get(name).rules.calibration_due
                 if due is not None:
                     dues[name] = due
         return dues

@@ -15,24 +15,21 @@ from typing import Any, Final
 
 from edged.actions.action import Purpose, RunSequence
 from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
-from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.arguments import WITHIN
 from edged.profiles.model import Sequence
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import (
-    NewId,
     NewPlan,
-    NoPlan,
-    Perform,
     Precheck,
     Recorder,
     RowSink,
     RunNotes,
 )
 from edged.runs.run_head import RunNow
-from edged.runs.sequences.run import ProfileOf, SequenceJournal, SequenceRun, fill, no_profile
+from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
@@ -72,37 +69,20 @@ class SequenceRegistry:
     """The sequences that are running.
 
     Args:
-        perform: the command path.
-        precheck: the command path's judgement without its effect.
-        new_id: makes action ids.
-        clock: for waits and polls.
-        recorder: keeps who ran what, and the rows; ``None`` keeps none.
-        journal: keeps the lines of ``finally`` for a start after a crash; ``None`` keeps none.
+        recorder: keeps who ran what, and the rows.
         notes: told of each that writes.
-        profile_of: what says of the lines of an instrument what they do.
+        new_plan: judges all steps of a run before its first.
     """
 
     def __init__(
-        self,
-        *,
-        perform: Perform,
-        precheck: Precheck,
-        new_id: NewId,
-        clock: Clock,
-        profile_of: ProfileOf = no_profile,
-        recorder: Recorder | None = None,
-        journal: SequenceJournal | None = None,
-        notes: RunNotes | None = None,
-        new_plan: NewPlan = NoPlan,
+        self, bench: Bench, *, recorder: Recorder, notes: RunNotes, new_plan: NewPlan
     ) -> None:
+        self._bench = bench
         self._notes = notes
-        self._steps = SequenceSteps(perform=perform, clock=clock)
-        self._precheck, self._new_plan = precheck, new_plan
-        self._new_id = new_id
-        self._profile_of = profile_of
-        self._journal = journal
-        self._clock = clock
+        self._new_plan = new_plan
         self._recorder = recorder
+        self._steps = SequenceSteps(bench)
+        self._journal = SequenceJournal(bench=bench)
         self._running: dict[str, SequenceRun] = {}
         # How the last ones ended, and what a former life of the daemon left; the oldest first.
         self._over: dict[str, RunNow] = {}
@@ -188,18 +168,17 @@ class SequenceRegistry:
         run = self._new_run(action, sequence, values, alone_on)
         # Before the check, which takes turns: a stop that comes meanwhile must find it.
         self._running[run.run_id] = run
-        if self._notes is not None and alone_on:
+        if alone_on:
             self._notes.run_began(run.run_id, alone_on, action.caller)
         try:
-            await SequenceCheck(precheck=self._precheck, new_plan=self._new_plan).check(run)
+            await SequenceCheck(self._bench.precheck, self._new_plan).check(run)
         except BaseException:
             run.over.set()
             self._forget(run)
             raise
-        if self._recorder is not None:
-            run.opening = asyncio.create_task(
-                self._recorder.open(run.head), name=f"{run.run_id}-record"
-            )
+        run.opening = asyncio.create_task(
+            self._recorder.open(run.head), name=f"{run.run_id}-record"
+        )
         return run
 
     async def _to_end(self, run: SequenceRun) -> SequenceResult:
@@ -239,8 +218,7 @@ class SequenceRegistry:
         self._let_go(run)
 
     def _let_go(self, run: SequenceRun) -> None:
-        if self._notes is not None:
-            self._notes.run_ended(run.run_id)
+        self._notes.run_ended(run.run_id)
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
         """Its last words: memory and recording."""
@@ -341,14 +319,16 @@ class SequenceRegistry:
             EdgedError: a step would be refused.
         """
         run = self._new_run(action, sequence, values)
-        await SequenceCheck(precheck=precheck, new_plan=self._new_plan).check(run)
+        await SequenceCheck(precheck, self._new_plan).check(run)
         return SequenceForecast(steps=run.step_count, waits_s=run.waits_s, later=run.later)
 
     def held_by(self, sequence: Sequence, alone_on: str) -> Conflict | None:
         """The sequence that runs there already and would mix its steps with this one's."""
         for run in self._running.values():
             if alone_on and run.alone_on == alone_on:
-                held = held_by(run.run_id, run.caller.who, self._clock.monotonic() - run.began)
+                held = held_by(
+                    run.run_id, run.caller.who, self._bench.clock.monotonic() - run.began
+                )
                 return Conflict(
                     f"{alone_on} is {held}, which is {run.sequence.name}: {sequence.name} would "
                     "mix its steps with it.",
@@ -370,24 +350,24 @@ class SequenceRegistry:
     ) -> SequenceRun:
         run_id = f"seq-{action.action_id}"
         caller = action.caller.nested(tool=action.tool, scope=sequence.name, on_behalf_of=run_id)
-        started_ms = self._clock.wall_ms()
+        started_ms = self._bench.clock.wall_ms()
         return SequenceRun(
             alone_on=alone_on,
-            began=self._clock.monotonic(),
+            began=self._bench.clock.monotonic(),
             started_ms=started_ms,
             run_id=run_id,
-            new_id=self._new_id,
+            new_id=self._bench.new_id,
             action=action,
             sequence=sequence,
             caller=caller,
             head=table_head(run_id, action, sequence, values, caller, started_ms),
-            profile=self._profile_of(action.instrument_id),
+            profile=self._bench.pool.get(action.instrument_id).profile,
             values={**values},
         )
 
     def _journalled(self, run: SequenceRun) -> AbstractAsyncContextManager[None]:
         """What must run at the end stands in the journal, as far as it is known beforehand."""
-        if self._journal is None or not run.sequence.finally_steps:
+        if not run.sequence.finally_steps:
             return contextlib.nullcontext()
         return self._journal.kept(run)
 

@@ -17,22 +17,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.clock import Clock
 from edged.errors import EdgedError, Failed, Invalid
-from edged.instruments.pool import InstrumentPool
 from edged.profiles.abort import proofs_of
 from edged.profiles.expr import compile_expression, expression_text
 from edged.profiles.model import CommandStep, ForStep, Profile, Sequence
 from edged.profiles.template import placeholders, render
 from edged.record import record
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
+from edged.runs.bench import Bench
+from edged.runs.journal_port import HEARTBEAT_S, work_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
@@ -58,13 +57,6 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 Values = dict[str, Scalar | _Unknown | None]
-ProfileOf = Callable[[str], Profile | None]
-"""The profile of an instrument, by its id."""
-
-
-def no_profile(_instrument_id: str) -> Profile | None:
-    """As ``ProfileOf``, of instruments about which no profile says anything."""
-    return None
 
 
 class NotKnownYet(Exception):
@@ -308,9 +300,7 @@ def _rendered(template: str, sequence: Sequence, values: Values) -> str:
 class SequenceJournal:
     """The journal as sequences use it."""
 
-    journal: Journalling
-    pool: InstrumentPool
-    clock: Clock
+    bench: Bench
 
     @contextlib.asynccontextmanager
     async def kept(self, run: SequenceRun) -> AsyncIterator[None]:
@@ -322,11 +312,11 @@ class SequenceJournal:
             Failed: STORE_FAILED; the sequence must not begin.
         """
         run_id, lines = run.run_id, tuple(run.clean_up)
-        instrument = self.pool.get(run.action.instrument_id)
+        instrument = self.bench.pool.get(run.action.instrument_id)
         profile = instrument.profile
         abort = profile.abort if profile is not None and not lines else ()
         proofs = proofs_of(profile, abort) if profile is not None else ()
-        await self.journal.begin(
+        await self.bench.store.journal.begin(
             JournalEntry(
                 id=run_id,
                 kind=JournalKind.SEQUENCE,
@@ -346,11 +336,11 @@ class SequenceJournal:
         finally:
             beat.cancel()
             await asyncio.gather(beat, return_exceptions=True)
-            await self.journal.finish(run_id)
+            await self.bench.store.journal.finish(run_id)
 
     async def _beat(self, run_id: str) -> None:
         while True:
-            await self.clock.sleep(HEARTBEAT_S)
+            await self.bench.clock.sleep(HEARTBEAT_S)
             # Its writes are refused by then; what is on the disk says enough to clean up by.
             with contextlib.suppress(Failed):
-                await self.journal.update(run_id, {}, is_forced=True)
+                await self.bench.store.journal.update(run_id, {}, is_forced=True)

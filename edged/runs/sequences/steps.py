@@ -15,7 +15,6 @@ from typing import Any, Final, assert_never
 from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
-from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.profiles.answers import parse_answer
 from edged.profiles.expr import Expression, compile_expression
@@ -31,8 +30,9 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import asks, sets
+from edged.runs.bench import Bench
 from edged.runs.notes import is_limited
-from edged.runs.ports import NewPlan, NoPlan, Perform, Precheck, StepPlan
+from edged.runs.ports import NewPlan, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
     UNKNOWN,
@@ -113,16 +113,10 @@ CORRECT_UNTIL: Final = "Correct `until` in its profile. What was sent before has
 
 
 class SequenceSteps:
-    """Does steps.
+    """Does steps."""
 
-    Args:
-        perform: the command path.
-        clock: for waits and polls.
-    """
-
-    def __init__(self, *, perform: Perform, clock: Clock) -> None:
-        self._perform = perform
-        self._clock = clock
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
 
     async def do_all(self, run: SequenceRun, steps: tuple[Step, ...], purpose: Purpose) -> None:
         """Do steps in order.
@@ -149,7 +143,7 @@ class SequenceSteps:
                 answer = parse_answer(ScalarAnswer(type=step.type), outcome.data["response"], {})
                 run.values.update(saved(step.save_as, answer.value))
             case WaitStep():
-                await self._clock.sleep(number(step.wait_ms, run.values, "wait_ms") / 1000)
+                await self._bench.clock.sleep(number(step.wait_ms, run.values, "wait_ms") / 1000)
             case PollStep():
                 await self._poll(run, step, purpose)
             case ForStep():
@@ -178,7 +172,7 @@ class SequenceSteps:
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:
         until = compile_expression(step.until)
-        give_up = self._clock.monotonic() + step.timeout_ms / 1000
+        give_up = self._bench.clock.monotonic() + step.timeout_ms / 1000
         while True:
             value = await self._polled(run, step, purpose)
             known = {
@@ -186,13 +180,13 @@ class SequenceSteps:
             }
             if value is not None and _holds(step, until, {**known, "value": value}):
                 return
-            if self._clock.monotonic() >= give_up:
+            if self._bench.clock.monotonic() >= give_up:
                 raise Failed(
                     f"{step.poll} answered {value!r} at the last; {step.until!r} did not become "
                     f"true within {step.timeout_ms} ms.",
                     code=ErrorCode.TIMEOUT,
                 )
-            await self._clock.sleep(step.every_ms / 1000)
+            await self._bench.clock.sleep(step.every_ms / 1000)
 
     async def _polled(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> Scalar | None:
         if step.is_command:
@@ -204,7 +198,7 @@ class SequenceSteps:
         return plain_value(str(outcome.data["response"]))
 
     async def _act(self, run: SequenceRun, action: RunCommand | SendScpi) -> Outcome:
-        outcome = await self._perform(action)
+        outcome = await self._bench.perform(action)
         run.sent.extend(outcome.scpi)
         for line in outcome.scpi:
             if sets(run.profile, line):
@@ -238,10 +232,9 @@ class SequenceCheck:
         new_plan: begins the plan that takes all steps of a run.
     """
 
-    def __init__(self, *, precheck: Precheck, new_plan: NewPlan = NoPlan) -> None:
+    def __init__(self, precheck: Precheck, new_plan: NewPlan) -> None:
         self._precheck = precheck
-        self._new_plan = new_plan
-        self._plan: StepPlan = NoPlan()
+        self._plan = new_plan()
 
     async def check(self, run: SequenceRun) -> None:
         """Judge every step that does not depend on an answer, and gather the lines of ``finally``.
@@ -250,7 +243,6 @@ class SequenceCheck:
             EdgedError: what the path would say of that step.
         """
         values = dict(run.values)
-        self._plan = self._new_plan()
         await self._check_steps(run, run.sequence.steps, values)
         run.is_gathering = True
         await self._check_steps(run, run.sequence.finally_steps, values)

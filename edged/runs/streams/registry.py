@@ -23,11 +23,11 @@ import structlog
 from edged.actions.action import Progress, StartStream
 from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.actions.outcome import Outcome
-from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command
 from edged.record import record
-from edged.runs.ports import NewId, Perform, Recorder
+from edged.runs.bench import Bench
+from edged.runs.ports import Recorder
 from edged.runs.run_head import RunNow
 from edged.runs.states import StreamEvent, StreamState, next_stream_state
 from edged.runs.streams.grid import Grid
@@ -65,27 +65,14 @@ class StreamRegistry:
     """The streams that are running, and how the last ones ended.
 
     Args:
-        perform: the command path.
-        new_id: makes action ids.
         waveforms: where captured traces are.
         recorder: opens recordings.
-        clock: for the grid.
     """
 
-    def __init__(
-        self,
-        *,
-        perform: Perform,
-        new_id: NewId,
-        waveforms: WaveformRegistry,
-        recorder: Recorder,
-        clock: Clock,
-    ) -> None:
-        self._perform = perform
-        self._new_id = new_id
+    def __init__(self, bench: Bench, *, waveforms: WaveformRegistry, recorder: Recorder) -> None:
+        self._bench = bench
         self._waveforms = waveforms
         self._recorder = recorder
-        self._clock = clock
         self._running: dict[str, Stream] = {}
         self._over: OrderedDict[str, Stream] = OrderedDict()
         self._listeners: list[Callable[[StreamNews], None]] = []
@@ -246,7 +233,7 @@ class StreamRegistry:
             interval_ms=int(wishes.get("interval_ms", DEFAULT_INTERVAL_MS)),
             duration_ms=int(wishes.get("duration_ms", DEFAULT_DURATION_MS)),
             is_detached=bool(wishes.get("detach", False)),
-            started_ms=self._clock.wall_ms(),
+            started_ms=self._bench.clock.wall_ms(),
         )
 
     async def _live(self, stream: Stream) -> None:
@@ -282,20 +269,20 @@ class StreamRegistry:
             asyncio.CancelledError: ``_end`` has cut it.
         """
         grid = Grid(
-            start_s=self._clock.monotonic(),
+            start_s=self._bench.clock.monotonic(),
             interval_ms=stream.interval_ms,
             duration_ms=stream.duration_ms,
         )
         number = -1
         try:
             while stream.ending is None:
-                due = grid.after(number, self._clock.monotonic())
+                due = grid.after(number, self._bench.clock.monotonic())
                 if due is None:
                     return StreamEvent.ELAPSED
-                wait_s = due.at_s - self._clock.monotonic()
+                wait_s = due.at_s - self._bench.clock.monotonic()
                 if wait_s > 0:
                     stream.is_waiting = True
-                    await self._clock.sleep(wait_s)
+                    await self._bench.clock.sleep(wait_s)
                     stream.is_waiting = False
                 stream.skipped += due.number - number - 1
                 number = due.number
@@ -303,12 +290,12 @@ class StreamRegistry:
             return stream.ending
         finally:
             stream.is_waiting = False
-            stream.skipped += grid.missed_after(number, self._clock.monotonic())
+            stream.skipped += grid.missed_after(number, self._bench.clock.monotonic())
 
     async def _take_point(self, stream: Stream) -> None:
-        timestamp_ms, began = self._clock.wall_ms(), self._clock.monotonic()
+        timestamp_ms, began = self._bench.clock.wall_ms(), self._bench.clock.monotonic()
         try:
-            outcome = await self._perform(stream.question(self._new_id()))
+            outcome = await self._bench.perform(stream.question(self._bench.new_id()))
         finally:
             if stream.cutter is not None:
                 stream.cutter.cancel()
@@ -318,7 +305,7 @@ class StreamRegistry:
                 stream.missed_by = outcome.error.message
                 return
             raise outcome.error
-        stream.busy_s += self._clock.monotonic() - began
+        stream.busy_s += self._bench.clock.monotonic() - began
         self._take(stream, outcome, timestamp_ms)
 
     def _take(self, stream: Stream, outcome: Outcome, timestamp_ms: int) -> None:

@@ -25,12 +25,12 @@ import structlog
 
 from edged.actions.action import Purpose, RunCommand, SendLines, StartSweep
 from edged.actions.cause import ENGINE_STOPPED
-from edged.clock import Clock
 from edged.errors import Failed, Invalid
 from edged.record import record
-from edged.runs.journal_port import HEARTBEAT_S, Journalling, work_of
+from edged.runs.bench import Bench
+from edged.runs.journal_port import HEARTBEAT_S, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import NewId, NewPlan, Perform, Precheck, Recorder
+from edged.runs.ports import NewPlan, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.states import SweepEvent, next_sweep_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
@@ -46,7 +46,7 @@ from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, rea
 from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.schema.fields import nearest
-from edged.store.journal import JournalEntry, JournalKind
+from edged.store.journal import Journal, JournalEntry, JournalKind
 
 WRITTEN_EVERY_S: Final = 0.5
 """The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
@@ -56,7 +56,7 @@ WRITTEN_EVERY_S: Final = 0.5
 class SweepJournal:
     """The journal as sweeps use it."""
 
-    journal: Journalling
+    journal: Journal
 
     async def begin(self, sweep: Sweep) -> None:
         """Before the first step.
@@ -130,17 +130,13 @@ class SweepLife:
     Attributes:
         publish: tells that a sweep is in another state.
         let_go: tells that nothing more is sent for a sweep; told more than once.
-        abort_within_s: how long an abort that an instrument did not take is tried again.
     """
 
+    bench: Bench
     ramp: Ramp
     journal: SweepJournal
-    perform: Perform
-    new_id: NewId
-    clock: Clock
     publish: Callable[[Sweep], None]
     let_go: Callable[[Sweep], None]
-    abort_within_s: float
 
     async def live(self, sweep: Sweep) -> None:
         """From the first step to the last word. The top of the sweep's task."""
@@ -217,17 +213,17 @@ class SweepLife:
         """Look whether it still stands where it was parked, and tell the journal that it lives."""
         told_at = float("-inf")
         while True:
-            now = self.clock.monotonic()
+            now = self.bench.clock.monotonic()
             if now - told_at >= HEARTBEAT_S:
                 told_at = now
                 try:
                     await self.journal.note(sweep, sweep.confirmed, is_heartbeat=True)
                 except Failed as error:
                     log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
-            if reason := await why_strayed(self.perform, self.new_id(), sweep):
+            if reason := await why_strayed(self.bench.perform, self.bench.new_id(), sweep):
                 sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
                 return
-            await self.clock.sleep(LOOK_EVERY_S)
+            await self.bench.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:
         """Abort where the table wants it, and stay with an abort that the line did not take."""
@@ -263,11 +259,11 @@ class SweepLife:
         report = sweep.abort
         report.tries += 1
         action = replace(
-            sweep.lines(self.new_id(), report.lines, Purpose.ABORT), cause=report.cause
+            sweep.lines(self.bench.new_id(), report.lines, Purpose.ABORT), cause=report.cause
         )
-        report.error = (await obey(self.perform, action, report.proofs)).error
+        report.error = (await obey(self.bench.perform, action, report.proofs)).error
         if not report.error:
-            report.state, report.at_ms = "done", self.clock.wall_ms()
+            report.state, report.at_ms = "done", self.bench.clock.wall_ms()
         log.warning(
             "sweep_abort",
             sweep_id=sweep.sweep_id,
@@ -279,10 +275,10 @@ class SweepLife:
 
     async def _abort_later(self, sweep: Sweep) -> None:
         """Try again until the line takes it, or until it is too late to do so unasked."""
-        give_up = self.clock.monotonic() + self.abort_within_s
+        give_up = self.bench.clock.monotonic() + self.bench.config.abort_after_crash_sec
         delay_s = FIRST_RETRY_S
-        while self.clock.monotonic() < give_up:
-            await self.clock.sleep(delay_s)
+        while self.bench.clock.monotonic() < give_up:
+            await self.bench.clock.sleep(delay_s)
             delay_s = min(2 * delay_s, LONGEST_RETRY_S)
             if not await self._abort(sweep):
                 self.publish(sweep)
@@ -298,7 +294,7 @@ class SweepLife:
         if sweep.abort.state in {"done", "not_needed"}:
             await self.journal.finish(sweep)
         if sweep.sink is not None:
-            told = sweep.told(self.clock.monotonic())
+            told = sweep.told(self.bench.clock.monotonic())
             summary = {
                 name: told[name]
                 for name in ("current_value", "reason", "error", "notes", "behind_s")
@@ -316,7 +312,7 @@ class SweepLife:
         if abort_error:
             sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
         if sweep.ended_s is None:
-            sweep.ended_s = self.clock.monotonic() - sweep.began
+            sweep.ended_s = self.bench.clock.monotonic() - sweep.began
         log.info("sweep_state", sweep_id=sweep.sweep_id, state=sweep.state.value, error=sweep.error)
         self.publish(sweep)
 
@@ -325,14 +321,11 @@ class SweepLife:
 class SweepStart:
     """What the beginning of every sweep works with."""
 
+    bench: Bench
     ramp: Ramp
     journal: SweepJournal
     recorder: Recorder
-    perform: Perform
-    precheck: Precheck
     new_plan: NewPlan
-    new_id: NewId
-    clock: Clock
 
     async def prepare(
         self,
@@ -354,7 +347,7 @@ class SweepStart:
         # Before it is asked: if asking opens the line, the first step asks once more.
         meeting = thing.instrument.meeting
         plan, legs = await self.plan(action, thing, request, sweep_id)
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         sweep = Sweep(
             sweep_id=sweep_id,
             action=action,
@@ -367,7 +360,7 @@ class SweepStart:
             readings=readings,
             rows=SweepRows(columns),
             began=now,
-            began_ms=self.clock.wall_ms(),
+            began_ms=self.bench.clock.wall_ms(),
             confirmed=plan.start,
             written_at=now,
             meeting=meeting,
@@ -377,7 +370,7 @@ class SweepStart:
         firsts = (next_step(leg, leg.start) for leg in legs)
         if (first := next((value for value in firsts if value is not None), None)) is not None:
             step = self.ramp.step(sweep, first)
-            self._plan_steps(step, self.precheck(step), legs)
+            self._plan_steps(step, self.bench.precheck(step), legs)
         sweep.head = _head(sweep)
         sweep.sink = await self.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:
@@ -407,13 +400,13 @@ class SweepStart:
     async def _ask_setpoint(self, action: StartSweep, thing: SweptThing, sweep_id: str) -> float:
         """What the instrument holds as set, asked after everything that waits there already."""
         query = thing.setpoint_query
-        outcome = await self.perform(
+        outcome = await self.bench.perform(
             SendLines(
                 tool=action.tool,
                 caller=action.caller.nested(
                     tool=action.tool, scope=thing.command.name, on_behalf_of=sweep_id
                 ),
-                action_id=self.new_id(),
+                action_id=self.bench.new_id(),
                 parent_id=action.action_id,
                 instrument_id=thing.instrument.id,
                 lines=(query,),

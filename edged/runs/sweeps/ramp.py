@@ -21,12 +21,12 @@ from typing import Any, Final, Protocol
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
-from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.model import ParameterType
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.runs.journal_port import HEARTBEAT_S
-from edged.runs.ports import NewId, Perform
+from edged.runs.ports import Perform
 from edged.runs.states import SweepEvent
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
@@ -108,9 +108,7 @@ class Steps(Protocol):
 class Ramp:
     """What the body of every sweep works with."""
 
-    perform: Perform
-    new_id: NewId
-    clock: Clock
+    bench: Bench
     note: Steps
 
     async def run(self, sweep: Sweep) -> Ending:
@@ -163,7 +161,7 @@ class Ramp:
         if sweep.thing.plan.readback is None:
             return 0.0
         settled = max(sweep.request.rest_s, sweep.thing.plan.interval_ms / 1000)
-        return max(0.0, sweep.written_at + settled - self.clock.monotonic())
+        return max(0.0, sweep.written_at + settled - self.bench.clock.monotonic())
 
     async def _read_at_rest(self, sweep: Sweep) -> None:
         """The last readback, once the output has had the time to follow.
@@ -171,12 +169,12 @@ class Ramp:
         Raises:
             EdgedError: it failed.
         """
-        await self._wait_until(sweep, self.clock.monotonic() + self.rest_s(sweep))
+        await self._wait_until(sweep, self.bench.clock.monotonic() + self.rest_s(sweep))
         await self._read_back(sweep, is_last=True)
 
     async def _wait_until(self, sweep: Sweep, due: float) -> None:
-        while (left := due - self.clock.monotonic()) > 0:
-            await self.clock.sleep(min(left, HEARTBEAT_S))
+        while (left := due - self.bench.clock.monotonic()) > 0:
+            await self.bench.clock.sleep(min(left, HEARTBEAT_S))
             if left > HEARTBEAT_S:
                 # One that cannot be written is met again before the next step, and holds it there.
                 with contextlib.suppress(Failed):
@@ -200,7 +198,7 @@ class Ramp:
         Raises:
             EdgedError: the instrument did not take it.
         """
-        began = self.clock.monotonic()
+        began = self.bench.clock.monotonic()
         while True:
             outcome = await self._step(sweep, value)
             if outcome.error is None:
@@ -208,11 +206,11 @@ class Ramp:
             sweep.stalls += 1
             if not _is_stall(outcome.error) or sweep.stalls > MOST_STALLS:
                 raise outcome.error
-            await self.clock.sleep(STALL_S)
+            await self.bench.clock.sleep(STALL_S)
         sweep.stalls = 0
         sweep.confirmed = value
         # Without a time of its own it had gone out at the latest when the answer to it was there.
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         gone = outcome.written_at or now
         sweep.quickest_s = min(sweep.quickest_s, now - gone)
         sweep.written_at = arrived_by(gone, now, min(sweep.quickest_s, _held_back_s(sweep)))
@@ -223,21 +221,21 @@ class Ramp:
         """Write once, to a unit that is known to stand where it was left."""
         meeting = sweep.thing.instrument.meeting
         if meeting != sweep.meeting:
-            asked = await ask_anew(self.perform, self.new_id(), sweep, value)
+            asked = await ask_anew(self.bench.perform, self.bench.new_id(), sweep, value)
             if asked.error is not None:
                 return asked
             sweep.meeting = meeting
         sweep.is_writing = True
         try:
-            return await self.perform(self.step(sweep, value))
+            return await self.bench.perform(self.step(sweep, value))
         finally:
             sweep.is_writing = False
 
     async def _look(self, sweep: Sweep) -> Ending | None:
         """Settle, read what there is to read, keep the row; an ending if ``stop_when`` is met."""
         if sweep.request.rest_s:
-            await self._wait_until(sweep, self.clock.monotonic() + sweep.request.rest_s)
-        began = self.clock.monotonic()
+            await self._wait_until(sweep, self.bench.clock.monotonic() + sweep.request.rest_s)
+        began = self.bench.clock.monotonic()
         taken_at = began - sweep.began
         cells, flags = await self._readings(sweep)
         row: tuple[Cell, ...] = (round(taken_at, 6), sweep.confirmed, *cells)
@@ -245,7 +243,7 @@ class Ramp:
         if sweep.sink is not None:
             sweep.sink.append(row)
         await self._read_back(sweep, is_last=False)
-        sweep.read_s += self.clock.monotonic() - began
+        sweep.read_s += self.bench.clock.monotonic() - began
         wish = sweep.request.stop_when
         told = dict(zip((name for name, _ in sweep.rows.columns), row, strict=True))
         why = wish.why_met(told, flags) if wish is not None else ""
@@ -283,7 +281,7 @@ class Ramp:
 
     async def _measured(self, sweep: Sweep, measure: Measure) -> Outcome:
         while True:
-            outcome = await self.perform(
+            outcome = await self.bench.perform(
                 self._action(sweep, measure.instrument.id, measure.command.name, measure.parameters)
             )
             if outcome.error is None or not _is_stall(outcome.error):
@@ -291,7 +289,7 @@ class Ramp:
             sweep.stalls += 1
             if sweep.stalls > MOST_STALLS:
                 return outcome
-            await self.clock.sleep(STALL_S)
+            await self.bench.clock.sleep(STALL_S)
 
     async def _read_back(self, sweep: Sweep, *, is_last: bool) -> None:
         """Ask what the instrument measures of what was set, now and then and at the end.
@@ -300,14 +298,16 @@ class Ramp:
             EdgedError: it failed.
         """
         command = sweep.thing.plan.readback
-        now = self.clock.monotonic()
+        now = self.bench.clock.monotonic()
         if command is None or not (is_last or now - sweep.readback_at >= READBACK_EVERY_S):
             return
         sweep.readback_at = now
         known = sweep.thing.profile
         wanted = known.commands[command].parameters if known is not None else {}
         given = {name: value for name, value in sweep.thing.values.items() if name in wanted}
-        outcome = await self.perform(self._action(sweep, sweep.thing.instrument.id, command, given))
+        outcome = await self.bench.perform(
+            self._action(sweep, sweep.thing.instrument.id, command, given)
+        )
         if outcome.error is not None:
             if _is_stall(outcome.error):
                 return
@@ -339,7 +339,7 @@ class Ramp:
         return RunCommand(
             tool=sweep.action.tool,
             caller=sweep.caller,
-            action_id=self.new_id(),
+            action_id=self.bench.new_id(),
             parent_id=sweep.action.action_id,
             instrument_id=instrument_id,
             command_name=command_name,

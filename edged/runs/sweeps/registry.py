@@ -15,14 +15,13 @@ from typing import Any, Final
 
 from edged.actions.action import StartSweep
 from edged.actions.cause import ENGINE_STOPPED, Cause
-from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
 from edged.record import record
-from edged.runs.journal_port import Journalling
+from edged.runs.bench import Bench
 from edged.runs.left_work import LeftWork as Found
-from edged.runs.ports import NewId, NewPlan, NoPlan, Perform, Precheck, Recorder, RunNotes
+from edged.runs.ports import NewPlan, Recorder, RunNotes
 from edged.runs.run_head import RunNow
 from edged.runs.states import SweepEvent, SweepState
 from edged.runs.still_on import still_on
@@ -70,47 +69,25 @@ class SweepRegistry:
     """
 
     def __init__(
-        self,
-        *,
-        perform: Perform,
-        precheck: Precheck,
-        new_id: NewId,
-        journal: Journalling,
-        recorder: Recorder,
-        clock: Clock,
-        abort_within_s: float,
-        notes: RunNotes | None = None,
-        new_plan: NewPlan = NoPlan,
+        self, bench: Bench, *, recorder: Recorder, notes: RunNotes, new_plan: NewPlan
     ) -> None:
-        self._clock = clock
+        self._bench = bench
         self._notes = notes
-        self._perform = perform
-        self._new_id = new_id
-        self._journal = SweepJournal(journal=journal)
-        ramp = Ramp(perform=perform, new_id=new_id, clock=clock, note=self._journal.note)
+        self._journal = SweepJournal(journal=bench.store.journal)
+        ramp = Ramp(bench=bench, note=self._journal.note)
         self._start = SweepStart(
-            ramp=ramp,
-            journal=self._journal,
-            recorder=recorder,
-            perform=perform,
-            precheck=precheck,
-            new_plan=new_plan,
-            new_id=new_id,
-            clock=clock,
+            bench=bench, ramp=ramp, journal=self._journal, recorder=recorder, new_plan=new_plan
         )
         self._life = SweepLife(
+            bench=bench,
             ramp=ramp,
             journal=self._journal,
-            perform=perform,
-            new_id=new_id,
-            clock=clock,
             publish=self._publish,
             let_go=self._let_go,
-            abort_within_s=abort_within_s,
         )
         # By id in the order of their start; those that are over go out at the front.
         self._sweeps: dict[str, Sweep] = {}
-        self.claims = SweepClaims(self._sweeps.get, clock)
+        self.claims = SweepClaims(self._sweeps.get, bench.clock)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, Found] = {}
@@ -144,9 +121,8 @@ class SweepRegistry:
         self.claims.take(thing, sweep_id, action.caller.who)
         with contextlib.ExitStack() as undo:
             undo.callback(self.claims.drop, thing, sweep_id)
-            if self._notes is not None:
-                undo.callback(self._notes.run_ended, sweep_id)
-                self._notes.run_began(sweep_id, thing.instrument.id, action.caller)
+            undo.callback(self._notes.run_ended, sweep_id)
+            self._notes.run_began(sweep_id, thing.instrument.id, action.caller)
             sweep = await self._start.prepare(sweep_id, action, thing, request, measures)
             await self._still_wanted(sweep, halts)
             undo.pop_all()
@@ -177,7 +153,7 @@ class SweepRegistry:
         if found is not None:
             # Its rows went with the daemon that took them; they are in its recording.
             return {**found.told(), **({"columns": [], "points": []} if points > 0 else {})}
-        return self._find(sweep_id).told(self._clock.monotonic(), points)
+        return self._find(sweep_id).told(self._bench.clock.monotonic(), points)
 
     async def stop(self, sweep_id: str, who: str, *, hold: bool) -> dict[str, Any]:
         """Park a sweep, or abort it, also one that has come to its target and left that set.
@@ -208,14 +184,14 @@ class SweepRegistry:
             if not others:
                 self._abort_completed(sweep, Ending.wished(event, stopped_by(who)))
                 await sweep.ended.wait()
-        told = _short(sweep.told(self._clock.monotonic()))
+        told = _short(sweep.told(self._bench.clock.monotonic()))
         if hold:
             return told
         if was is not sweep.state and was is not SweepState.RUNNING:
             told["was"] = was.value
         told["aborted"] = not was_over and sweep.abort.state == "done"
         if was_over or sweep.state is SweepState.COMPLETED:
-            told["still_on"] = await still_on(self._perform, self._new_id, sweep)
+            told["still_on"] = await still_on(self._bench.perform, self._bench.new_id, sweep)
         if others:
             told["who"] = ", ".join(others)
         return told
@@ -245,7 +221,7 @@ class SweepRegistry:
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
-        now = self._clock.monotonic()
+        now = self._bench.clock.monotonic()
         found = tuple(found.told() for found in self._found.values() if found.needs_attention)
         return found + tuple(
             sweep.told(now)
@@ -266,13 +242,13 @@ class SweepRegistry:
 
     def listed(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is still known, oldest first."""
-        now = self._clock.monotonic()
+        now = self._bench.clock.monotonic()
         found = tuple(found.told() for found in self._found.values())
         return found + tuple(sweep.told(now) for sweep in self._sweeps.values())
 
     def runs(self) -> tuple[RunNow, ...]:
         """Those that are still known, as runs."""
-        now = self._clock.monotonic()
+        now = self._bench.clock.monotonic()
         found = tuple(found.as_run() for found in self._found.values())
         return found + tuple(
             RunNow(
@@ -364,7 +340,7 @@ class SweepRegistry:
             sweep.wishes.put_nowait(Ending.wished(event, cause, error))
         for sweep in ending:
             await sweep.ended.wait()
-        now = self._clock.monotonic()
+        now = self._bench.clock.monotonic()
         return [sweep.told(now) for sweep in ending]
 
     # Small things
@@ -392,8 +368,7 @@ class SweepRegistry:
 
     def _let_go(self, sweep: Sweep) -> None:
         self.claims.drop(sweep.thing, sweep.sweep_id)
-        if self._notes is not None:
-            self._notes.run_ended(sweep.sweep_id)
+        self._notes.run_ended(sweep.sweep_id)
 
     def _find(self, sweep_id: str) -> Sweep:
         sweep = self._sweeps.get(sweep_id)
@@ -408,7 +383,7 @@ class SweepRegistry:
         return sweep
 
     def _publish(self, sweep: Sweep) -> None:
-        told = sweep.told(self._clock.monotonic())
+        told = sweep.told(self._bench.clock.monotonic())
         for listener in tuple(self._listeners):
             listener(SweepChanged(sweep_id=sweep.sweep_id, told=told))
 

@@ -396,10 +396,6 @@ Leave = Callable[[Iterable[object]], None]
 """Told what a session that has ended had opened by an extension's methods."""
 
 
-def _nothing_is_open(_opened: Iterable[object]) -> None:
-    return
-
-
 LeaseKeys = Callable[[], Collection[str]]
 """The ``Caller.key`` of everybody who holds a lease."""
 
@@ -429,9 +425,9 @@ class SessionRegistry:
         idle_s: float,
         max_sessions: int,
         replay: ReplayBuffer,
-        leave: Leave = _nothing_is_open,
-        lease_keys: LeaseKeys = no_leases,
-        may_hear: Callable[[str, Caller], bool] = lambda _key, _caller: True,
+        leave: Leave | None,
+        lease_keys: LeaseKeys,
+        may_hear: Callable[[str, Caller], bool],
     ) -> None:
         self._clock = clock
         self._idle_s = idle_s
@@ -509,7 +505,8 @@ class SessionRegistry:
         session.calls.end_all(CallEnd.STOPPING if stopping else CallEnd.SESSION_ENDED)
         for stream in session.streams:
             stream.over.set()
-        self._leave(session.visa.values())
+        if self._leave is not None:
+            self._leave(session.visa.values())
         if session.revision.has_event_ids:
             self._replay.forget(session.id)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edged import __version__
 from edged.clock import Clock
-from edged.http.server import Listener, no_upgrade
+from edged.http.server import Listener
 from edged.protocol.apps import capability
 from edged.protocol.http_rules import AccessPolicy, Guard
 from edged.protocol.results import Server
@@ -22,7 +22,6 @@ from edged.surfaces.mcp.methods import (
     Authorize,
     MethodExtension,
     Parts,
-    allow_no_tool,
 )
 from edged.surfaces.mcp.news import NewsFeed
 from edged.surfaces.mcp.reply import KeepAlives
@@ -30,7 +29,6 @@ from edged.surfaces.mcp.request import BodyReader
 from edged.surfaces.mcp.seams import (
     CallerGuard,
     Choice,
-    DirectGuard,
     Dispatcher,
     InstrumentIdOf,
     Neighbour,
@@ -40,11 +38,9 @@ from edged.surfaces.mcp.seams import (
     ToolListing,
     ToolSource,
     TrustedPeer,
-    carried_head,
     no_instrument,
-    socket_peer,
 )
-from edged.surfaces.mcp.sessions import LeaseKeys, SessionRegistry, no_leases
+from edged.surfaces.mcp.sessions import LeaseKeys, SessionRegistry
 from edged.surfaces.mcp.tool_list import ListSize, ToolList, instructions_for
 
 if TYPE_CHECKING:
@@ -57,7 +53,6 @@ class McpSettings:
 
     Attributes:
         is_port_shared: started under the supervisor, which listens on the same port elsewhere.
-        host_name, qualified_name: this machine's names, which a Host header may be.
         listing: TOOLS.
         slow_sender_s: how long a request may take to arrive, head and body each.
         keep_alive_s: no open stream is silent for longer.
@@ -70,10 +65,6 @@ class McpSettings:
     path: str = "/mcp"
     host: str = "127.0.0.1"
     is_port_shared: bool = False
-    host_name: str = ""
-    qualified_name: str = ""
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
     session_idle_s: float = 1_800.0
     max_sessions: int = 10_000
     listing: ToolListing = ToolListing.ALL
@@ -135,8 +126,8 @@ class McpRoom:
         neighbour: Neighbour | None = None,
         offers: Collection[str] = METHODS,
         keeps_sessions: bool = True,
-        authorize: Authorize = allow_no_tool,
-        lease_keys: LeaseKeys = no_leases,
+        authorize: Authorize,
+        lease_keys: LeaseKeys,
         telemetry: Telemetry | None = None,
         extension: MethodExtension | None = None,
     ) -> None:
@@ -153,7 +144,7 @@ class McpRoom:
             replay=replay,
             lease_keys=lease_keys,
             may_hear=self._resources.may_read,
-            **({"leave": extension.leave} if extension is not None else {}),
+            leave=extension.leave if extension is not None else None,
         )
         self._keep_alives = KeepAlives(clock=clock, interval_s=settings.keep_alive_s)
         self._news = NewsFeed(board=self._board, replay=replay, keep_alives=self._keep_alives)
@@ -240,53 +231,20 @@ class McpSurface:
     """The MCP endpoint of the daemon, on a port of its own; made on the loop that it serves on.
 
     Args:
-        neighbour: what else is served on this port, if anything.
-
-    The others are those of ``McpRoom``.
+        takes_upgrade: whether an offer of a WebSocket is for what else is served on this port.
     """
 
     def __init__(
         self,
+        room: McpRoom,
         *,
-        dispatcher: Dispatcher,
-        registry: ToolSource,
-        clock: Clock,
-        new_action_id: Callable[[], str],
         settings: McpSettings,
-        guard: CallerGuard | None = None,
-        trusted_peer: TrustedPeer = socket_peer,
-        read_head: ReadHead | None = None,
-        instrument_id_of: InstrumentIdOf = no_instrument,
-        first_look: asyncio.Event | None = None,
-        resources: ResourceSource | None = None,
-        neighbour: Neighbour | None = None,
-        authorize: Authorize = allow_no_tool,
-        lease_keys: LeaseKeys = no_leases,
-        telemetry: Telemetry | None = None,
-        extension: MethodExtension | None = None,
+        clock: Clock,
+        takes_upgrade: Callable[[bytes], bool],
     ) -> None:
-        self._room = McpRoom(
-            dispatcher=dispatcher,
-            registry=registry,
-            clock=clock,
-            new_action_id=new_action_id,
-            settings=settings,
-            server=_server(registry),
-            guard=guard or DirectGuard(),
-            trusted_peer=trusted_peer,
-            read_head=read_head or carried_head(),
-            names=_names(settings),
-            instrument_id_of=instrument_id_of,
-            first_look=first_look,
-            resources=resources,
-            neighbour=neighbour,
-            authorize=authorize,
-            lease_keys=lease_keys,
-            telemetry=telemetry,
-            extension=extension,
-        )
+        self._room = room
         self._listener = Listener(
-            handler=self._room.handler,
+            handler=room.handler,
             name="mcp",
             host=settings.host,
             port=settings.port,
@@ -295,7 +253,7 @@ class McpSurface:
             slow_sender_s=settings.slow_sender_s,
             idle_s=settings.idle_connection_s,
             clock=clock,
-            takes_upgrade=neighbour.takes_upgrade if neighbour is not None else no_upgrade,
+            takes_upgrade=takes_upgrade,
         )
 
     @property
@@ -339,8 +297,8 @@ class McpSurface:
         await self._listener.stop()
 
 
-def _server(registry: ToolSource) -> Server:
-    """What the endpoint says of itself."""
+def server_of(registry: ToolSource) -> Server:
+    """What the daemon's endpoint says of itself."""
     return Server(
         name="edged",
         version=__version__,
@@ -353,15 +311,6 @@ def _server(registry: ToolSource) -> Server:
             "completions": {},
             "extensions": capability(),
         },
-    )
-
-
-def _names(settings: McpSettings) -> Guard:
-    return Guard.of(
-        host_name=settings.host_name,
-        qualified_name=settings.qualified_name,
-        allowed_hosts=settings.allowed_hosts,
-        allowed_origins=settings.allowed_origins,
     )
 
 

@@ -40,6 +40,7 @@ from edged.protocol.http_rules import (
     rejection,
 )
 from edged.record import record
+from edged.runs.bench import Bench
 from edged.surfaces.events.hub import EventHub, EventSubscription
 from edged.surfaces.events.socket import EventSockets, SocketPace
 from edged.surfaces.page import PATH
@@ -122,25 +123,20 @@ class PageWorld:
         guard: which Host and Origin may come in.
         peer: says which address to name in the record: of a request's headers and its peer.
         latest: the last values that are known.
-        trace: an instrument's id → the last exchanges of its line, the newest last; raises
-            ``NotFound``.
         report: a run's id → its report, one HTML file.
-        now_ms: the bench's time, Unix epoch milliseconds.
     """
 
+    bench: Bench
     facts: Mapping[str, Any]
     guard: Guard
     peer: Callable[[Mapping[str, str], str], str]
     hub: EventHub
     latest: Callable[[], list[dict[str, Any]]]
-    trace: Callable[[str], list[dict[str, object]]]
     permissions: Permissions
     owner: OwnerAnswers
     downloads: Downloads
     report: Callable[[str], Awaitable[bytes]]
     note: NotePage
-    new_id: Callable[[], str]
-    now_ms: Callable[[], int]
 
 
 class PageServer:
@@ -230,7 +226,7 @@ class PageServer:
                 self.looks.add(look)
                 topics = {"topics": ",".join(sorted(subscription.topics))}
                 self._note(caller, "page.open", topics)
-            told: dict[str, Any] = {"look": look, "time_ms": self._world.now_ms()}
+            told: dict[str, Any] = {"look": look, "time_ms": self._world.bench.clock.wall_ms()}
             if "value" in subscription.topics:
                 told["values"] = self._world.latest()
             return told
@@ -248,7 +244,7 @@ class PageServer:
 
     async def _trace(self, request: web.Request) -> web.StreamResponse:
         self._may(self._caller(request), *SHOWS)
-        exchanges = self._world.trace(request.match_info["unit"])
+        exchanges = self._world.bench.pool.trace(request.match_info["unit"])
         told = [
             {**one, "text": str(one["text"])[:TRACE_CHARS]}
             for one in reversed(exchanges[-TRACE_LINES:])
@@ -330,7 +326,7 @@ class PageServer:
             replace(caller, client=caller.client or caller.remote),
             name,
             params,
-            action_id=self._world.new_id(),
+            action_id=self._world.bench.new_id(),
             error=error,
             duration_ms=0.0,
         )
@@ -365,7 +361,7 @@ class PageServer:
         except ConnectionError:
             raise
         except Exception as bug:  # noqa: BLE001 - the top of every request: a caller gets a reply
-            fault_id = self._world.new_id()
+            fault_id = self._world.bench.new_id()
             self._log.error("internal_fault", fault_id=fault_id, exc_info=bug)
             said = f"edged made a mistake; its log has the details under {fault_id}."
             return _json(500, {"error": {"message": said, "remedy": ""}})

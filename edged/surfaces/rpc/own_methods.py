@@ -22,6 +22,7 @@ from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.pool import InstrumentPool
 from edged.plot.artist import Artist
 from edged.profiles.confirm import Way
+from edged.runs.bench import Bench
 from edged.runs.points import as_base64
 from edged.runs.recordings.figures import plot_wish, run_figure
 from edged.runs.recordings.reader import export_run, list_runs, show_run
@@ -62,19 +63,13 @@ class MethodRecord(Protocol):
 
 
 def daemon_methods(
-    *,
-    audit: Audit,
-    lockout: LockoutControl,
-    leases: LeaseControl,
-    approvals: ApprovalControl,
-    pool: InstrumentPool,
-    told_on: ToldOn,
+    bench: Bench, lockout: LockoutControl, leases: LeaseControl, approvals: ApprovalControl
 ) -> dict[str, OwnMethod]:
     """``audit.*``, ``lockout.*``, ``leases.*``, ``approvals.*``, ``stop.*`` and ``trace``."""
     return {
-        **_audit_methods(audit),
+        **_audit_methods(bench.store.audit),
         **_owner_methods(lockout, leases, approvals),
-        **_line_methods(audit, pool, told_on),
+        **_line_methods(bench.store.audit, bench.pool, bench.store.told_on),
     }
 
 

@@ -36,7 +36,6 @@ from edged.instruments.line import NOBODY, BoundInstrument
 from edged.instruments.line_state import LineState
 from edged.instruments.mailbox import Waiter
 from edged.instruments.pool import InstrumentPool
-from edged.operations.commands import CommandOperations
 from edged.operations.table import static_tools
 from edged.profiles.match import parse_idn
 from edged.profiles.model import Bound, Profile
@@ -47,7 +46,7 @@ from edged.store.database import Written
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from edged.transports.address import parse_address
-from tests.bench.command_path import command_path, not_interlocked
+from tests.bench.command_path import command_operations, command_path, not_interlocked
 from tests.bench.fake_instruments import PROFILE, toy_profile
 
 CALLER = Caller(route=Route.DIRECT, remote="192.0.2.1", session_id="s")
@@ -205,11 +204,7 @@ class Bench:
         self.ids = itertools.count()
         self.is_locked = False
         self.permissions = permissions
-        operations = CommandOperations(
-            sequences=None,  # type: ignore[arg-type]
-            captures=None,  # type: ignore[arg-type]
-            clock=clock,
-        )
+        operations = command_operations(clock)
         self.record = CountedRecord(
             AuditRecord(
                 audit=self.audit,  # type: ignore[arg-type]
@@ -232,7 +227,11 @@ class Bench:
         self.arrive(FIRST, "0001", alias="psu1")
         self.registry = ToolRegistry(static=static_tools(), pool=self.pool, catalog=self.catalog)
         self.dispatcher = ToolDispatcher(
-            registry=self.registry, path=self.path, permissions=permissions
+            registry=self.registry,
+            path=self.path,
+            permissions=permissions,
+            on_first_call=None,
+            keep=lambda _caller: None,
         )
 
     def not_locked(self, _action: Action, target: Target) -> None:

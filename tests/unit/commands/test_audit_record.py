@@ -18,12 +18,11 @@ from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.log import Aside
 from edged.operations.bench import GetStatus
-from edged.operations.commands import CommandOperations
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
 from edged.store.experience import CommandKnowledge
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_operations, command_path
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -38,11 +37,7 @@ class House:
         self.record = AuditRecord(audit=store.audit, capability=store.capability, clock=store.clock)
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
-        commands = CommandOperations(
-            sequences=None,  # type: ignore[arg-type]
-            captures=None,  # type: ignore[arg-type]
-            clock=store.clock,
-        )
+        commands = command_operations(store.clock)
         bench = bench_operations(pool, catalog)
         self.path = command_path(
             pool,

@@ -18,6 +18,7 @@ from edged.instruments.dead_man import Words
 from edged.profiles.match import parse_idn
 from edged.profiles.owner_rules import UnitRules
 from edged.store.dead_man import ArmedUnit
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library
 from tests.bench.simulated import PretendedBench
@@ -151,13 +152,17 @@ class Lives:
             subscribe=lambda _: None, all=lambda: [self.supply], has_line=lambda _: False
         )
         control = DeadManControl(
-            pool=pool,
-            rows=self.rows,  # type: ignore[arg-type]
-            told_on=SimpleNamespace(of=lambda _: self.told),  # type: ignore[arg-type]
-            clock=self.clock,
+            bench=bench_of(
+                self.clock,
+                store={
+                    "armed": self.rows,
+                    "told_on": SimpleNamespace(of=lambda _: self.told),
+                },
+                pool=pool,
+                tell=lambda name, _text, _id, _part: self.events.append(name),
+            ),
             visit=self.visit,
             fail_on=(),
-            tell=lambda name, _text, _id, _part: self.events.append(name),
             is_supervised=True,
         )
         self.supply.meeting = object()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, cast
@@ -20,6 +19,7 @@ from edged.profiles.bench_file import parse_bench
 from edged.profiles.raw import identify
 from edged.runs.units import unit_of_instrument
 from edged.store.interlocks import InterlockTrip
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool
 from tests.bench.shipped import shipped_library
@@ -63,20 +63,19 @@ class Bench:
 
     def __init__(self, clock: DrivenClock) -> None:
         house = SweepHouse(clock, supplies=2)
-        self.volts, self.tripped, ids = 1.0, list[str](), itertools.count()
+        self.volts, self.tripped = 1.0, list[str]()
         self.clock, self.is_away, self.hangs_from_s = clock, False, math.inf
         self.supply, self.told_on = house.supply, house.told_on
         self.pool, self.rows = Pool(*house.supplies), Rows()
         self.control = InterlockControl(
-            pool=cast("Any", self.pool),
-            told_on=self.told_on,
+            bench_of(
+                clock,
+                store={"told_on": self.told_on, "trips": self.rows},
+                pool=self.pool,
+                perform=self.read,
+            ),
             is_off=lambda _instrument, _outputs: False,
-            perform=self.read,
-            new_id=lambda: f"{next(ids)}",
-            clock=clock,
-            rows=cast("Any", self.rows),
             trip=self.trip,
-            tell=lambda _name, _text, _unit, _part: None,
             is_first_look_over=lambda: True,
         )
 

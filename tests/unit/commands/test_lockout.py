@@ -18,6 +18,7 @@ from edged.commands.resolve import Resolver
 from edged.commands.target import Catalog, Target
 from edged.errors import ErrorCode, Failed, NotFound, Refused
 from edged.profiles.match import Identity
+from tests.bench.context import bench_of
 from tests.bench.fake_instruments import FakeInstrument as ToySupply
 from tests.bench.fake_instruments import FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
@@ -60,9 +61,13 @@ class Rooms:
         self.stopped: list[str] = []
         self.was_in_force: list[bool] = []
         self.dispatcher = LockoutControl(
-            pool=LockedPool(has_twin=has_twin),  # type: ignore[arg-type]
-            lockouts=store.lockouts,
+            bench_of(
+                store.clock,
+                store={"lockouts": store.lockouts},
+                pool=LockedPool(has_twin=has_twin),
+            ),
             stop_on=(self.stop_streams, self.stop_badly),
+            is_wrapper=lambda _name: False,
         )
         self.hold = locked_out(lambda instrument: store.lockouts.find(instrument.id))
 

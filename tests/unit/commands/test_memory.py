@@ -24,7 +24,7 @@ class Bench:
     def __init__(self, key: str = "rigol_dp832") -> None:
         self.profile = PROFILES[key]
         self.unit: Any = FakeInstrument(id="S::1", profile=self.profile)
-        self.memory = Memory()
+        self.memory = Memory(lambda _instrument, _output: None)
 
     def begin(self, name: str, **values: Scalar) -> Writing:
         command = self.profile.commands[name]

@@ -24,16 +24,22 @@ from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
 from edged.operations.bench import GetStatus
-from edged.operations.commands import CommandOperations
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
 from edged.profiles.owner_rules import UnitRules, tighten
 from edged.runs.sequences.registry import SequenceRegistry
-from tests.bench.command_path import bench_operations, command_path, not_interlocked
+from tests.bench.command_path import (
+    bench_operations,
+    command_operations,
+    command_path,
+    not_interlocked,
+)
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.sweep_bench import Notebook, Recorder
 from tests.promises import promise
 
 DIRECT = Caller(route=Route.DIRECT)
@@ -71,15 +77,21 @@ class House:
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
         self.book = SequenceRegistry(
-            perform=lambda action: self.path.perform(action),
-            precheck=lambda action: self.path.precheck(action),
-            new_id=lambda: f"n{next(self.ids)}",
-            clock=clock,
+            bench_of(
+                clock,
+                store={"journal": Notebook()},
+                pool=pool,
+                new_id=lambda: f"n{next(self.ids)}",
+                perform=lambda action: self.path.perform(action),
+                precheck=lambda action: self.path.precheck(action),
+            ),
+            recorder=Recorder(),
+            notes=NoNotes(),
+            new_plan=NoPlan,
         )
-        commands = CommandOperations(
+        commands = command_operations(
+            clock,
             sequences=self.book,
-            captures=None,  # type: ignore[arg-type]
-            clock=clock,
         )
         bench = bench_operations(pool, catalog)
         permissions = Permissions(grant) if grant else Permissions()

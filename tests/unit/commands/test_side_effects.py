@@ -21,6 +21,7 @@ from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound, Changes, Command, CommandStep, QueryStep, Sequence
 from edged.profiles.owner_rules import EMPTY_RULES, UnitRules
 from edged.store.lockouts import Lockout
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.profile_matrix import SIMULATED
@@ -283,7 +284,7 @@ async def test_a_lockout_refuses_a_query_that_acts_on_every_road(
 async def test_a_query_that_acts_is_counted_by_its_budget(house: SweepHouse) -> None:
     unit = smu(house)
     unit.rules = UnitRules(key="k", budget={"read": Budget(per_hour=1)})
-    control = BudgetControl(pool=house.pool, rows=NoRows(), clock=house.clock)  # type: ignore[arg-type]
+    control = BudgetControl(bench_of(house.clock, store={"budgets": NoRows()}, pool=house.pool))
     typed = replace(RECALL, command_name="read", scope="read", parameters={})
     for action in (typed, program(":READ?")):
         target = house.path.judge(action)

@@ -18,14 +18,14 @@ from edged.commands.freshness import Acquisitions
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.commands import CommandOperations
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_operations, command_path
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_artist import DRAWN, FakeArtist
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -86,23 +86,19 @@ class House:
         self.ids = itertools.count()
         self.waveforms = WaveformRegistry(8)
         self.artist = FakeArtist()
-        self.streams = StreamRegistry(
-            perform=lambda action: self.path.perform(action),
-            new_id=self.new_id,
-            waveforms=self.waveforms,
-            recorder=self,
-            clock=clock,
-        )
         pool, catalog = FakePool(self.scope), Catalog()
-        commands = CommandOperations(
-            sequences=SequenceRegistry(
-                perform=lambda action: self.path.perform(action),
-                precheck=lambda action: self.path.precheck(action),
-                new_id=self.new_id,
-                clock=clock,
-            ),
+        context = bench_of(
+            clock,
+            pool=pool,
+            new_id=self.new_id,
+            perform=lambda action: self.path.perform(action),
+            precheck=lambda action: self.path.precheck(action),
+        )
+        self.streams = StreamRegistry(context, waveforms=self.waveforms, recorder=self)
+        commands = command_operations(
+            clock,
+            sequences=SequenceRegistry(context, recorder=self, notes=NoNotes(), new_plan=NoPlan),
             captures=Captures(self.waveforms, Acquisitions()),
-            clock=clock,
         )
         bench = bench_operations(pool, catalog)
         streams = StreamOperations(

@@ -74,7 +74,13 @@ class House:
         self.registry = ToolRegistry(
             static=(), pool=pool, catalog=catalog, wrappers=self.wrappers.offered
         )
-        self.dispatcher = ToolDispatcher(registry=self.registry, path=path, permissions=permissions)
+        self.dispatcher = ToolDispatcher(
+            registry=self.registry,
+            path=path,
+            permissions=permissions,
+            on_first_call=None,
+            keep=lambda _caller: None,
+        )
 
     def find(self, stem: str, name: str) -> Any:
         for spec in self.bench.executor.specs:

@@ -16,13 +16,13 @@ from edged.instruments.in_step import Habits
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import RegistrationState
-from edged.instruments.unit_state import UnitState
 from edged.operations.bench import SUMMARY
 from edged.operations.instrument_list import InstrumentList
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection
 from edged.store.lockouts import Lockout
 from edged.transports.address import Transport, parse_address
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.lab import PROFILE
 
@@ -63,11 +63,8 @@ class Bench:
         self.lease: dict[str, Any] | None = None
         self.made = 0
         self.list = InstrumentList(
-            pool=self,  # type: ignore[arg-type]
-            lockout=lambda _: self.lockout,
-            lease=lambda _: self.lease,
-            state_of=lambda _: UnitState.READY,
-            clock=self.clock,
+            bench_of(self.clock, store={"lockout_of": lambda _: self.lockout}, pool=self),
+            lambda _: self.lease,
         )
 
     def all(self) -> tuple[Instrument, ...]:

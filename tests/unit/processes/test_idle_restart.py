@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from edged.engine.idle_restart import IdleRestart, Work, under_way
+from edged.engine.idle_restart import IdleRestart, under_way
 from edged.errors import Conflict
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
@@ -26,19 +27,24 @@ class Bench:
     calls: int = 0
     ended: int = 0
 
-    def work(self) -> Work:
-        return Work(
-            sweeps=lambda: tuple(self.sweeps),
-            streams=lambda: self.streams,
-            sequences=lambda: tuple(self.sequences),
-            calls=lambda: self.calls,
+    def work(self) -> Any:
+        return SimpleNamespace(
+            sweeps=SimpleNamespace(active=lambda: tuple(self.sweeps)),
+            streams=SimpleNamespace(running=lambda: self.streams),
+            sequences=SimpleNamespace(running=lambda: tuple(self.sequences)),
         )
 
     def end(self) -> None:
         self.ended += 1
 
     def restart(self, clock: DrivenClock, *, is_supervised: bool = True) -> IdleRestart:
-        return IdleRestart(work=self.work(), is_supervised=is_supervised, end=self.end, clock=clock)
+        return IdleRestart(
+            clock,
+            work=self.work(),
+            calls=lambda: self.calls,
+            is_supervised=is_supervised,
+            end=self.end,
+        )
 
 
 @promise("restart.when-idle")
@@ -117,4 +123,4 @@ async def test_an_engine_that_nobody_starts_again_refuses(driven_clock: DrivenCl
     ],
 )
 def test_what_counts_as_under_way(bench: Bench, expected: int) -> None:
-    assert len(under_way(bench.work())) == expected
+    assert len(under_way(bench.work(), bench.calls)) == expected

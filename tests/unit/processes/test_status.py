@@ -1,7 +1,8 @@
+from types import SimpleNamespace
 from typing import Any
 
 from edged.engine.status import KEPT_S, StatusReport
-from edged.instruments.unit_state import UnitState
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 
 
@@ -20,16 +21,11 @@ class Nothing:
 def report_over(clock: DrivenClock, marks: list[int], asked: list[int]) -> StatusReport:
     room: Any = Nothing()
     return StatusReport(
+        bench_of(clock, pool=room, edge_name=""),
         edge_id="e",
-        edge_name="",
-        pool=room,
-        state_of=lambda _: UnitState.READY,
-        sequences=room,
-        streams=room,
-        sweeps=room,
+        work=SimpleNamespace(sequences=room, streams=room, sweeps=room),  # type: ignore[arg-type]
         mcp=dict,
         marks=lambda: tuple(marks),
-        clock=clock,
         more={"asked": lambda: len(asked)},
     )
 

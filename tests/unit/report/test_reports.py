@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from edged.runs.report.gather import look_at, take_piece
 from edged.runs.report.making import ReportMaker
 from edged.runs.report.reports import MOST_WAITING, Reports
 from edged.store.audit.run_rows import RunRows
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.reported import meta_of
 
@@ -63,10 +65,12 @@ class Bench:
         self.gate.set()
         runs: Any = FakeRuns(root)
         maker = ReportMaker(
-            runs=runs,
-            pool=FakePool(),  # type: ignore[arg-type]
-            rows_of_run=self.rows_of_run,
-            clock=DrivenClock(),
+            bench_of(
+                DrivenClock(),
+                store={"audit": SimpleNamespace(of_run=self.rows_of_run)},
+                pool=FakePool(),
+            ),
+            runs,
         )
         self.reports = Reports(runs=runs, new_maker=lambda: maker)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from edged.engine.parts import Stores
 from edged.errors import Failed
 from edged.profiles.match import parse_idn
+from edged.runs.bench import Stores
 from edged.runs.units import unit_of_instrument
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, running_store
@@ -96,8 +96,8 @@ async def test_a_unit_is_told_under_the_id_by_which_it_is_met_now_with_what_is_o
         return SimpleNamespace(id=instrument_id, identity=parse_idn("RIGOL,DP832,DP8,1"))
 
     pool: Any = SimpleNamespace(subscribe=lambda _: None, known=lambda: ())
-    stores = Stores(state_dir=tmp_path, retention_days=1, clock=DrivenClock())
-    stores.watch(pool)
+    config: Any = SimpleNamespace(state_dir=tmp_path, audit_retention_days=1)
+    stores = Stores(config, pool, DrivenClock())
     unit = unit_of_instrument(met("")).key
     stores.told_on.note(unit, "USB0::1::INSTR", {"OUTP CH1", "OUTP CH2"})
 

@@ -12,10 +12,11 @@ import pytest
 
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
+from edged.commands.memory import Memory
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.unit_state import UnitState
 from edged.operations.bench_check import ANSWER_S, BenchCheck, CheckBench, CheckUnit
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
@@ -71,13 +72,16 @@ class Lab:
     async def check(self) -> dict[str, Any]:
         pool: Any = SimpleNamespace(all=lambda: self.units)
         operations = BenchCheck(
-            pool=pool,
-            state_of=lambda _: UnitState.READY,
+            bench=bench_of(
+                self.clock,
+                store={"told_on": SimpleNamespace(of=lambda _unit: {})},
+                pool=pool,
+                new_id=lambda: "a-1",
+                perform=self.perform,
+            ),
             moves=lambda name: self.busy.get(name, ()),
-            perform=self.perform,
-            new_id=lambda: "a-1",
-            clock=self.clock,
             under_way=lambda: self.under_way,
+            memory=Memory(lambda _instrument, _output: None),
         )
         caller = Caller(route=Route.DIRECT, remote="test")
         action = CheckBench(tool="bench__check", caller=caller, action_id="a-0")

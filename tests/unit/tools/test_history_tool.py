@@ -18,6 +18,7 @@ from edged.operations.history import GetHistory, History
 from edged.operations.table import bench_tools, static_tools
 from edged.store.audit.row import Entry, Phase
 from edged.tools.registry import ToolRegistry
+from tests.bench.context import bench_of
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -63,11 +64,9 @@ async def asked(
     store: StoreBench, caller: Caller, *, permissions: Permissions | None = None, **arguments: Any
 ) -> Any:
     history = History(
-        audit=store.audit,
-        pool=POOL,
+        bench=bench_of(store.clock, store={"audit": store.audit}, pool=POOL),
         permissions=permissions or Permissions(),
         plain_name=registry_of(POOL).plain_name,
-        clock=store.clock,
     )
     operation: Operation = history.table()[GetHistory]
     action = GetHistory(tool="bench__history", caller=caller, action_id="h", arguments=arguments)

@@ -15,16 +15,17 @@ from edged.actions.tool import Tool, ToolCall
 from edged.auth.permissions import Permissions
 from edged.commands.target import Catalog, Target
 from edged.errors import EdgedError, ErrorCode
-from edged.operations.commands import CommandOperations
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
 from edged.operations.table import OPERATIONS, static_tools
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
-from tests.bench.command_path import bench_operations, command_path
+from tests.bench.command_path import bench_operations, command_operations, command_path
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
+from tests.bench.sweep_bench import Notebook, Recorder
 from tests.promises import promise
 
 SCOPED = {
@@ -96,16 +97,22 @@ class Bench:
         count = itertools.count()
         self.record = NoRecord()
         book = SequenceRegistry(
-            perform=lambda action: self.path.perform(action),
-            precheck=lambda action: self.path.precheck(action),
-            new_id=lambda: f"n{next(count)}",
-            clock=clock,
+            bench_of(
+                clock,
+                store={"journal": Notebook()},
+                pool=pool,
+                new_id=lambda: f"n{next(count)}",
+                perform=lambda action: self.path.perform(action),
+                precheck=lambda action: self.path.precheck(action),
+            ),
+            recorder=Recorder(),
+            notes=NoNotes(),
+            new_plan=NoPlan,
         )
         bench = bench_operations(pool, catalog, discovery=NoBuses())
-        commands = CommandOperations(
+        commands = command_operations(
+            clock,
             sequences=book,
-            captures=None,  # type: ignore[arg-type]
-            clock=clock,
         )
         permissions = Permissions()
         self.path = command_path(
@@ -121,7 +128,11 @@ class Bench:
         )
         self.registry = ToolRegistry(static=COMPILED, pool=pool, catalog=catalog)  # type: ignore[arg-type]
         self.dispatcher = ToolDispatcher(
-            registry=self.registry, path=self.path, permissions=permissions
+            registry=self.registry,
+            path=self.path,
+            permissions=permissions,
+            on_first_call=None,
+            keep=lambda _caller: None,
         )
 
     @property

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from edged.instruments.pool import Arrived
 from edged.protocol.messages import News
@@ -34,7 +34,7 @@ class Room:
 
 def newsroom(clock: DrivenClock) -> tuple[ResourceNews, SimpleNamespace, list[News]]:
     rooms: Any = {name: Room() for name in ("pool", "sweeps", "streams", "runs", "waveforms")}
-    news = ResourceNews(**rooms, clock=clock)
+    news = ResourceNews(cast("Any", SimpleNamespace(**rooms)), clock)
     heard: list[News] = []
     news.subscribe(heard.append)
     news.start()

@@ -11,6 +11,7 @@ from edged.profiles.abort import Proof
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import Clean, LeftWork, is_still_there
 from edged.store.journal import JournalEntry, JournalKind
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import START_WALL_MS, DrivenClock
 from tests.bench.sweep_bench import Notebook
 from tests.promises import promise
@@ -85,11 +86,12 @@ class Bench:
     async def found(self, *entries: JournalEntry) -> AfterCrash:
         self.journal.left = entries
         after = AfterCrash(
-            journal=self.journal,
+            bench=bench_of(
+                self.clock,
+                store={"journal": self.journal},
+                tell=lambda *event: self.events.append(event),
+            ),
             visit=self.visit,
-            tell=lambda *event: self.events.append(event),
-            clock=self.clock,
-            abort_within_s=120,
             visited=self.visited,
         )
         cleaning = asyncio.create_task(after.clean_up())

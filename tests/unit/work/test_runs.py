@@ -18,6 +18,7 @@ from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.formats import member_bytes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.run_head import Column, RunHead, RunKind
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.promises import promise
 
@@ -44,12 +45,13 @@ class Bench:
         self.clock = DrivenClock()
         self.data_dir = data_dir
         self.book = RunRegistry(
-            data_dir=data_dir,
-            budget_mb=budget_mb,
-            pool=InstrumentPool(clock=self.clock),
-            perform=nobody,
-            new_id=lambda: "a1",
-            clock=self.clock,
+            bench_of(
+                self.clock,
+                data_dir=data_dir,
+                data_budget_mb=budget_mb,
+                pool=InstrumentPool(clock=self.clock),
+                perform=nobody,
+            ),
             disk=disk,
         )
 

@@ -22,14 +22,16 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
-from edged.runs.ports import Recorder
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.runs.wording import all_stopped_by
 from edged.scpi.answer_text import AnswerType
+from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
+from tests.bench.fake_instruments import FakeInstrument, FakePool
+from tests.bench.sweep_bench import Notebook, Recorder
 from tests.promises import promise
 from tests.unit.profiles.test_raw import command
 from tests.unit.profiles.test_raw import profile as supply_of
@@ -43,7 +45,7 @@ class Lab:
     def __init__(
         self,
         clock: DrivenClock,
-        recorder: Recorder | None = None,
+        recorder: Any = None,
         profile: Profile | None = None,
     ) -> None:
         self.clock = clock
@@ -53,14 +55,24 @@ class Lab:
         self.refusing: dict[str, Invalid] = {}
         self.gate: dict[str, asyncio.Event] = {}
         self.arrived: dict[str, asyncio.Event] = {}
+        self.pool = FakePool(FakeInstrument(id="psu", profile=profile))
+        self.recorder = recorder or Recorder()
         ids = itertools.count()
-        self.book = SequenceRegistry(
-            perform=self.perform,
-            precheck=self.precheck,
-            new_id=lambda: f"a{next(ids)}",
-            clock=clock,
-            recorder=recorder,
-            profile_of=lambda _id: profile,
+        self.book = self.registry(self.perform, self.precheck, lambda: f"a{next(ids)}")
+
+    def registry(self, perform: Any, precheck: Any, new_id: Any = lambda: "x") -> SequenceRegistry:
+        return SequenceRegistry(
+            bench_of(
+                self.clock,
+                store={"journal": Notebook()},
+                pool=self.pool,
+                new_id=new_id,
+                perform=perform,
+                precheck=precheck,
+            ),
+            recorder=self.recorder,
+            notes=NoNotes(),
+            new_plan=NoPlan,
         )
 
     def precheck(self, action: Action) -> tuple[str, ...]:
@@ -284,9 +296,7 @@ async def test_every_turn_of_a_loop_is_checked_before_the_first_is_sent(lab: Lab
             raise Invalid("voltage 40 is over the maximum 30")
         return ()
 
-    lab.book = SequenceRegistry(
-        perform=lab.perform, precheck=precheck, new_id=lambda: "x", clock=lab.clock
-    )
+    lab.book = lab.registry(lab.perform, precheck)
     step = CommandStep(command="set_voltage", parameters={"voltage": "{v}"})
     loop = ForStep(name="v", kind="list", values=(10, 20, 40), steps=(step,))
     with pytest.raises(Invalid):
@@ -377,9 +387,7 @@ async def test_nested_actions_carry_the_outer_tool_and_name_their_parent(lab: La
         seen.append(action)
         return Outcome(status=OutcomeStatus.OK, data={"data": None})
 
-    lab.book = SequenceRegistry(
-        perform=perform, precheck=lab.precheck, new_id=lambda: "x", clock=lab.clock
-    )
+    lab.book = lab.registry(perform, lab.precheck)
     await lab.run(Sequence(name="s", steps=(CommandStep(command="c"),)))
     assert seen[0].parent_id == "outer"
     assert seen[0].caller.outer_tool == "execute_sequence"

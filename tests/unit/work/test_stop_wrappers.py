@@ -15,6 +15,7 @@ from edged.errors import ErrorCode, Failed
 from edged.runs.stop_all import WrapperAbort, WrapperStop
 from edged.runs.wording import all_stopped_by
 from edged.store.told_on import ToldOn
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.bench.sweep_bench import NoDatabase
 from tests.promises import promise
@@ -39,11 +40,12 @@ async def stop(
     path = Path(error)
     abort = WrapperAbort(wrapper="korad", spec_name="off", is_expected=is_expected)
     stopping = WrapperStop(
-        aborts=lambda: [abort],
-        perform=path.perform,
-        new_id=lambda: "n1",
-        clock=clock,
-        told_on=ToldOn(database=NoDatabase(), clock=clock),  # type: ignore[arg-type]
+        bench_of(
+            clock,
+            store={"told_on": ToldOn(database=NoDatabase(), clock=clock)},
+            perform=path.perform,
+        ),
+        lambda: [abort],
     )
     told = await stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
     return told[0], path
@@ -91,11 +93,8 @@ async def test_a_device_that_was_told_something_is_confirmed_by_its_own_word_alo
     told_on = ToldOn(database=NoDatabase(), clock=driven_clock)  # type: ignore[arg-type]
     told_on.note("sdk:korad||", "sdk:korad", {"*"})
     stopping = WrapperStop(
-        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
-        perform=Path(None, returned).perform,
-        new_id=lambda: "n1",
-        clock=driven_clock,
-        told_on=told_on,
+        bench_of(driven_clock, store={"told_on": told_on}, perform=Path(None, returned).perform),
+        lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
     )
     [told] = await stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
     assert (told["state"], told["unconfirmed"]) == (state, unconfirmed)
@@ -114,11 +113,8 @@ async def test_a_device_that_takes_long_is_told_of_in_time_and_goes_on(
     told_on = ToldOn(database=NoDatabase(), clock=driven_clock)  # type: ignore[arg-type]
     told_on.note("sdk:korad||", "sdk:korad", {"*"})
     stopping = WrapperStop(
-        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
-        perform=perform,
-        new_id=lambda: "n1",
-        clock=driven_clock,
-        told_on=told_on,
+        bench_of(driven_clock, store={"told_on": told_on}, perform=perform),
+        lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=True)],
     )
     asked = asyncio.create_task(
         stopping(Caller(route=Route.DIRECT), STOPPED, "p1", "bench__stop_all")
@@ -142,11 +138,8 @@ async def test_at_exit_only_what_may_be_on_is_aborted(
         told_on.note("sdk:korad||", "sdk:korad", {"*"})
     path = Path(None, {"is_on": False})
     stopping = WrapperStop(
-        aborts=lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=False)],
-        perform=path.perform,
-        new_id=lambda: "n1",
-        clock=driven_clock,
-        told_on=told_on,
+        bench_of(driven_clock, store={"told_on": told_on}, perform=path.perform),
+        lambda: [WrapperAbort(wrapper="korad", spec_name="off", is_expected=False)],
     )
     told = await stopping.stop_marked(
         Caller.part("shutdown"), ENGINE_STOPPED, tool="shutdown", within_s=1.5

@@ -23,6 +23,7 @@ from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import all_stopped_by, locked_out
 from edged.scpi.answer_text import AnswerType
+from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
 
@@ -69,11 +70,9 @@ class Lab:
         self.gate: asyncio.Event | None = None
         ids = itertools.count()
         self.book = StreamRegistry(
-            perform=self.perform,
-            new_id=lambda: f"a{next(ids)}",
+            bench_of(self.clock, perform=self.perform, new_id=lambda: f"a{next(ids)}"),
             waveforms=WaveformRegistry(1),
             recorder=self,
-            clock=self.clock,
         )
 
     async def open(self, head: RunHead) -> Sink:

@@ -20,6 +20,7 @@ from edged.surfaces.mcp.sessions import (
     Repeat,
     Session,
     SessionRegistry,
+    no_leases,
 )
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.mcp_rules import holds
@@ -36,8 +37,17 @@ SWEEP = Announcement(RESOURCE_UPDATED, "edged://sweeps/s1")
 def board_of(
     clock: DrivenClock, *, idle_s: float = 100.0, max_sessions: int = 3, **more: Any
 ) -> SessionRegistry:
+    usual: dict[str, Any] = {
+        "leave": None,
+        "lease_keys": no_leases,
+        "may_hear": lambda _key, _caller: True,
+    }
     return SessionRegistry(
-        clock=clock, idle_s=idle_s, max_sessions=max_sessions, replay=ReplayBuffer(), **more
+        clock=clock,
+        idle_s=idle_s,
+        max_sessions=max_sessions,
+        replay=ReplayBuffer(),
+        **{**usual, **more},
     )
 
 

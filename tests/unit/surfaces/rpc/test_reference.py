@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from edged.engine.idle_restart import IdleRestart
-from edged.engine.surfaces import RpcParts
+from edged.engine.surfaces import rpc_methods
 from edged.surfaces.rpc.methods import METHODS
 from edged.surfaces.rpc.reference import METHOD_TABLE, reference
+from tests.bench.context import bench_of
 from tests.promises import promise
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -23,9 +24,9 @@ def test_the_page_is_what_the_table_says() -> None:
 
 @promise("rpc.documented")
 def test_every_method_that_is_served_stands_in_the_table_and_no_other() -> None:
-    nothing: Any = SimpleNamespace(audit=None, told_on=None, refresh_keys=None)
-    restart = IdleRestart(work=nothing, is_supervised=False, end=lambda: None, clock=nothing)
-    parts = RpcParts(
-        **{**dict.fromkeys(RpcParts.__dataclass_fields__, nothing), "restart": restart},
-    )
-    assert set(METHOD_TABLE) == {*METHODS, *parts.methods()}
+    nothing: Any = SimpleNamespace(refresh_keys=None)
+    restart = IdleRestart(nothing, work=nothing, calls=int, is_supervised=False, end=lambda: None)
+    work: Any = SimpleNamespace(runs=None, artist=None, reports=None, streams=None, waveforms=None)
+    bench = bench_of(nothing, store={"audit": None, "told_on": None})
+    own = rpc_methods(bench, work, nothing, nothing, nothing, nothing, restart, nothing)
+    assert set(METHOD_TABLE) == {*METHODS, *own}
