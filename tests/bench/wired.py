@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass, field
 
 from edged.clock import SystemClock
+from edged.instruments import dialogue
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import (
     Ask,
@@ -20,6 +21,7 @@ from edged.instruments.conversation import (
     Reply,
     lines_conversation,
 )
+from edged.instruments.in_step import Habits
 from edged.instruments.line import BoundInstrument, LineReport
 from edged.instruments.mailbox import Priority
 from edged.profiles.match import parse_idn
@@ -104,7 +106,9 @@ class Lines:
         line = Line(actor)
         self.actors.append(actor)
         actor.start()
-        actor.settle(BoundInstrument(number=1, idn=idn, connection=connection or Connection()))
+        habits = Habits(quiet_s=dialogue.QUIET_S)
+        connection = connection or Connection()
+        actor.settle(BoundInstrument(number=1, idn=idn, connection=connection, habits=habits))
         return line
 
     async def close(self) -> None:
