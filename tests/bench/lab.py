@@ -32,7 +32,7 @@ PROFILE = Profile(
     match=Match(idn=r"acme,psu1\b"),
     commands={"set": Command(name="set", scpi=("VOLT 1",))},
     connection=Connection(
-        timeout_ms=300,
+        timeout_ms=2_000,
         errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"),
         on_connect=("HEAD OFF",),
     ),
@@ -71,7 +71,7 @@ class Lab:
     async def begin(self, *entries: InstrumentEntry | LoopbackInstrument) -> None:
         for entry in entries:
             if isinstance(entry, LoopbackInstrument):
-                entry = InstrumentEntry(address=entry.address, timeout_ms=300)
+                entry = InstrumentEntry(address=entry.address, timeout_ms=2_000)
             self.discovery.watch(entry)
         await self.discovery.start()
         await self.discovery.first_look(HANGS_S)
