@@ -121,7 +121,6 @@ async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Count
 
 
 @promise("line.no-crossed-answer")
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("kind", NETWORK)
 async def test_no_answer_of_ten_thousand_is_stale_or_crossed(kind: WireKind) -> None:
     told: Counter[str] = Counter()
