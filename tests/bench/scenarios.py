@@ -78,13 +78,13 @@ class Trial:
         for _ in range(3):
             await self.must_answer()
 
-    async def fetch(self, length: int) -> bool:
+    async def fetch(self, length: int, answer_s: float | None = None) -> bool:
         """A binary block of that length: True when whole, False for an error."""
         body = (b"\n\r#\x00;" * (length // 5 + 1))[:length]
         block = b"#%d%d" % (len(str(length)), length) + body
         self.wired.special[b"WAV?"] = block + b"\n"
         try:
-            got = await self.line.fetch("WAV?")
+            got = await self.line.fetch("WAV?", answer_s=answer_s)
         except Failed:
             self.errors += 1
             return False
@@ -276,7 +276,7 @@ def whole_block(length: int) -> Scenario:
     """A block comes whole, and the line is in step after it."""
 
     async def run(trial: Trial) -> None:
-        assert await trial.fetch(length)
+        assert await trial.fetch(length, PATIENT_S)
         await trial.must_answer()
 
     return run

@@ -73,9 +73,11 @@ class Line:
             talk, unit=1, priority=Priority.SAFE, timeout_s=timeout_s, name="safe"
         )
 
-    async def fetch(self, question: str, timeout_s: float = 15.0) -> bytes:
+    async def fetch(
+        self, question: str, answer_s: float | None = None, timeout_s: float = 30.0
+    ) -> bytes:
         def talk() -> Conversation[bytes]:
-            data = yield AskBlock(question)
+            data = yield AskBlock(question, timeout_s=answer_s)
             assert isinstance(data, bytes | bytearray)
             return bytes(data)
 
