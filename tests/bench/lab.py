@@ -22,6 +22,7 @@ from tests.bench.fake_bus import FakeBus
 from tests.bench.loopback_instrument import LoopbackInstrument
 from tests.bench.waiting import HANGS_S
 
+# An instrument that answers is waited for as long as a busy machine may take.
 PROFILE = Profile(
     key="acme_psu1",
     version=1,
@@ -32,7 +33,7 @@ PROFILE = Profile(
     match=Match(idn=r"acme,psu1\b"),
     commands={"set": Command(name="set", scpi=("VOLT 1",))},
     connection=Connection(
-        timeout_ms=300,
+        timeout_ms=2000,
         errors=ErrorCheck(kind=ErrorKind.QUEUE, query="SYST:ERR?"),
         on_connect=("HEAD OFF",),
     ),
@@ -71,7 +72,7 @@ class Lab:
     async def begin(self, *entries: InstrumentEntry | LoopbackInstrument) -> None:
         for entry in entries:
             if isinstance(entry, LoopbackInstrument):
-                entry = InstrumentEntry(address=entry.address, timeout_ms=300)
+                entry = InstrumentEntry(address=entry.address, timeout_ms=2000)
             self.discovery.watch(entry)
         await self.discovery.start()
         await self.discovery.first_look(HANGS_S)

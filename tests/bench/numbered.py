@@ -53,7 +53,7 @@ model: {model}
 instrument_class: power_supply
 source: made for tests
 match: {{idn: 'numbered,{key}\\b', examples: ["NUMBERED,{model},N1,1.0"]}}
-connection: {{timeout_ms: 300, open_timeout_ms: 1000, on_connect: ["HELLO"], {connection}}}
+connection: {{timeout_ms: 1000, open_timeout_ms: 1000, on_connect: ["HELLO"], {connection}}}
 abort: ["LEVEL 0"]
 commands:
   read:
@@ -131,8 +131,8 @@ class Say:
     is_aside: bool = False
 
 
-LATE_S: Final = (0.32, 0.5)
-"""After the profile's 300 ms."""
+LATE_S: Final = (1.1, 1.5)
+"""After the profile's second, which a busy machine seldom takes for an answer that is not late."""
 SECOND_S: Final = (0.0, 0.03)
 """A DL3021's comes after 20 ms. What comes later than the 50 ms that a line is listened to at first
 is met only later, and so is on a busy machine what is due shortly before."""

@@ -15,7 +15,7 @@ from edged.errors import Failed
 from edged.profiles.model import Connection
 from edged_sim.faults import FaultKind
 from tests.bench.fault_proxy import FaultProxy, How, Spoil
-from tests.bench.waiting import HANGS_S
+from tests.bench.waiting import HANGS_S, OwnTime
 from tests.bench.wired import Line, Wired
 
 Scenario = Callable[["Trial"], Awaitable[None]]
@@ -25,6 +25,8 @@ LIMIT_S: Final = 0.15
 LATE_S: Final = 0.25
 QUICK: Final = Connection(timeout_ms=400, open_timeout_ms=400)
 RECOVERY_S: Final = 12.0
+PATIENT_S: Final = 20.0
+"""For answers that come: a busy machine is no reason for a time-out."""
 GARBLED: Final = "\ufffd"
 
 
@@ -47,7 +49,7 @@ class Trial:
         """Ask for a nonce: True when it came, False for an error; anything else is a stale one."""
         nonce = f"nonce {next(self._nonces)}"
         try:
-            answer = await self.line.echo(nonce, answer_s=answer_s)
+            answer = await self.line.echo(nonce, answer_s=answer_s, timeout_s=answer_s + 8.0)
         except Failed:
             self.errors += 1
             return False
@@ -58,13 +60,13 @@ class Trial:
         self.right += 1
         return True
 
-    async def must_answer(self, answer_s: float = 2.0) -> None:
+    async def must_answer(self, answer_s: float = PATIENT_S) -> None:
         assert await self.ask(answer_s)
 
     async def is_up(self) -> None:
         """A first answer: on a busy machine a connection may take longer than a line allows."""
         async with asyncio.timeout(HANGS_S):
-            while not await self.ask(20.0):
+            while not await self.ask(PATIENT_S):
                 await asyncio.sleep(0.05)
         self.errors = 0
 
@@ -76,13 +78,13 @@ class Trial:
         for _ in range(3):
             await self.must_answer()
 
-    async def fetch(self, length: int) -> bool:
+    async def fetch(self, length: int, answer_s: float | None = None) -> bool:
         """A binary block of that length: True when whole, False for an error."""
         body = (b"\n\r#\x00;" * (length // 5 + 1))[:length]
         block = b"#%d%d" % (len(str(length)), length) + body
         self.wired.special[b"WAV?"] = block + b"\n"
         try:
-            got = await self.line.fetch("WAV?")
+            got = await self.line.fetch("WAV?", answer_s=answer_s)
         except Failed:
             self.errors += 1
             return False
@@ -274,7 +276,7 @@ def whole_block(length: int) -> Scenario:
     """A block comes whole, and the line is in step after it."""
 
     async def run(trial: Trial) -> None:
-        assert await trial.fetch(length)
+        assert await trial.fetch(length, PATIENT_S)
         await trial.must_answer()
 
     return run
@@ -352,6 +354,7 @@ class Neighbour:
 
     def __init__(self, line: Line) -> None:
         self._line = line
+        # In seconds of this process: another's load is no fault of the line's.
         self.slowest_s = 0.0
         self.asked = 0
         self._task = asyncio.get_running_loop().create_task(self._ask())
@@ -369,14 +372,15 @@ class Neighbour:
         assert not errors, errors
 
     async def _ask(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            nonce = f"neighbour {self.asked}"
-            assert await self._line.echo(nonce) == nonce
-            self.slowest_s = max(self.slowest_s, loop.time() - began)
-            self.asked += 1
-            await asyncio.sleep(0.005)
+        with OwnTime() as own:
+            while True:
+                began = own.seconds()
+                nonce = f"neighbour {self.asked}"
+                answer = await self._line.echo(nonce, answer_s=PATIENT_S, timeout_s=PATIENT_S)
+                assert answer == nonce
+                self.slowest_s = max(self.slowest_s, own.seconds() - began)
+                self.asked += 1
+                await asyncio.sleep(0.005)
 
 
 async def hold(scenario: Scenario, wired: Wired, line: Line, neighbour: Line) -> Trial:
@@ -384,7 +388,7 @@ async def hold(scenario: Scenario, wired: Wired, line: Line, neighbour: Line) ->
     trial = Trial(wired, line)
     await trial.is_up()
     # Before the second it was looked whether more follows the first; from then on none is held up.
-    await trial.must_answer(20.0)
+    await trial.must_answer()
     other = Neighbour(neighbour)
     try:
         await scenario(trial)

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass, field
 
 from edged.clock import SystemClock
+from edged.instruments import dialogue
 from edged.instruments.actor import Actor
 from edged.instruments.conversation import (
     Ask,
@@ -20,6 +21,7 @@ from edged.instruments.conversation import (
     Reply,
     lines_conversation,
 )
+from edged.instruments.in_step import Habits
 from edged.instruments.line import BoundInstrument, LineReport
 from edged.instruments.mailbox import Priority
 from edged.profiles.match import parse_idn
@@ -71,9 +73,11 @@ class Line:
             talk, unit=1, priority=Priority.SAFE, timeout_s=timeout_s, name="safe"
         )
 
-    async def fetch(self, question: str, timeout_s: float = 15.0) -> bytes:
+    async def fetch(
+        self, question: str, answer_s: float | None = None, timeout_s: float = 30.0
+    ) -> bytes:
         def talk() -> Conversation[bytes]:
-            data = yield AskBlock(question)
+            data = yield AskBlock(question, timeout_s=answer_s)
             assert isinstance(data, bytes | bytearray)
             return bytes(data)
 
@@ -104,7 +108,9 @@ class Lines:
         line = Line(actor)
         self.actors.append(actor)
         actor.start()
-        actor.settle(BoundInstrument(number=1, idn=idn, connection=connection or Connection()))
+        habits = Habits(quiet_s=dialogue.QUIET_S)
+        connection = connection or Connection()
+        actor.settle(BoundInstrument(number=1, idn=idn, connection=connection, habits=habits))
         return line
 
     async def close(self) -> None:

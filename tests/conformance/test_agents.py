@@ -51,7 +51,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 @promise("clients.agents")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", AGENTS)
 def test_an_agent_loads_every_tool_and_reads_every_answer_whole(engine: Engine, name: str) -> None:
     found = agent(name, engine.mcp_url, *CALLS)
@@ -70,7 +69,6 @@ def test_an_agent_loads_every_tool_and_reads_every_answer_whole(engine: Engine, 
 
 
 @promise("lease.without-a-session")
-@pytest.mark.timeout(180)
 def test_an_agent_with_a_session_for_each_call_presents_its_lease(engine: Engine) -> None:
     write = {"channel": 1, "voltage": 1.0}
     wanted = {"instruments": ["psu1"]}

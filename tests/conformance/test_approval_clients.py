@@ -40,7 +40,6 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProcess]:
 
 @promise("approval.by-client")
 @promise("approval.rounds")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", CLIENTS)
 def test_a_clients_person_is_asked_and_what_is_said_counts(
     engine: EngineProcess, tmp_path: Path, name: str
@@ -68,7 +67,6 @@ def output(client: SdkSession) -> bool:
 
 
 @promise("approval.at-the-bench")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_inspectors_command_line_waits_for_the_bench(
     engine: EngineProcess, tmp_path: Path, era: str

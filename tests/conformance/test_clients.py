@@ -44,7 +44,6 @@ def bench(sim: SimBench, tmp_path: Path) -> Iterator[RestartingBench]:
 
 
 @promise("clients.official")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", ALL)
 def test_a_client_does_the_whole_list_and_comes_back_after_a_restart(
     bench: RestartingBench, name: str

@@ -77,7 +77,6 @@ def cpy(engine: EngineProcess, what: str) -> subprocess.CompletedProcess[str]:
 
 
 @promise("hislip.others")
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("what", "told"),
     [

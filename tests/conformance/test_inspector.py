@@ -44,7 +44,6 @@ def inspector(request: pytest.FixtureRequest, bench: RestartingBench, tmp_path: 
 
 
 @promise("clients.official")
-@pytest.mark.timeout(180)
 def test_the_inspector_lists_calls_and_gives_up(
     bench: RestartingBench, inspector: Inspector
 ) -> None:
@@ -65,7 +64,6 @@ def test_the_inspector_lists_calls_and_gives_up(
 
 
 @promise("clients.official")
-@pytest.mark.timeout(180)
 def test_the_inspectors_kept_connection_sees_changes_and_outlives_a_restart(
     bench: RestartingBench, inspector: Inspector
 ) -> None:

@@ -13,7 +13,6 @@ PYTHON = REPOSITORY / ".venv-clients" / "jupyter" / "bin" / "python"
 KERNEL = (str(PYTHON), str(REPOSITORY / "tests" / "clients" / "notebook_kernel.py"))
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_kernel_shows_what_the_notebook_stores(path: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"

@@ -61,7 +61,6 @@ def logged_in(name: str, url: str, tool: str) -> Any:
 
 
 @promise("login.found")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", [*PYTHONS, *TYPESCRIPTS])
 def test_a_client_finds_the_issuer_logs_its_person_in_and_calls(chain: Chain, name: str) -> None:
     told = logged_in(name, chain.url(), "get_status")
@@ -70,7 +69,6 @@ def test_a_client_finds_the_issuer_logs_its_person_in_and_calls(chain: Chain, na
 
 
 @promise("login.found")
-@pytest.mark.timeout(120)
 def test_a_client_logs_in_for_the_fleet_as_well(chain: Chain) -> None:
     url = f"http://127.0.0.1:{chain.front_ports[0]}/mcp"
     told = logged_in("python-sdk-1", url, "fleet__list_edges")

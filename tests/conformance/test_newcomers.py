@@ -13,7 +13,6 @@ from tests.promises import promise
 
 
 @promise("newcomer.foreign")
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", SAYS_IDN)
 def test_an_instrument_that_says_its_name_is_measured_within_minutes(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None]

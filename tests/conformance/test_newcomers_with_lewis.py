@@ -12,7 +12,6 @@ from tests.promises import promise
 
 
 @promise("newcomer.foreign")
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", LEWIS)
 def test_an_instrument_of_lewis_is_measured_within_minutes(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None]

@@ -55,7 +55,6 @@ def fixture_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, st
 
 
 @promise("revisions.official-suite")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("suite", "version"), RUNS)
 def test_every_scenario_that_applies_passes(
     fixture_runs: dict[tuple[str, str], list[Check]], suite: str, version: str
@@ -73,7 +72,6 @@ def test_what_the_page_excuses_does_fail(
 
 
 @promise("revisions.official-suite")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
 def test_a_real_engine_passes_what_needs_no_fixture(tmp_path: Path, version: str) -> None:
     with engine_process(tmp_path, "--instruments", "psu1=rigol_dp832") as engine:

@@ -33,7 +33,6 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 ENVIRONMENT = REPOSITORY / ".venv-clients" / "pymeasure"
 SCRIPT = REPOSITORY / "tests" / "clients" / "pymeasure_sent.py"
 WITHIN_S = 120.0
-pytestmark = pytest.mark.timeout(600)
 KINDS = ("control", "measurement", "setting")
 LITERAL_NAMES = {"True", "False", "None"}
 VALIDATORS = {

@@ -6,8 +6,6 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from tests.bench.page_reader import PAGE, Reader
 
 NO_SCPI = "## 5. An instrument that is no SCPI"
@@ -21,7 +19,6 @@ def free_port() -> str:
         return str(free.getsockname()[1])
 
 
-@pytest.mark.timeout(240)
 def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(tmp_path: Path) -> None:
     began = time.monotonic()
     page, found, _ = PAGE.partition(NO_SCPI)
@@ -37,7 +34,6 @@ def test_the_page_works_as_it_stands_and_within_its_fifteen_minutes(tmp_path: Pa
     assert '"model": "GX100"' in listed
 
 
-@pytest.mark.timeout(240)
 def test_the_path_of_what_is_no_scpi_works_as_it_stands_within_five_minutes(tmp_path: Path) -> None:
     began = time.monotonic()
     _, _, page = PAGE.partition(NO_SCPI)

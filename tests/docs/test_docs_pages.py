@@ -54,7 +54,6 @@ RUN_ELSEWHERE = {
 }
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("page", RUN_HERE)
 def test_every_command_of_a_page_says_what_the_page_shows(page: str, tmp_path: Path) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")

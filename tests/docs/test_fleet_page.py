@@ -60,7 +60,6 @@ def pasted(page: str, place: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.timeout(ALL_OF_IT_S + 20)
 @promise("fleet.page-of-commands")
 def test_ten_benches_are_found_called_and_stopped_by_the_commands_of_the_page(
     tmp_path: Path,
@@ -77,7 +76,6 @@ def test_ten_benches_are_found_called_and_stopped_by_the_commands_of_the_page(
     assert stopped["is_confirmed"] is True
 
 
-@pytest.mark.timeout(ALL_OF_IT_S + 20)
 @promise("login.told")
 def test_the_commands_of_the_guide_set_up_a_login_that_a_client_finds(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "relay.md").read_text(encoding="utf-8")

@@ -28,7 +28,6 @@ LARGEST_BYTES = 60_000
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_cell_of_a_notebook_says_what_it_stores(path: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"

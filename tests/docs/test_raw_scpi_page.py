@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.page_reader import Reader
 
@@ -14,7 +12,6 @@ PAGE = (REPOSITORY / "docs" / "raw-scpi.md").read_text(encoding="utf-8")
 SETTING = "```yaml\nRAW_SCPI: known\n```\n"
 
 
-@pytest.mark.timeout(240)
 def test_the_page_of_limits_says_what_happens_to_each_line(tmp_path: Path) -> None:
     before, found, after = PAGE.partition(SETTING)
     assert found

@@ -19,6 +19,7 @@ from typing import Any
 from edged.protocol.hislip import LockResult
 from tests.bench.engine_process import EngineProcess
 from tests.bench.hislip_program import HislipEnded, HislipProgram
+from tests.bench.waiting import HANGS_S
 from tests.faults.network_bench import REPOSITORY, Client, engine_pid, ip, two_machines, wait_for
 
 PORT = 4880
@@ -52,7 +53,7 @@ def asked(client: Client, host: str, name: str = UNIT, line: str = "*IDN?") -> d
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANGS_S,
         check=True,
     )
     told: dict[str, Any] = json.loads(done.stdout)

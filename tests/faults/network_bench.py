@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -20,8 +21,11 @@ from typing import Any
 
 import psutil
 
+from tests.bench.waiting import HANGS_S
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PORT = 8767
+ALL_OF_IT_S = 800
 INITIALIZE = json.dumps(
     {
         "jsonrpc": "2.0",
@@ -45,7 +49,7 @@ class Client:
     """Somebody on the private network."""
 
     def __init__(self) -> None:
-        self.process = subprocess.Popen(["unshare", "-n", "sleep", "120"])
+        self.process = subprocess.Popen(["unshare", "-n", "sleep", "3600"])
         own = Path("/proc/self/ns/net").readlink()
         while Path(f"/proc/{self.process.pid}/ns/net").readlink() == own:
             time.sleep(0.01)  # noqa: TID251
@@ -56,18 +60,18 @@ class Client:
 
 
 def post(host: str, *headers: str, body: str = INITIALIZE, of: int = 0) -> tuple[int, float, Any]:
+    """The status, the seconds that the request itself took, and the answer."""
     inside = ["nsenter", "-t", str(of), "-n"] if of else []
     options = [word for header in headers for word in ("-H", header)]
-    began = time.monotonic()
     done = subprocess.run(
         [
             *inside,
             "curl",
             "-s",
             "-m",
-            "5",
+            f"{HANGS_S:g}",
             "-w",
-            "\n%{http_code}",
+            "\n%{http_code} %{time_total}",
             "-d",
             body,
             "-H",
@@ -81,11 +85,12 @@ def post(host: str, *headers: str, body: str = INITIALIZE, of: int = 0) -> tuple
         text=True,
         check=False,
     )
-    text, _, status = done.stdout.rpartition("\n")
-    return int(status or 0), time.monotonic() - began, json.loads(text) if text else None
+    text, _, told = done.stdout.rpartition("\n")
+    status, took_s = told.split()
+    return int(status), float(took_s), json.loads(text) if text else None
 
 
-def wait_for(what: Any, within_s: float = 20.0) -> float:
+def wait_for(what: Any, within_s: float = HANGS_S) -> float:
     began = time.monotonic()
     while not what():
         if time.monotonic() - began > within_s:
@@ -126,7 +131,7 @@ def two_machines(
         yield client, supervisor, state
     finally:
         supervisor.send_signal(signal.SIGTERM)
-        supervisor.wait(10)
+        supervisor.wait(HANGS_S)
         client.process.kill()
         client.process.wait()
 
@@ -146,12 +151,19 @@ def watch(client: Client, supervisor: subprocess.Popen[bytes], state: Path) -> d
     seen["foreign origin"] = client.post("10.77.0.1", "Origin: http://evil.example")
     seen["outside"] = client.post("203.0.113.1")
     descriptors = psutil.Process(supervisor.pid).num_fds()
-    os.kill(engine_pid(state), signal.SIGKILL)
-    seen["away, private"] = client.post("10.77.0.1")
-    seen["away, loopback"] = post("127.0.0.1")
-    for _ in range(50):
-        client.post("10.77.0.1")
-        post("127.0.0.1")
+
+    def is_answered_for() -> bool:
+        """Whether it was away for both; on a busy machine the next one may be there before them."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(engine_pid(state), signal.SIGKILL)
+        seen["away, private"] = client.post("10.77.0.1")
+        seen["away, loopback"] = post("127.0.0.1")
+        return seen["away, private"][0] == seen["away, loopback"][0] == 503
+
+    wait_for(is_answered_for)
+    more = [ask for _ in range(50) for ask in (client.post("10.77.0.1"), post("127.0.0.1"))]
+    away = [seen["away, private"], seen["away, loopback"], *more]
+    seen["median s"] = statistics.median(took for status, took, _ in away if status == 503)
     seen["back after s"] = wait_for(lambda: client.post("10.77.0.1")[0] == 200)
     wait_for(lambda: post("127.0.0.1")[0] == 200)
     seen["descriptors grown by"] = psutil.Process(supervisor.pid).num_fds() - descriptors
@@ -160,7 +172,7 @@ def watch(client: Client, supervisor: subprocess.Popen[bytes], state: Path) -> d
     seen["new address after s"] = wait_for(lambda: "10.99.0.1" in listening.read_text())
     hung = engine_pid(state)
     os.kill(hung, signal.SIGSTOP)
-    wait_for(lambda: not psutil.pid_exists(hung), within_s=15)
+    wait_for(lambda: not psutil.pid_exists(hung))
     seen["back after hang s"] = wait_for(lambda: client.post("10.77.0.1")[0] == 200)
     return seen
 

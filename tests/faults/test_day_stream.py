@@ -9,7 +9,6 @@ import pytest
 from benchmarks.day_stream import HOURS, MOST_GROWTH_KIB, Day, growth_kib
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.promise("stream.constant-memory")
 async def test_a_day_of_points_is_told_and_recorded_in_constant_memory(tmp_path: Path) -> None:
     day = Day(tmp_path)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.bench.killed_engine import kill_at_random
 from tests.promises import promise
 
 
-@pytest.mark.timeout(300)
 @promise("audit.intent-on-disk")
 @promise("store.survives-kill")
 async def test_two_thousand_calls_and_twenty_kills(tmp_path: Path) -> None:

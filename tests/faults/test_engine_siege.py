@@ -9,8 +9,6 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from edged.host import resident_bytes
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.promises import promise
@@ -79,7 +77,6 @@ def mib_of(engine: EngineProcess) -> float:
 
 
 @promise("mcp.siege-is-bounded")
-@pytest.mark.timeout(300)
 def test_unread_streams_left_sessions_and_half_requests_cost_little_and_hold_nobody_up(
     tmp_path: Path,
 ) -> None:

@@ -11,8 +11,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.promises import promise
 
@@ -75,7 +73,6 @@ class Storm:
 
 
 @promise("line.no-crossed-answer")
-@pytest.mark.timeout(200)
 def test_ten_thousand_calls_of_eight_clients_are_never_stale_nor_crossed(tmp_path: Path) -> None:
     flags = [word for name, kind in WIRES.items() for word in ("--transport", f"{name}={kind}")]
     orders = ",".join(f"{name}=generic_scpi" for name in WIRES)

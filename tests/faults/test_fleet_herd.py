@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import pytest
-
 from benchmarks.fleet_herd import EDGES, TOOLS, Watched, count_here, listed
 from tests.bench.edge_herd import Herd
 from tests.bench.mcp_client import McpClient
@@ -21,7 +19,6 @@ MOST_PERCENT = 5.0
 
 
 @promise("fleet.thousand-edges")
-@pytest.mark.timeout(180)
 def test_a_thousand_edges_cost_a_front_little_and_are_stopped_within_three_seconds(
     tmp_path: Path,
 ) -> None:

@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from tests.faults.hislip_network import VANISHED_WITHIN_S
-from tests.faults.network_bench import REPOSITORY
+from tests.faults.network_bench import ALL_OF_IT_S, REPOSITORY
 from tests.promises import promise
-
-pytestmark = pytest.mark.timeout(240)
 
 
 def seen_in(directory: Path, *words: str) -> Mapping[str, Any]:
@@ -24,7 +22,7 @@ def seen_in(directory: Path, *words: str) -> Mapping[str, Any]:
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=ALL_OF_IT_S,
         check=False,
     )
     log = (directory / "supervisor.log").read_text()[-4_000:]

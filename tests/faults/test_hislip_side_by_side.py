@@ -77,7 +77,6 @@ async def ask_as_an_agent(bench: Bench, first: int, count: int) -> list[str]:
 
 
 @promise("hislip.not-crossed")
-@pytest.mark.timeout(540)
 @pytest.mark.parametrize("transport", ["socket", "hislip"])
 async def test_two_programs_and_an_agent_get_their_own_answers(
     transport: str, tmp_path: Path
@@ -97,7 +96,6 @@ async def test_two_programs_and_an_agent_get_their_own_answers(
 
 @promise("hislip.not-crossed")
 @promise("hislip.locks")
-@pytest.mark.timeout(120)
 async def test_a_program_that_is_killed_leaves_neither_question_nor_lock(tmp_path: Path) -> None:
     async with one_unit(tmp_path, "socket") as bench:
         port = bench.engine.ports["hislip_port"]
@@ -121,7 +119,6 @@ def nobody_holds(bench: Bench) -> bool:
 
 
 @promise("hislip.supervised")
-@pytest.mark.timeout(120)
 def test_an_engine_that_is_killed_or_hangs_ends_its_programs_and_takes_them_again(
     tmp_path: Path,
 ) -> None:
@@ -144,7 +141,6 @@ def test_an_engine_that_is_killed_or_hangs_ends_its_programs_and_takes_them_agai
 
 
 @promise("hislip.bounds")
-@pytest.mark.timeout(120)
 async def test_programs_that_come_and_go_by_the_hundred_leave_nothing(tmp_path: Path) -> None:
     async with one_unit(tmp_path, "socket") as bench:
         port = bench.engine.ports["hislip_port"]

@@ -14,8 +14,6 @@ import pytest
 from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.promises import promise
 
-pytestmark = pytest.mark.timeout(180)
-
 SHIPPED = len(list((REPOSITORY / "profiles").glob("*.yaml")))
 HEAD = "format: 1\nprofile_key: {key}\n"
 WITHIN_S = 40.0

@@ -19,8 +19,6 @@ from tests.bench.engine_process import REPOSITORY, EngineProcess, engine_process
 from tests.bench.mcp_client import Connection, McpClient
 from tests.promises import promise
 
-pytestmark = pytest.mark.timeout(180)
-
 WITHIN_S = 20.0
 UNKNOWN = """\
 format: 1

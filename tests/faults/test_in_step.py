@@ -23,7 +23,6 @@ MOST_EARLY = 1
 
 
 @promise("line.in-step")
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_no_answer_is_another_questions(transport: str, tmp_path: Path) -> None:
     trials = trials_on(transport, seed=15)

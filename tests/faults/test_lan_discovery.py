@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.waiting import HANGS_S
 from tests.promises import promise
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -83,7 +84,7 @@ def test_devices_that_announce_themselves_or_answer_the_vxi11_call_are_found() -
         pytest.skip(missing)
     done = subprocess.run(
         [*ENTER, sys.executable, "-c", INSIDE],
-        capture_output=True, text=True, cwd=REPOSITORY, timeout=40,
+        capture_output=True, text=True, cwd=REPOSITORY, timeout=HANGS_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.strip().splitlines()[-1])

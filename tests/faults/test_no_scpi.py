@@ -118,7 +118,6 @@ def kill_unit(sim: SimBench, dice: random.Random) -> None:
 
 @promise("profile.question-is-declared")
 @promise("line.in-step")
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("transport", ["socket", "serial"])
 @pytest.mark.parametrize("key", ["julabo_fp50", "lauda_integral"])
 def test_no_answer_crosses_when_unit_and_engine_are_killed_in_mid_query(

@@ -15,7 +15,7 @@ import psutil
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.supervised import EDGED, Supervised, supervised
-from tests.bench.waiting import wait_for
+from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
 
@@ -157,7 +157,7 @@ def test_a_configuration_that_cannot_be_used_ends_the_supervisor_with_its_status
         [*EDGED, "supervisor", "--state-dir", str(tmp_path), "--", "--set", "MCP_PORT=x"],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=HANGS_S,
         check=False,
     )
     assert done.returncode == 78
@@ -170,7 +170,7 @@ def test_a_second_supervisor_of_one_state_directory_names_the_first(tmp_path: Pa
             [*EDGED, "supervisor", "--config", str(tmp_path / "edged.yaml")],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=HANGS_S,
             check=False,
         )
         assert second.returncode == 69

@@ -49,7 +49,6 @@ def rested(bench: SimBench) -> None:
 
 
 # A doubled answer makes this a unit that sends more than it was asked for: questions then wait.
-@pytest.mark.timeout(300)
 @promise("sweep.never-a-jump")
 async def test_whatever_the_wire_does_no_write_comes_too_far_or_too_fast(
     bench: SimBench, tmp_path: Path

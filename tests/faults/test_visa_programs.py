@@ -107,7 +107,6 @@ async def ask_as_agent(engine: EngineProcess, count: int, first: int) -> list[An
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(400)
 async def test_two_programs_and_an_agent_ask_ten_thousand_each_and_none_is_crossed(
     tmp_path: Path,
 ) -> None:
@@ -121,7 +120,6 @@ async def test_two_programs_and_an_agent_ask_ten_thousand_each_and_none_is_cross
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(240)
 async def test_programs_that_are_killed_in_the_middle_cross_nothing(tmp_path: Path) -> None:
     async with bench(tmp_path) as (engine, _unit):
         asking = asyncio.create_task(ask_as_agent(engine, 1_500, 3_000_000))
@@ -136,7 +134,6 @@ async def test_programs_that_are_killed_in_the_middle_cross_nothing(tmp_path: Pa
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(240)
 async def test_an_instrument_that_says_more_than_it_is_asked_crosses_nothing(
     tmp_path: Path,
 ) -> None:
@@ -151,7 +148,6 @@ async def test_an_instrument_that_says_more_than_it_is_asked_crosses_nothing(
 
 
 @promise("visa.client-gone")
-@pytest.mark.timeout(120)
 async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
     async with bench(tmp_path) as (engine, _unit):
         client = McpClient(engine.ports["mcp_port"])
@@ -189,7 +185,6 @@ async def test_garbage_of_a_program_hurts_nobody(tmp_path: Path) -> None:
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(120)
 async def test_sixteen_threads_with_one_manager_get_each_their_own_answers(tmp_path: Path) -> None:
     async with bench(tmp_path) as (engine, _unit):
         found = await told(await attacker("threads", engine.mcp_url))
@@ -197,7 +192,6 @@ async def test_sixteen_threads_with_one_manager_get_each_their_own_answers(tmp_p
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(120)
 async def test_a_forked_child_has_a_session_of_its_own_and_none_of_its_parents_answers(
     tmp_path: Path,
 ) -> None:
@@ -212,7 +206,6 @@ async def test_a_forked_child_has_a_session_of_its_own_and_none_of_its_parents_a
 
 
 @promise("visa.client-gone")
-@pytest.mark.timeout(240)
 async def test_a_thousand_opens_and_closes_leave_nothing_behind(tmp_path: Path) -> None:
     async with bench(tmp_path) as (engine, _unit):
         before = files_of(engine)
@@ -231,7 +224,6 @@ def files_of(engine: EngineProcess) -> int:
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(120)
 async def test_after_ctrl_c_in_a_question_the_next_gets_its_own_answer(tmp_path: Path) -> None:
     async with bench(tmp_path) as (engine, unit):
         process = await attacker("broken_off", engine.mcp_url)
@@ -244,7 +236,6 @@ async def test_after_ctrl_c_in_a_question_the_next_gets_its_own_answer(tmp_path:
 
 
 @promise("visa.client-gone")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("how", ["ends", "fails", "vanishes"])
 async def test_a_program_that_ends_without_closing_anything_keeps_nothing(
     tmp_path: Path, how: str
@@ -260,7 +251,6 @@ async def test_a_program_that_ends_without_closing_anything_keeps_nothing(
 
 
 @promise("visa.client-gone")
-@pytest.mark.timeout(120)
 async def test_programs_that_were_killed_with_all_that_may_be_open_leave_room_for_others(
     tmp_path: Path,
 ) -> None:
@@ -288,7 +278,6 @@ COME_THROUGH = ("doubled", "in single bytes")
 
 
 @promise("visa.not-crossed")
-@pytest.mark.timeout(120)
 async def test_half_an_answer_and_a_hang_up_are_a_lost_connection_and_no_later_answer(
     tmp_path: Path,
 ) -> None:
@@ -319,7 +308,6 @@ async def test_half_an_answer_and_a_hang_up_are_a_lost_connection_and_no_later_a
 
 
 @promise("visa.client-gone")
-@pytest.mark.timeout(120)
 async def test_a_program_that_only_seemed_to_be_gone_goes_on_once_its_unit_was_closed(
     tmp_path: Path,
 ) -> None:

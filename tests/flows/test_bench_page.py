@@ -342,7 +342,7 @@ def test_the_key_is_in_no_command_line_when_the_page_is_opened(
     def opened_by(*flags: str) -> str:
         words = [sys.executable, "-m", "edged.cli.main", "open", *flags]
         words += ["--state-dir", str(engine.state_dir)]
-        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=50)
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=HANGS_S)
         return seen.read_text()
 
     redirect = engine.state_dir / "open.html"

@@ -17,16 +17,21 @@ from tests.bench.waiting import wait_for
 from tests.flows.test_sweeps import engine_on
 from tests.promises import promise
 
-MODELS = "psu1=rigol_dp832,dmm1=keysight_34461a"
+MODELS = "psu1=rigol_dp832,psu2=rigol_dp832"
 RULES = {
     "format": 1,
     "psu1": {"on_expiry": "abort"},
     "interlocks": [
         {
             "name": "chamber",
-            "when": {"instrument": "dmm1", "command": "measure_dc_voltage"},
-            "must": "value < 100",
-            "max_age_s": 1.0,
+            "when": {
+                "instrument": "psu2",
+                "command": "get_voltage",
+                "parameters": {"channel": 1},
+            },
+            "must": "value < 3",
+            # Longer than a busy machine keeps a reading from coming.
+            "max_age_s": 20,
             "poll_s": 0.3,
             "guards": ["psu1"],
             "trip": "abort",
@@ -56,7 +61,7 @@ def stop_all(engine: Engine, _bench: SimBench, _lease: str) -> None:
 
 
 def trip(engine: Engine, bench: SimBench, _lease: str) -> None:
-    bench.fault("dmm1", "freeze")
+    bench.tell("psu2", ":SOUR1:VOLT 5")
     wait_for(lambda: engine.tool("get_status")["result"]["interlocks"][0]["reason"])
 
 
@@ -93,14 +98,24 @@ def test_a_write_on_the_wire_names_what_ended_it(
     (tmp_path / "bench.yaml").write_text(json.dumps(RULES))
     with running_bench("--instruments", MODELS) as bench, ThreadPoolExecutor(1) as other:
         start = engine_process if end is end_engine else running_engine
-        with engine_on(bench, tmp_path, start) as engine:
+        # The write is on the wire for longer than a busy machine takes to end it.
+        patient = [
+            {"address": bench.address(name), "name": name, "timeout_ms": 20_000}
+            for name in bench.instruments
+        ]
+        with engine_on(bench, tmp_path, start, INSTRUMENTS=patient) as engine:
             on = {**STEP, "command_name": "output_on", "parameters": {"channel": 1}}
             assert "error" not in engine.tool("execute_command", **on)
             lease = engine.tool("bench__reserve", instruments=["psu1"])["result"]["lease_id"]
             bench.fault("psu1", "hang")
             mark = bench.mark()
             calling = other.submit(engine.tool, tool, **arguments, lease=lease)
-            wait_for(lambda: any(":SOUR" in line for line in bench.received("psu1", mark)))
+            wait_for(
+                lambda: (
+                    calling.done() or any(":SOUR" in line for line in bench.received("psu1", mark))
+                )
+            )
+            assert not calling.done(), calling.result()
             end(engine, bench, lease)
             calling.exception()
             bench.clear()

@@ -186,7 +186,7 @@ async def test_a_probe_question_that_is_answered_otherwise_rules_the_profile_out
     make_lab: MakeLab, psu: LoopbackInstrument
 ) -> None:
     probe = Probe(query="ECHO? TSP", expect="^SCPI$")
-    connection = Connection(timeout_ms=300, probe=probe)
+    connection = Connection(timeout_ms=2000, probe=probe)
     picky = Profile(
         key="picky",
         version=1,
@@ -220,7 +220,7 @@ async def test_a_device_that_hangs_is_set_aside_and_delays_no_other(
         await patient.saw(Arrived)
         assert [i.address for i in patient.pool.all()] == [psu.address]
         lab = make_lab()
-        await lab.begin(InstrumentEntry(address=mute.address, timeout_ms=300))
+        await lab.begin(InstrumentEntry(address=mute.address, timeout_ms=2000))
         (aside,) = lab.discovery.set_aside()
         assert aside["address"] == mute.address
         assert aside["is_set_aside"]
@@ -435,9 +435,9 @@ async def test_a_unit_at_two_addresses_is_one_instrument_that_fails_over(
 ) -> None:
     async with LoopbackInstrument() as again:
         lab = make_lab()
-        await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=300, name="psu"))
+        await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=2000, name="psu"))
         instrument = await lab.saw(Arrived)
-        lab.discovery.watch(InstrumentEntry(address=again.address, timeout_ms=300, name="PSU"))
+        lab.discovery.watch(InstrumentEntry(address=again.address, timeout_ms=2000, name="PSU"))
         await lab.saw(Changed)
         assert instrument.alternatives == (again.address,)
         assert lab.pool.all() == (instrument,)
@@ -522,7 +522,7 @@ async def test_a_unit_that_comes_back_at_another_host_is_a_new_one(
         assert lab.pool.get("A001") is first
         await psu.unplug()
         await lab.saw(Left)
-        lab.discovery.watch(InstrumentEntry(address=elsewhere.address, timeout_ms=300))
+        lab.discovery.watch(InstrumentEntry(address=elsewhere.address, timeout_ms=2000))
         second = await lab.saw(Arrived, 2)
         assert second is not first
         assert second.id == elsewhere.address
@@ -540,8 +540,8 @@ async def test_two_hosts_are_one_unit_where_the_owner_gives_both_one_name(
     async with LoopbackInstrument(host="127.0.0.2") as again:
         lab = make_lab()
         await lab.begin(
-            InstrumentEntry(address=psu.address, timeout_ms=300, name="psu"),
-            InstrumentEntry(address=again.address, timeout_ms=300, name="psu"),
+            InstrumentEntry(address=psu.address, timeout_ms=2000, name="psu"),
+            InstrumentEntry(address=again.address, timeout_ms=2000, name="psu"),
         )
         await lab.saw(Changed)
         (instrument,) = lab.pool.all()
@@ -579,7 +579,7 @@ async def test_no_unit_answers_to_the_name_of_another_that_is_away(
     async with LoopbackInstrument("ACME,PSU1,LEFT,1.0") as spelling:
         lab = make_lab()
         lab.bus.plug(spelling.address)
-        left = InstrumentEntry(address=psu.address, timeout_ms=300, name="left")
+        left = InstrumentEntry(address=psu.address, timeout_ms=2000, name="left")
         await lab.begin(left)
         await lab.saw(Arrived, 2)
         owners = lab.pool.get(psu.address)

@@ -5,6 +5,7 @@ The tests are not asynchronous: first aid comes before the engine's loop.
 
 import asyncio
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from edged.store.journal import JournalEntry, JournalKind, read_left
 from tests.bench.shipped import shipped_library
 from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.store_bench import running_store
+from tests.bench.waiting import OwnTime
 from tests.promises import promise
 
 
@@ -137,8 +139,11 @@ def test_while_a_unit_that_hangs_is_visited_the_others_are_fed_again(tmp_path: P
         asyncio.run(write())
         both.fault("psu2", "freeze")
         mark = both.mark()
-        aid(tmp_path)
+        with OwnTime() as own:
+            began = time.monotonic()
+            aid(tmp_path)
+            lost_s = time.monotonic() - began - own.seconds()
         times = [e["t"] for e in both.log("psu1", mark) if e["direction"] == "in"]
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
         assert len(times) > 3
-        assert max(gaps) < 1.0
+        assert max(gaps) < 1.0 + lost_s, "but for what a busy machine takes"

@@ -18,7 +18,8 @@ from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import first, wait_for
 from tests.promises import promise
 
-POLL_S, MAX_AGE_S = 0.3, 1.0
+POLL_S, MAX_AGE_S = 0.3, 5.0
+"""A reading may be as old as a busy machine makes it: only a missing one trips."""
 AT_MOST = "value < 3"
 
 
@@ -322,7 +323,7 @@ def test_while_it_guards_no_call_may_keep_its_meter_for_longer_than_a_reading_ma
         wait_for(lambda: state(engine)["state"] == "watching")
         answer = engine.tool("execute_command", **question)
         assert answer["error"]["code"] == "interlock"
-        assert "longer than max_age_s 1" in answer["error"]["message"]
+        assert "longer than max_age_s 5" in answer["error"]["message"]
         done(engine, "output_off")
         wait_for(lambda: state(engine)["state"] == "idle")
         assert "error" not in engine.tool("execute_command", **question)

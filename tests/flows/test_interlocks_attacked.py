@@ -20,7 +20,8 @@ from tests.bench.sim_bench import SimBench, running_bench
 from tests.bench.waiting import HANGS_S, wait_for
 from tests.promises import promise
 
-POLL_S, MAX_AGE_S = 0.5, 1.5
+POLL_S, MAX_AGE_S = 0.5, 5.0
+"""A reading may be as old as a busy machine makes it: only a missing one trips."""
 LATE_S = 20.0
 """What a loaded machine adds to what docs/promises.md says."""
 NAMES = ("psu1", "psu2")

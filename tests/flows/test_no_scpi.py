@@ -93,7 +93,7 @@ def test_it_is_swept_and_stopped_like_any_other(engine: Engine, unit: str) -> No
         instrument_id=unit,
         command_name="set_setpoint",
         parameters={},
-        target_value=21,
+        target_value=50,
         sweep_rate=0.5,
     )
     assert not begun["is_error"], begun

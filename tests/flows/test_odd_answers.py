@@ -30,7 +30,7 @@ instrument_class: multimeter
 source: a unit of this test
 match: {idn: '^Acme,SMU9', examples: ["Acme,SMU9,S1,1.0"]}
 connection:
-  timeout_ms: 1000
+  timeout_ms: 3000
   heartbeat: false
   errors: {query: "SYST:ERR?", kind: queue}
 abort: [{send: "OUTP OFF", ask: "OUTP?", expect: '^0$'}]
@@ -52,7 +52,7 @@ commands:
     scpi: "GO"
     complete: {poll: "ST?", until: "value > 33", every_ms: 20, timeout_ms: 2000}
 """
-T_S = 1.0
+T_S = 3.0
 LATE_S = 20.0
 """What a loaded machine adds to what docs/promises.md says."""
 

@@ -50,7 +50,7 @@ async def test_first_words_last_words_and_error_checks_are_the_owners(
     psu.special["ALL?"] = lambda: b"0\n"
     entry = InstrumentEntry(
         address=psu.address,
-        timeout_ms=300,
+        timeout_ms=2000,
         errors=ErrorsEntry(kind="code", query="ALL?"),
         on_connect=("CHDR OFF",),
         on_release=("OUTP OFF", "LOC"),
@@ -89,7 +89,7 @@ async def test_a_probe_of_the_owner_decides_whether_the_profile_fits(
     lab: Lab, psu: LoopbackInstrument, expect: str, is_offered: bool
 ) -> None:
     probe = ProbeEntry(query="ECHO? here", expect=expect)
-    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=300, probe=probe))
+    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=2000, probe=probe))
     assert (await lab.saw(Arrived)).is_offered is is_offered
 
 
@@ -102,7 +102,7 @@ async def test_an_instrument_that_knows_no_error_query_works_and_a_warning_says_
     lab: Lab, psu: LoopbackInstrument, answer: bytes, told: str
 ) -> None:
     psu.special["SYST:ERR?"] = lambda: answer
-    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=150))
+    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=1500))
     instrument = await lab.saw(Arrived)
     assert instrument.is_offered
     assert lab.discovery.set_aside() == []
@@ -122,7 +122,7 @@ async def test_an_error_query_that_is_lost_once_is_asked_again(
 ) -> None:
     answers = [b"", b'0,"No error"\n']
     psu.special["SYST:ERR?"] = lambda: answers.pop(0) if len(answers) > 1 else answers[0]
-    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=150))
+    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=1500))
     instrument = await lab.saw(Arrived)
     assert instrument.warning == ""
     assert instrument.connection.errors == PROFILE.connection.errors
@@ -136,6 +136,6 @@ async def test_one_that_hangs_after_its_name_is_set_aside_all_the_same(
         return b""
 
     psu.special["SYST:ERR?"] = fall_silent
-    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=150))
+    await lab.begin(InstrumentEntry(address=psu.address, timeout_ms=1500))
     assert lab.pool.all() == ()
     assert lab.discovery.set_aside()[0]["is_set_aside"]

@@ -38,7 +38,7 @@ def profile(
         source="test",
         match=Match(idn=idn, usb_ids=((0x1AB1, 0x0E11),)),
         commands={},
-        connection=Connection(timeout_ms=300, probe=probe),
+        connection=Connection(timeout_ms=2000, probe=probe),
     )
 
 
@@ -258,7 +258,7 @@ async def test_the_owners_name_holds_whichever_address_answered_first(
         bench = make_bench(lan)
         await bench.begin()
         instrument = await bench.saw(Arrived)
-        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=300, name="psu"))
+        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=2000, name="psu"))
         await bench.saw(Changed, 2)
         assert bench.pool.get("psu") is instrument
         assert instrument.address == psu.address
@@ -279,7 +279,7 @@ async def test_what_the_owner_says_under_a_name_holds_at_the_units_other_address
         await bench.begin()
         instrument = await bench.saw(Arrived)
         assert instrument.rules.deny == frozenset()
-        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=300, name="PSU"))
+        bench.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=2000, name="PSU"))
         await bench.until(lambda: instrument.rules.deny == {"set"})
         assert instrument.alias == "main"
         assert bench.pool.get("psu") is instrument
@@ -441,7 +441,7 @@ async def test_a_configured_instrument_that_is_unplugged_stays_listed_and_comes_
 ) -> None:
     usb = FakeBus()
     usb.plug(psu.address)
-    bench = make_bench(usb, entries=[InstrumentEntry(address=psu.address, timeout_ms=300)])
+    bench = make_bench(usb, entries=[InstrumentEntry(address=psu.address, timeout_ms=2000)])
     await bench.begin()
     instrument = await bench.saw(Arrived)
     usb.unplug(psu.address)
@@ -562,7 +562,7 @@ async def test_a_device_is_spoken_to_as_its_profile_says_from_the_first_byte(
 ) -> None:
     """By the profile that the owner names, or by those that know its USB id, in turn."""
     psu.special["*IDN?"] = lambda: b"ACME,PSU1,A001,1.0\r"
-    connection = Connection(timeout_ms=300, read_termination="\r")
+    connection = Connection(timeout_ms=2000, read_termination="\r")
     odd = replace(profile("zz_odd"), connection=connection)
     usb, entries = FakeBus(), []
     if is_named:

@@ -41,7 +41,7 @@ class Doubled:
         await self.lab.begin(InstrumentEntry(address=STUCK, name="psu"))
         instrument = await self.lab.saw(Arrived)
         self.lab.discovery.watch(
-            InstrumentEntry(address=self.second.address, timeout_ms=300, name="psu")
+            InstrumentEntry(address=self.second.address, timeout_ms=2000, name="psu")
         )
         await self.lab.saw(Changed)
         assert instrument.alternatives == (self.second.address,)
@@ -155,9 +155,11 @@ async def test_a_unit_whose_first_address_refuses_is_made_safe_at_once() -> None
         visa = VisaLibrary(clock=SystemClock())
         lab = Lab(visa)
         try:
-            await lab.begin(InstrumentEntry(address=first.address, timeout_ms=300, name="psu"))
+            await lab.begin(InstrumentEntry(address=first.address, timeout_ms=2000, name="psu"))
             instrument = await lab.saw(Arrived)
-            lab.discovery.watch(InstrumentEntry(address=second.address, timeout_ms=300, name="psu"))
+            lab.discovery.watch(
+                InstrumentEntry(address=second.address, timeout_ms=2000, name="psu")
+            )
             await lab.saw(Changed)
             second.received.clear()
             await first.unplug()

@@ -22,12 +22,14 @@ from tests.bench.loopback_instrument import IDN
 from tests.bench.paced_unit import End, PacedUnit, Piece, slowly
 from tests.bench.roads import Roads
 from tests.bench.usb_backend import UsbInstrument, usb_bus
-from tests.bench.waiting import HANGS_S
+from tests.bench.waiting import HANGS_S, OwnTime
 from tests.bench.wired import NETWORK, SIMULATED, Lines, Wired, wired
 from tests.promises import promise
 
 T_S = 0.4
 SHORT = Connection(timeout_ms=400, encoding="latin-1")
+PATIENT = Connection(timeout_ms=10_000, encoding="latin-1")
+"""For answers that come: a busy machine is no reason for a time-out."""
 MESSAGES = (WireKind.VXI11, WireKind.HISLIP, WireKind.PROLOGIX)
 STREAMS = (WireKind.SOCKET, WireKind.SERIAL)
 TEXT = ScalarAnswer(type=AnswerType.STRING)
@@ -38,7 +40,7 @@ SLOW_S = 1.5
 
 
 @asynccontextmanager
-async def paced(connection: Connection = SHORT) -> AsyncIterator[tuple[PacedUnit, Roads]]:
+async def paced(connection: Connection = PATIENT) -> AsyncIterator[tuple[PacedUnit, Roads]]:
     async with PacedUnit() as unit:
         lines = Lines()
         try:
@@ -49,7 +51,7 @@ async def paced(connection: Connection = SHORT) -> AsyncIterator[tuple[PacedUnit
 
 @asynccontextmanager
 async def on_wire(
-    kind: WireKind, connection: Connection = SHORT
+    kind: WireKind, connection: Connection = PATIENT
 ) -> AsyncIterator[tuple[Wired, Roads]]:
     async with wired(kind) as bench:
         lines = Lines()
@@ -83,7 +85,8 @@ LATE = [b"1.5\n", 0.02, b"2.5\n"]
 @pytest.fixture
 def long_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line is listened to for so long that 20 ms of a busy machine are far below it."""
-    monkeypatch.setattr(dialogue, "QUIET_S", 1.0)
+    for name in ("QUIET_S", "STRAY_LINE_S", "LONGEST_SOON_S"):
+        monkeypatch.setattr(dialogue, name, 1.0)
 
 
 @promise("answer.whole")
@@ -141,6 +144,7 @@ BLOCK = b"#2%d" % len(DATA) + DATA
 
 
 @promise("answer.whole")
+@pytest.mark.usefixtures("long_quiet")
 async def test_a_block_of_unknown_length_lasts_to_its_last_line_end() -> None:
     data = b"ab\ncd\x00\n\ne"
     async with paced() as (unit, roads):
@@ -154,6 +158,7 @@ async def test_a_block_of_unknown_length_lasts_to_its_last_line_end() -> None:
 
 
 @promise("answer.whole")
+@pytest.mark.usefixtures("long_quiet")
 @pytest.mark.parametrize("pause_s", [0.0, 0.004])
 async def test_a_block_may_come_byte_by_byte_and_hold_what_looks_like_ends(pause_s: float) -> None:
     async with paced() as (unit, roads):
@@ -228,6 +233,7 @@ async def test_what_stands_behind_a_block_is_told(kind: WireKind) -> None:
 
 
 @promise("answer.as-described")
+@pytest.mark.usefixtures("long_quiet")
 async def test_what_comes_a_little_behind_a_block_is_told_too() -> None:
     async with paced() as (unit, roads):
         for pieces in ([b"#15hello", 0.02, b";1.5\n"], [b"#15hello\n", 0.02, b"1.5\n"]):
@@ -359,7 +365,7 @@ HANGS: dict[str, Sequence[Piece]] = {
 @pytest.mark.parametrize("road", ["typed", "raw", "program", "list", "captured", "written"])
 @pytest.mark.parametrize("hang", HANGS)
 async def test_whatever_hangs_ends_in_time_and_shows_what_came(hang: str, road: str) -> None:
-    async with paced() as (unit, roads):
+    async with paced(SHORT) as (unit, roads):
         unit.paced["B?"] = unit.paced["B"] = HANGS[hang]
         asks: dict[str, Callable[[], Awaitable[Any]]] = {
             "typed": lambda: roads.typed("B?", NUMBER),
@@ -370,9 +376,9 @@ async def test_whatever_hangs_ends_in_time_and_shows_what_came(hang: str, road: 
             "written": lambda: roads.written("B"),
         }
         for is_again in (False, True):
-            began = time.monotonic()
-            told, message = await outcome_of(asks[road]())
-            took_s = time.monotonic() - began
+            with OwnTime() as own:
+                told, message = await outcome_of(asks[road]())
+                took_s = own.seconds()
             if road == "list" and hang == "lines without end" and not message:
                 # They are so many, and each is there in time.
                 assert len(told) == 250
@@ -395,23 +401,23 @@ async def test_an_answer_that_is_cut_off_by_the_network_ends_in_time(
     kind: WireKind, how: How
 ) -> None:
     # Byte by byte it is not cut off: a busy machine must not make it so.
-    connection = Connection() if how is How.SPLIT else SHORT
+    connection = PATIENT if how is How.SPLIT else SHORT
     async with on_wire(kind, connection) as (bench, roads):
         proxy = bench.proxy
         assert proxy is not None
         bench.special[b"B?"] = b"1.25\n"
-        assert await roads.typed("B?", NUMBER) == 1.25
+        assert await Roads(roads.line, PATIENT).typed("B?", NUMBER) == 1.25
         proxy.always = Spoil(how, seconds=0.001)
         for _ in range(2):
-            began = time.monotonic()
-            try:
-                told = await roads.typed("B?", NUMBER)
-            except Failed:
-                assert how is not How.SPLIT
-            else:
-                assert told == 1.25
-                assert how is How.SPLIT
-            assert time.monotonic() - began < connection.timeout_ms / 1000 + 1.0 + SLOW_S
+            with OwnTime() as own:
+                try:
+                    told = await roads.typed("B?", NUMBER)
+                except Failed:
+                    assert how is not How.SPLIT
+                else:
+                    assert told == 1.25
+                    assert how is How.SPLIT
+                assert own.seconds() < connection.timeout_ms / 1000 + 1.0 + SLOW_S
         await proxy.heal()
         assert await is_back(roads, "*IDN?", bench.idn)
 
@@ -481,7 +487,7 @@ async def test_no_text_that_usbtmc_does_not_announce_is_dropped(more: int, *, al
         unit.aligns = aligns
         lines = Lines()
         try:
-            roads = Roads(lines.open(unit.address, unit.idn, SHORT), SHORT)
+            roads = Roads(lines.open(unit.address, unit.idn, PATIENT), PATIENT)
             unit.special["D?"] = f"{DIGITS}\n".encode
             for _ in range(2):
                 unit.unannounced = more
@@ -498,7 +504,7 @@ async def test_usbtmc_gives_blocks_and_pieces_whole() -> None:
         unit = bus.plug(UsbInstrument())
         lines = Lines()
         try:
-            roads = Roads(lines.open(unit.address, unit.idn, SHORT), SHORT)
+            roads = Roads(lines.open(unit.address, unit.idn, PATIENT), PATIENT)
             for answer in (BLOCK + b"\n", BLOCK, b"#10\n", b"#10", b"#0ab\n\n"):
                 unit.special["B?"] = lambda data=answer: data  # type: ignore[misc]
                 for fault in ("", "pieces"):
@@ -513,7 +519,7 @@ async def test_usbtmc_gives_blocks_and_pieces_whole() -> None:
             for answer in (b"", b"\n"):
                 unit.special["B?"] = lambda data=answer: data  # type: ignore[misc]
                 with pytest.raises(Failed):
-                    await roads.typed("B?", NUMBER)
+                    await Roads(roads.line, SHORT).typed("B?", NUMBER)
                 assert await roads.line.ask("ECHO? 7", timeout_s=20) == "7"
         finally:
             await lines.close()

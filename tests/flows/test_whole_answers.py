@@ -31,7 +31,7 @@ from tests.promises import promise
 MESSAGES = (WireKind.VXI11, WireKind.HISLIP, WireKind.PROLOGIX)
 STREAMS = (WireKind.SOCKET, WireKind.SERIAL)
 LINES = "".join(f"{point}.5E-01,0\n" for point in range(11))
-SHORT = Connection(timeout_ms=600, encoding="latin-1")
+SHORT = Connection(timeout_ms=3000, encoding="latin-1")
 
 
 async def hold(line: Line, make: Callable[[], Conversation[Reply]]) -> Reply:
@@ -68,7 +68,7 @@ async def program(line: Line, text: str, **more: Any) -> bytes:
             data=text.encode(),
             asks=True,
             connection=SHORT,
-            timeout_s=0.6,
+            timeout_s=3.0,
             is_known=False,
             **more,
         ),

@@ -89,13 +89,14 @@ async def test_a_socket_is_waited_for_and_what_comes_unasked_does_not_spin(
 
         def work() -> None:
             seen.append(watch.wait(EVENT_READ, 0.01))
+            loop.call_later(0.01, theirs.send, b"x")
             seen.append(watch.wait(EVENT_READ, WITHIN_S))
             ours.recv(10)
             seen.append(watch.wait(EVENT_WRITE, WITHIN_S))
+            loop.call_later(0.01, theirs.send, b"unasked")
             wake.pause(0.03, SystemClock())
 
-        asyncio.get_running_loop().call_later(0.02, theirs.send, b"x")
-        asyncio.get_running_loop().call_later(0.04, theirs.send, b"unasked")
+        loop = asyncio.get_running_loop()
         await worked(wake, work)
         assert seen == [(False, False), (True, False), (True, False)]
         watch.close()

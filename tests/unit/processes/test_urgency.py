@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from edged.service import hurry
+from tests.bench.waiting import HANGS_S
 
 SCRIPT = """
 import os
@@ -23,7 +24,7 @@ def test_whoever_hurried_shares_again_as_its_parent_does() -> None:
     # With the privilege ten steps; without it none, and no complaint. The way back needs one
     # where it was not hurried; as a child that starts as nice as its parent it has it or not.
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=20, check=True
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=HANGS_S, check=True
     )
     is_as_expected, left = done.stdout.split()
     assert is_as_expected == "True"
