@@ -154,7 +154,7 @@ INTERLOCK: Final = Table(
         "What is guarded: `psu1` means every write to it; `psu1.output_on` means that command, "
         "every command that sends the same line, and everything else that can switch the same "
         "output on. If the unit's profile has no such command, or the unit has no profile, every "
-        "write to it is guarded, and `edged status` shows it.", is_required=True),
+        "write to it is guarded, and `get_status` shows it.", is_required=True),
     Key("poll_s", made(number(*POLL_S), float),
         "How often the meter is read while a guarded output is on, in seconds.", is_required=True),
     Key("max_age_s", made(number(POLL_S[0], MOST_AGE_S), float),

@@ -221,7 +221,7 @@ def bench_schema() -> Schema:
     """The schema, Draft 2020-12."""
     return {
         "$schema": DRAFT,
-        "title": "edged bench file, format 1",
+        "title": "Bench file of edged, format 1",
         "description": "See docs/bench-file.md.",
         **mapping_schema(BENCH),
         "additionalProperties": UNIT.link.schema,
