@@ -38,11 +38,11 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunNotes
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.states import StreamEvent
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 from edged.runs.units import unit_of_instrument
@@ -98,8 +98,9 @@ class LongWork:
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
+        self.registry = Registry(bench, recorder=self.runs, notes=notes)
         self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
-        self.streams = StreamRegistry(bench, waveforms=self.waveforms, recorder=self.runs)
+        self.streams = Streams(self.registry, waveforms=self.waveforms)
         self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
@@ -107,7 +108,7 @@ class LongWork:
         self.bench_stop = BenchStop(
             bench,
             sweeps=self.sweeps,
-            end_work=(self.sequences.stop_all, self.streams.stop_all),
+            end_work=(self.sequences.stop_all, self.registry.stop_all),
             made_safe=self._made_safe,
             stop_others=self._wrapper_stop,
             recall=recall,
@@ -133,7 +134,7 @@ class LongWork:
         ends = [
             self.sweeps.close(ABORT_WITHIN_S),
             self.sequences.close(),
-            self.streams.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN),
+            self.registry.close(ABORT_WITHIN_S),
         ]
         if self._is_safe_exit:
             ends.append(self._make_safe(self.bench_stop, ABORT_WITHIN_S))
@@ -184,7 +185,7 @@ class LongWork:
             **RunOperations(
                 runs=self.runs,
                 sweeps=self.sweeps,
-                streams=self.streams,
+                registry=self.registry,
                 sequences=self.sequences,
                 waveforms=self.waveforms,
                 artist=self.artist,
@@ -262,7 +263,8 @@ class LongWork:
 
     async def stop_streams_on(self, instrument_id: str) -> list[str]:
         cause = self._locked_out(instrument_id)
-        return await self.streams.stop_all(cause, instrument_id=instrument_id)
+        ended = await self.registry.stop_all(cause, instrument_id.__eq__)
+        return [run.run_id for run in ended]
 
     async def stop_sequences_on(self, instrument_id: str) -> list[str]:
         is_its = functools.partial(self._is, instrument_id=instrument_id)
@@ -276,10 +278,14 @@ class LongWork:
         error = Failed(f"{called}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
         sweeps, streams, sequences = await asyncio.gather(
             self.sweeps.fail_all(cause, error.message, instrument_id),
-            self.streams.stop_all(cause, StreamEvent.FAILURE, instrument_id=instrument_id),
+            self.registry.fail_all(cause, error, instrument_id.__eq__),
             self.sequences.fail_all(cause, error, is_its),
         )
-        return [*(str(sweep["sweep_id"]) for sweep in sweeps), *streams, *sequences]
+        return [
+            *(str(sweep["sweep_id"]) for sweep in sweeps),
+            *(run.run_id for run in streams),
+            *sequences,
+        ]
 
     def _locked_out(self, instrument_id: str) -> Cause:
         return locked_out(self._called(instrument_id))

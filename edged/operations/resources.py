@@ -20,7 +20,7 @@ from edged.profiles.model import Profile
 from edged.record import record
 from edged.runs.recordings.reader import show_run
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 
 
@@ -75,7 +75,7 @@ class ResourceOperations:
 
     profiles: Callable[[], Mapping[str, Profile]]
     read_page: Callable[[str], str]
-    streams: StreamRegistry
+    streams: Streams
     runs: RunRegistry
     waveforms: WaveformRegistry
 

@@ -33,9 +33,9 @@ from edged.runs.recordings.figures import described, plot_wish, run_figure
 from edged.runs.recordings.reader import list_runs, page_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish
+from edged.runs.registry import Registry, no_hold
 from edged.runs.run_head import RunKind, RunNow
 from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
@@ -82,7 +82,7 @@ class RunOperations:
 
     runs: RunRegistry
     sweeps: SweepRegistry
-    streams: StreamRegistry
+    registry: Registry
     sequences: SequenceRegistry
     waveforms: WaveformRegistry
     artist: Artist
@@ -133,14 +133,10 @@ class RunOperations:
         kind = now.head.kind
         if kind is RunKind.SWEEP:
             return kind, await self.sweeps.stop(run_id, who, hold=hold)
+        if kind in self.registry.kinds:
+            return kind, await self.registry.kinds[kind].stop_run(run_id, who, hold=hold)
         if hold:
-            raise Invalid(
-                f"{run_id} is a {kind}: only a sweep can be held.",
-                data={"parameter": "hold"},
-                remedy="Stop it without hold.",
-            )
-        if kind is RunKind.STREAM:
-            return kind, await self.streams.stop(run_id, who)
+            raise no_hold(run_id, kind)
         ended = await self.sequences.stop(run_id, who)
         return kind, {
             "status": ended.state,
@@ -215,7 +211,7 @@ class RunOperations:
         }
 
     def _all(self) -> Iterator[RunNow]:
-        for book in (self.sweeps, self.streams, self.sequences):
+        for book in (self.sweeps, self.registry, self.sequences):
             yield from book.runs()
 
 

@@ -34,7 +34,7 @@ from edged.protocol.messages import CompletionParams, ResourceEntry
 from edged.record import record
 from edged.runs.recordings.reader import list_runs
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
@@ -348,7 +348,7 @@ class ResourceSources:
     pool: InstrumentPool
     profiles: Callable[[], Mapping[str, Profile]]
     sweeps: SweepRegistry
-    streams: StreamRegistry
+    streams: Streams
     runs: RunRegistry
     waveforms: WaveformRegistry
 

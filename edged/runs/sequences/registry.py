@@ -31,7 +31,7 @@ from edged.runs.ports import (
 from edged.runs.run_head import RunNow
 from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
-from edged.runs.states import SequenceEvent, SequenceState, next_sequence_state
+from edged.runs.states import SEQUENCE, RunEvent, RunState, next_state
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by
 from edged.store.journal import JournalKind
 from edged.yaml.tree import Scalar
@@ -190,7 +190,7 @@ class SequenceRegistry:
             result = {**run.result}
             run.reason = ALL_STEPS_DONE
         except EdgedError as failed:
-            if run.state is not SequenceState.STOPPED:
+            if run.state is not RunState.STOPPED:
                 run.error = str(failed)
             raise
         except asyncio.CancelledError as cancelled:
@@ -222,9 +222,9 @@ class SequenceRegistry:
 
     async def _settle(self, run: SequenceRun, result: Mapping[str, Any]) -> None:
         """Its last words: memory and recording."""
-        if run.state is SequenceState.RUNNING:
+        if run.state is RunState.RUNNING:
             # It did not come to its first step.
-            run.state = SequenceState.FAILED
+            run.state = RunState.FAILED
         summary = {
             "steps_executed": run.steps_executed,
             "result": dict(result),
@@ -238,7 +238,7 @@ class SequenceRegistry:
             del self._over[next(iter(self._over))]
         if run.recording is not None:
             # Whoever goes away meanwhile leaves no recording half ended.
-            await asyncio.shield(run.recording.close(run.state.value, summary))
+            await asyncio.shield(run.recording.close(run.status, summary))
         elif run.opening is not None:
             # Nobody waits for the disk: what it says stands in the answer already.
             self._keep(_close(run.opening, run.state, summary), f"{run.run_id}-recorded")
@@ -378,26 +378,28 @@ class SequenceRegistry:
             self._steps.do_all(run, run.sequence.steps, Purpose.SEQUENCE_STEP), name=run.run_id
         )
         failure: BaseException | None = None
-        event = SequenceEvent.DONE
+        event = RunEvent.DONE
         try:
             await run.body
         except asyncio.CancelledError as gone:
             run.gone_for = None if run.is_stopped else cause_of(gone)
-            event = SequenceEvent.STOP if run.is_stopped else SequenceEvent.CLIENT_GONE
+            event = RunEvent.STOP if run.is_stopped else RunEvent.CLIENT_GONE
             failure = gone
             if run.failed_by is not None:
-                event, failure = SequenceEvent.STEP_FAILED, run.failed_by
+                event, failure = RunEvent.FAILURE, run.failed_by
         except EdgedError as failed:
-            event, failure = SequenceEvent.STEP_FAILED, failed
+            event, failure = RunEvent.FAILURE, failed
         done, what = run.steps_executed, ""
         finally_error = await self._finally(run)
-        if event is SequenceEvent.DONE:
+        if event is RunEvent.DONE:
             try:
                 run.result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
             except Invalid as unfit:
-                event, failure = SequenceEvent.STEP_FAILED, unfit
+                event, failure = RunEvent.FAILURE, unfit
                 what = "its result cannot be worked out"
-        run.state = next_sequence_state(run.state, event, finally_failed=finally_error is not None)
+        run.state = next_state(
+            SEQUENCE, run.state, event, is_clean_up_failed=finally_error is not None
+        )
         if run.gone_for is not None:
             run.reason = f"{_why_gone(run.gone_for)} after {done} steps"
             if finally_error is not None:
@@ -405,7 +407,7 @@ class SequenceRegistry:
             raise asyncio.CancelledError(run.gone_for) from failure
         if finally_error is not None:
             raise self._failed(run, "its finally steps failed", finally_error)
-        if event is SequenceEvent.STOP:
+        if event is RunEvent.STOP:
             raise Failed(
                 f"The sequence {run.sequence.name} was stopped after {run.steps_executed} steps "
                 f"({run.reason}); its finally steps have run.",
@@ -473,7 +475,7 @@ def _told(run: SequenceRun) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "steps_executed": run.steps_executed,
-        "state": run.state.value,
+        "state": run.status,
         "reason": run.reason or None,
         "left": run.what_is_left(),
     }
@@ -482,7 +484,7 @@ def _told(run: SequenceRun) -> dict[str, Any]:
 def _error_of(run: SequenceRun) -> str:
     """What went wrong, and what one that did not complete has left set."""
     left = run.what_is_left()
-    if run.state in {SequenceState.RUNNING, SequenceState.COMPLETED} or not left:
+    if run.state in {RunState.RUNNING, RunState.COMPLETED} or not left:
         return run.error
     return f"{run.error} It set the following, and did not undo it: {'; '.join(left)}.".strip()
 
@@ -490,7 +492,7 @@ def _error_of(run: SequenceRun) -> str:
 def _run_now(run: SequenceRun) -> RunNow:
     return RunNow(
         head=run.head,
-        state=run.state.value,
+        state=run.status,
         started_ms=run.started_ms,
         rows=len(run.rows),
         reason=run.reason,
@@ -501,11 +503,11 @@ def _run_now(run: SequenceRun) -> RunNow:
 
 
 async def _close(
-    opening: asyncio.Task[RowSink], state: SequenceState, summary: Mapping[str, Any]
+    opening: asyncio.Task[RowSink], state: RunState, summary: Mapping[str, Any]
 ) -> None:
     """End the recording of a run without rows."""
     recording = await opening
-    await recording.close(state.value, summary)
+    await recording.close(SEQUENCE.states[state], summary)
 
 
 def _refuse_stopped(run: SequenceRun) -> None:

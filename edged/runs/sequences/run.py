@@ -35,7 +35,7 @@ from edged.runs.journal_port import HEARTBEAT_S, work_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
-from edged.runs.states import SequenceState
+from edged.runs.states import SEQUENCE, RunState
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
 from edged.yaml.tree import Scalar
@@ -186,7 +186,7 @@ class SequenceRun:
     started_ms: int
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
-    state: SequenceState = SequenceState.RUNNING
+    state: RunState = RunState.RUNNING
     # Why it ended, where somebody or the run itself wanted that; and what went wrong.
     reason: str = ""
     error: str = ""
@@ -216,6 +216,11 @@ class SequenceRun:
     # Where its rows go; ``None`` before the first.
     recording: RowSink | None = None
     told: int = 0
+
+    @property
+    def status(self) -> str:
+        """Its state, as people know it."""
+        return SEQUENCE.states[self.state]
 
     def tell(self, message: str) -> None:
         """Report progress, if somebody listens; each time with the run's id."""

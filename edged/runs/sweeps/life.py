@@ -32,7 +32,7 @@ from edged.runs.journal_port import HEARTBEAT_S, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewPlan, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
-from edged.runs.states import SweepEvent, next_sweep_state
+from edged.runs.states import SWEEP, RunEvent, next_state
 from edged.runs.sweeps.ramp import Ramp, why_strayed
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
@@ -92,7 +92,7 @@ class SweepJournal:
     async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
         await self.journal.update(
             sweep.sweep_id,
-            {"last_step": next_value, "status": sweep.state.value},
+            {"last_step": next_value, "status": sweep.status},
             is_forced=is_heartbeat,
         )
 
@@ -104,7 +104,7 @@ class SweepJournal:
         """It has ended, and its abort has not arrived: the row stays, and says so if it can."""
         try:
             await self.journal.update(
-                sweep.sweep_id, {"status": sweep.state.value, "error": sweep.error}, is_forced=True
+                sweep.sweep_id, {"status": sweep.status, "error": sweep.error}, is_forced=True
             )
         except Failed:
             # What is on the disk already says enough to clean up by.
@@ -142,7 +142,7 @@ class SweepLife:
         """From the first step to the last word. The top of the sweep's task."""
         try:
             ending = await self._until(sweep)
-            if ending.event is SweepEvent.STOP_HOLD:
+            if ending.event is RunEvent.PAUSE:
                 self._move(sweep, ending)
                 ending = await self._park(sweep)
             await self._end(sweep, ending)
@@ -167,7 +167,7 @@ class SweepLife:
                 await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
                 if not wish.done():
                     return self._came_of(sweep, body)
-                if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
+                if wish.result().event is not RunEvent.PAUSE or not sweep.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
                     cause = wish.result().cause
                     return wish.result()
@@ -185,7 +185,7 @@ class SweepLife:
             return body.result()
         log.error("sweep_fault", sweep_id=sweep.sweep_id, exc_info=bug)
         return Ending(
-            event=SweepEvent.FAILURE,
+            event=RunEvent.FAILURE,
             error=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
         )
 
@@ -200,7 +200,7 @@ class SweepLife:
         try:
             while True:
                 await asyncio.wait({wish})
-                if wish.result().event is not SweepEvent.STOP_HOLD:
+                if wish.result().event is not RunEvent.PAUSE:
                     return wish.result()
                 wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
         finally:
@@ -221,24 +221,24 @@ class SweepLife:
                 except Failed as error:
                     log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
             if reason := await why_strayed(self.bench.perform, self.bench.new_id(), sweep):
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
+                sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
                 return
             await self.bench.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:
         """Abort where the table wants it, and stay with an abort that the line did not take."""
-        needs_abort = ending.event is not SweepEvent.TARGET_REACHED
+        needs_abort = ending.event is not RunEvent.DONE
         if not needs_abort or not sweep.abort.lines:
             self._move(sweep, ending)
             await self._settle(sweep)
             return
         sweep.abort.state = "pending"
-        if ending.event is SweepEvent.FAILURE:
+        if ending.event is RunEvent.FAILURE:
             # It has failed whatever comes of the abort; nobody has to wait for that to know.
             self._move(sweep, ending)
         sweep.abort.cause = ending.cause
         error = await self._abort(sweep)
-        if ending.event is not SweepEvent.FAILURE:
+        if ending.event is not RunEvent.FAILURE:
             self._move(sweep, ending, abort_error=error)
         elif error:
             sweep.error = f"{sweep.error} Its abort failed too: {error}"
@@ -299,13 +299,15 @@ class SweepLife:
                 name: told[name]
                 for name in ("current_value", "reason", "error", "notes", "behind_s")
             }
-            await sweep.sink.close(sweep.state.value, summary)
+            await sweep.sink.close(sweep.status, summary)
 
     def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
         """To the state that the table says, and tell of it."""
-        sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
+        sweep.state = next_state(
+            SWEEP, sweep.state, ending.event, is_clean_up_failed=bool(abort_error)
+        )
         sweep.reason = ending.reason
-        if ending.event is SweepEvent.TARGET_REACHED:
+        if ending.event is RunEvent.DONE:
             sweep.error = ""
         elif ending.error:
             sweep.error = ending.error
@@ -313,7 +315,7 @@ class SweepLife:
             sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
         if sweep.ended_s is None:
             sweep.ended_s = self.bench.clock.monotonic() - sweep.began
-        log.info("sweep_state", sweep_id=sweep.sweep_id, state=sweep.state.value, error=sweep.error)
+        log.info("sweep_state", sweep_id=sweep.sweep_id, state=sweep.status, error=sweep.error)
         self.publish(sweep)
 
 

@@ -27,7 +27,7 @@ from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.journal_port import HEARTBEAT_S
 from edged.runs.ports import Perform
-from edged.runs.states import SweepEvent
+from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
     arrived_by,
@@ -125,9 +125,9 @@ class Ramp:
                     return ending
             await self._read_at_rest(sweep)
         except EdgedError as error:
-            return Ending(event=SweepEvent.FAILURE, error=str(error))
+            return Ending(event=RunEvent.FAILURE, error=str(error))
         is_abort = sweep.request.is_abort_last
-        event = SweepEvent.STOP_ABORT if is_abort else SweepEvent.TARGET_REACHED
+        event = RunEvent.STOP if is_abort else RunEvent.DONE
         return Ending(event=event, reason=TARGET_REACHED)
 
     async def _go(self, sweep: Sweep, *, looks: bool) -> Ending | None:
@@ -143,7 +143,7 @@ class Ramp:
             due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
             await self._wait_until(sweep, due)
             if not await self._note(sweep, value):
-                return Ending(event=SweepEvent.STOP_HOLD, error=sweep.error)
+                return Ending(event=RunEvent.PAUSE, error=sweep.error)
             await self._write(sweep, value)
             if sweep.parking is not None:
                 return sweep.parking
@@ -249,7 +249,7 @@ class Ramp:
         why = wish.why_met(told, flags) if wish is not None else ""
         if wish is None or not why:
             return None
-        event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
+        event = RunEvent.PAUSE if wish.then == "hold" else RunEvent.STOP
         if not wish.can_judge(told, flags):
             return Ending(event=event, error=why)
         return Ending(event=event, reason=why)

@@ -23,7 +23,7 @@ from edged.runs.bench import Bench
 from edged.runs.left_work import LeftWork as Found
 from edged.runs.ports import NewPlan, Recorder, RunNotes
 from edged.runs.run_head import RunNow
-from edged.runs.states import SweepEvent, SweepState
+from edged.runs.states import SWEEP, RunEvent, RunState
 from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepJournal, SweepLife, SweepStart
@@ -130,7 +130,7 @@ class SweepRegistry:
         self._tasks[sweep_id] = asyncio.create_task(self._live(sweep), name=sweep_id)
         self._publish(sweep)
         self._retire()
-        return {"sweep_id": sweep_id, "status": sweep.state.value}
+        return {"sweep_id": sweep_id, "status": sweep.status}
 
     async def forecast(
         self, action: StartSweep, thing: SweptThing, request: SweepRequest
@@ -170,15 +170,15 @@ class SweepRegistry:
             known = {} if hold else {"aborted": False, "still_on": []}
             return {**_short(found.told()), **known}
         sweep = self._find(sweep_id)
-        event = SweepEvent.STOP_HOLD if hold else SweepEvent.STOP_ABORT
-        is_parked = hold and sweep.state is SweepState.HOLDING
+        event = RunEvent.PAUSE if hold else RunEvent.STOP
+        is_parked = hold and sweep.state is RunState.PAUSED
         was, was_over = sweep.state, sweep.ended.is_set()
         others: list[str] = []
         if not was_over and not is_parked:
             cause = parked_by(who) if hold else stopped_by(who)
             sweep.wishes.put_nowait(Ending.wished(event, cause))
             await (sweep.parked if hold else sweep.ended).wait()
-        elif was is SweepState.COMPLETED and not hold and sweep.abort.lines:
+        elif was is RunState.COMPLETED and not hold and sweep.abort.lines:
             others = self._others_since(sweep, who)
             was_over = bool(others)
             if not others:
@@ -187,10 +187,10 @@ class SweepRegistry:
         told = _short(sweep.told(self._bench.clock.monotonic()))
         if hold:
             return told
-        if was is not sweep.state and was is not SweepState.RUNNING:
-            told["was"] = was.value
+        if was is not sweep.state and was is not RunState.RUNNING:
+            told["was"] = SWEEP.states[was]
         told["aborted"] = not was_over and sweep.abort.state == "done"
-        if was_over or sweep.state is SweepState.COMPLETED:
+        if was_over or sweep.state is RunState.COMPLETED:
             told["still_on"] = await still_on(self._bench.perform, self._bench.new_id, sweep)
         if others:
             told["who"] = ", ".join(others)
@@ -235,7 +235,7 @@ class SweepRegistry:
             sweep.sweep_id
             for sweep in self._sweeps.values()
             if sweep.is_active
-            and sweep.state is not SweepState.HOLDING
+            and sweep.state is not RunState.PAUSED
             and instrument_id
             in {sweep.thing.instrument.id, *(m.instrument.id for m in sweep.measures)}
         )
@@ -253,7 +253,7 @@ class SweepRegistry:
         return found + tuple(
             RunNow(
                 head=sweep.head,
-                state=sweep.state.value,
+                state=sweep.status,
                 started_ms=sweep.began_ms,
                 rows=sweep.rows.count,
                 reason=sweep.reason,
@@ -282,7 +282,7 @@ class SweepRegistry:
                 and sweep.sweep_id != on_behalf_of
                 and not thing.is_elsewhere(values)
             ):
-                sweep.wishes.put_nowait(Ending.wished(SweepEvent.STOP_ABORT, MADE_SAFE))
+                sweep.wishes.put_nowait(Ending.wished(RunEvent.STOP, MADE_SAFE))
 
     def hear(self, event: PoolEvent) -> None:
         """The pool's news: a sweep on an instrument that has left has failed."""
@@ -291,7 +291,7 @@ class SweepRegistry:
         for sweep in self._sweeps.values():
             if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
                 reason = f"{event.instrument.id} is gone."
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
+                sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
 
     async def note_made_safe(self, instrument_id: str) -> None:
         """An instrument has obeyed its own abort: what its sweeps owed it is done with."""
@@ -306,17 +306,17 @@ class SweepRegistry:
     async def stop_all(self, cause: Cause, instrument_id: str = "") -> list[dict[str, Any]]:
         """Abort every sweep (of one instrument), at once; returns what became of each."""
         self._halts, self._halted_by = self._halts + 1, cause
-        return await self._end_all(SweepEvent.STOP_ABORT, cause, instrument_id)
+        return await self._end_all(RunEvent.STOP, cause, instrument_id)
 
     async def fail_all(self, cause: Cause, error: str, instrument_id: str) -> list[dict[str, Any]]:
         """It is not as it was: every sweep of an instrument fails, and is aborted."""
-        return await self._end_all(SweepEvent.FAILURE, cause, instrument_id, error)
+        return await self._end_all(RunEvent.FAILURE, cause, instrument_id, error)
 
     async def close(self, within_s: float) -> None:
         """The daemon stops: abort what runs; what an instrument does not take stays journalled."""
         self._is_closing = True
         self._halts, self._halted_by = self._halts + 1, ENGINE_STOPPED
-        ending = asyncio.ensure_future(self._end_all(SweepEvent.SHUTDOWN, ENGINE_STOPPED))
+        ending = asyncio.ensure_future(self._end_all(RunEvent.SHUTDOWN, ENGINE_STOPPED))
         await asyncio.wait({ending}, timeout=within_s)
         settling = [
             task for sweep_id, task in self._tasks.items() if not self._sweeps[sweep_id].owes_abort
@@ -329,7 +329,7 @@ class SweepRegistry:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _end_all(
-        self, event: SweepEvent, cause: Cause, instrument_id: str = "", error: str = ""
+        self, event: RunEvent, cause: Cause, instrument_id: str = "", error: str = ""
     ) -> list[dict[str, Any]]:
         ending = [
             sweep

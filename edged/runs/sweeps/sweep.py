@@ -27,7 +27,7 @@ from edged.record import record
 from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead
-from edged.runs.states import SweepEvent, SweepState
+from edged.runs.states import SWEEP, RunEvent, RunState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
@@ -99,13 +99,13 @@ class Ending:
         cause: what is told to a step that it ends.
     """
 
-    event: SweepEvent
+    event: RunEvent
     reason: str = ""
     error: str = ""
     cause: Cause = NOT_NEEDED
 
     @classmethod
-    def wished(cls, event: SweepEvent, cause: Cause, error: str = "") -> Ending:
+    def wished(cls, event: RunEvent, cause: Cause, error: str = "") -> Ending:
         """Somebody, or something, ends the sweep."""
         return cls(event=event, reason="" if error else cause.reason, error=error, cause=cause)
 
@@ -257,7 +257,7 @@ class Sweep:
     quickest_s: float = float("inf")
     write_s: float = 0.0
     read_s: float = 0.0
-    state: SweepState = SweepState.RUNNING
+    state: RunState = RunState.RUNNING
     leg: int = 0
     reason: str = ""
     error: str = ""
@@ -278,9 +278,14 @@ class Sweep:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
+    def status(self) -> str:
+        """Its state, as people know it."""
+        return SWEEP.states[self.state]
+
+    @property
     def is_active(self) -> bool:
         """True while it may still write, an abort that is owed included."""
-        return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (self.owes_abort)
+        return self.state in {RunState.RUNNING, RunState.PAUSED} or (self.owes_abort)
 
     @property
     def tolerance(self) -> float:
@@ -360,7 +365,7 @@ class Sweep:
         elapsed = self._elapsed_s(now)
         told: dict[str, Any] = {
             "sweep_id": self.sweep_id,
-            "status": self.state.value,
+            "status": self.status,
             "instrument_id": self.thing.instrument.id,
             "alias": self.thing.instrument.alias,
             "command_name": self.thing.command.name,

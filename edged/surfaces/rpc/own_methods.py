@@ -28,7 +28,7 @@ from edged.runs.recordings.figures import plot_wish, run_figure
 from edged.runs.recordings.reader import export_run, list_runs, show_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.reports import Reports
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.book import Audit
@@ -243,7 +243,7 @@ def run_methods(runs: RunRegistry, artist: Artist, reports: Reports) -> dict[str
     }
 
 
-def stream_methods(streams: StreamRegistry, waveforms: WaveformRegistry) -> dict[str, OwnMethod]:
+def stream_methods(streams: Streams, waveforms: WaveformRegistry) -> dict[str, OwnMethod]:
     """``streams.show`` and ``pictures.show``."""
 
     async def stream(params: Params) -> Any:

@@ -21,8 +21,9 @@ from edged.instruments.mailbox import Priority
 from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
+from edged.runs.registry import Registry
 from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
 from tests.bench.context import NoNotes, NoPlan, bench_of
@@ -94,7 +95,9 @@ class House:
             perform=lambda action: self.path.perform(action),
             precheck=lambda action: self.path.precheck(action),
         )
-        self.streams = StreamRegistry(context, waveforms=self.waveforms, recorder=self)
+        self.streams = Streams(
+            Registry(context, recorder=self, notes=NoNotes()), waveforms=self.waveforms
+        )
         commands = command_operations(
             clock,
             sequences=SequenceRegistry(context, recorder=self, notes=NoNotes(), new_plan=NoPlan),

@@ -69,7 +69,7 @@ async def test_a_run_that_ends_while_it_is_read_is_not_told_as_over_without_its_
     stream = Stream()
     parts: Any = {
         "runs": Recordings(stream, [stream.end]),
-        "streams": stream,
+        "registry": stream,
         "sweeps": NoRuns(),
         "sequences": NoRuns(),
         "waveforms": None,
@@ -122,7 +122,7 @@ class Unclosed:
 async def test_the_result_of_a_sequence_that_is_over_is_told_before_its_recording_has_it() -> None:
     parts: Any = {
         "runs": Unclosed(),
-        "streams": NoRuns(),
+        "registry": NoRuns(),
         "sweeps": NoRuns(),
         "sequences": Sequences(),
         "waveforms": None,
