@@ -18,6 +18,7 @@ from edged.actions.cause import CALLER_GONE, ENGINE_STOPPED, Cause, cause_of
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.arguments import WITHIN
 from edged.profiles.model import Sequence
+from edged.profiles.step_values import fill
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.left_work import LeftWork
@@ -29,7 +30,7 @@ from edged.runs.ports import (
     RunNotes,
 )
 from edged.runs.run_head import RunNow
-from edged.runs.sequences.run import SequenceJournal, SequenceRun, fill
+from edged.runs.sequences.run import SequenceJournal, SequenceRun
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import SEQUENCE, RunEvent, RunState, next_state
 from edged.runs.wording import ALL_STEPS_DONE, held_by, stopped_by

@@ -30,19 +30,15 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import asks, sets
+from edged.profiles.step_values import UNKNOWN, NotKnownYet, Values, fill, number
 from edged.runs.bench import Bench
 from edged.runs.notes import is_limited
 from edged.runs.ports import NewPlan, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
-    UNKNOWN,
-    NotKnownYet,
     SequenceRun,
-    Values,
     command_of,
-    fill,
     loop_values,
-    number,
     place_set,
     query_of,
     saved,

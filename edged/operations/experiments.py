@@ -1,0 +1,280 @@
+"""Experiments: check a plan, start it, control its run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.actions.outcome import Done
+from edged.commands.operation import Operation, bind
+from edged.commands.static_tool import (
+    CALM,
+    OBJECT,
+    READ,
+    STRING,
+    WORK,
+    StaticTool,
+    parameters_of,
+    result_of,
+)
+from edged.commands.target import Target
+from edged.errors import Conflict, ErrorCode, Invalid, NotFound
+from edged.experiments.check import Asked, Checked, Span
+from edged.experiments.problem import Problem
+from edged.experiments.reading import MOST_BYTES
+from edged.record import record
+from edged.runs.experiments.registry import ExperimentRegistry, Plan
+from edged.runs.experiments.run import ExperimentRun
+from edged.runs.wording import stopped_by
+from edged.schema.fields import nearest
+from edged.yaml.file import read_text
+
+MOST_LINES: Final = 30
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+PLAN_KEYS: Final = ("plan", "text", "name")
+
+
+@record
+class CheckExperiment(Action):
+    """Judge a plan as a whole, and send nothing."""
+
+
+@record
+class StartExperiment(Action):
+    """Run a plan that was checked."""
+
+
+@record
+class ControlRun(Action):
+    """Look at the run of an experiment, pause it, answer it, end it."""
+
+
+@record
+class ExperimentOperations:
+    """What they are run with.
+
+    Attributes:
+        directories: where experiment files are, the last ones first looked at.
+    """
+
+    experiments: ExperimentRegistry
+    directories: Sequence[Path]
+
+    def table(self) -> dict[type[Action], Operation]:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def check(self, action: CheckExperiment, _target: Target, _began: float) -> Done:
+        """Every error at once, or what the plan will do."""
+        plan, problems = await self._checked(action)
+        if plan is None:
+            return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
+        return Done(data=_told(plan))
+
+    async def start(self, action: StartExperiment, _target: Target, _began: float) -> Done:
+        """Begin a run, and return."""
+        plan_id = action.arguments.get("plan_id")
+        if plan_id is not None:
+            plan = self.experiments.plan(str(plan_id))
+        else:
+            checked, problems = await self._checked(action)
+            if checked is None:
+                raise _unfit(problems)
+            plan = checked
+        run = self.experiments.start(action, plan)
+        return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
+
+    async def control(self, action: ControlRun, _target: Target, _began: float) -> Done:
+        """One wish; then how it stands."""
+        asked = action.arguments
+        run = self.experiments.find(str(asked.get("run_id", "")))
+        await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
+        return Done(data=self.experiments.status(run.run_id))
+
+    async def _do(
+        self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str
+    ) -> None:
+        match wish:
+            case "pause":
+                self.experiments.pause(run, f"paused by {who}")
+            case "resume":
+                self.experiments.resume(run)
+            case "abort":
+                await self.experiments.abort(run, stopped_by(who))
+            case "skip":
+                self.experiments.skip(run, who)
+            case "answer":
+                if "value" not in asked:
+                    raise Invalid("An answer needs value.", data={"parameter": "value"})
+                self.experiments.answer(run, asked["value"], asked.get("question"))
+            case "note" | "tag":
+                self.experiments.note(run, wish, str(asked.get("value", "")), who)
+            case _:
+                return
+
+    async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
+        asked = action.arguments
+        source = await self._source(asked)
+        return self.experiments.check(
+            action, source, asked.get("roles") or {}, asked.get("parameters") or {}
+        )
+
+    async def _source(self, asked: Mapping[str, Any]) -> str | Mapping[str, Any]:
+        given = [key for key in PLAN_KEYS if asked.get(key) is not None]
+        if len(given) != 1:
+            raise Invalid(
+                "Give the experiment as one of plan (a JSON object), text (YAML) and name.",
+                data={"parameter": "plan"},
+                remedy="edged://experiments/grammar has the grammar and an example.",
+            )
+        if given == ["name"]:
+            return await asyncio.to_thread(saved, self.directories, str(asked["name"]))
+        source: str | Mapping[str, Any] = asked[given[0]]
+        return source
+
+
+def saved(directories: Sequence[Path], name: str) -> str:
+    """The text of an experiment file; blocks.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    known = {file.stem: file for place in directories for file in sorted(place.glob("*.yaml"))}
+    if NAME.fullmatch(name) is None or name not in known:
+        raise NotFound(
+            f"There is no experiment {name[:64]!r}.",
+            code=ErrorCode.UNKNOWN_RESOURCE,
+            data={"name": name[:64]},
+            remedy=nearest(name[:64], known) or f"EXPERIMENT_DIRS has no {name[:64]}.yaml.",
+        )
+    return read_text(known[name], MOST_BYTES)
+
+
+def _unfit(problems: Sequence[Problem]) -> Invalid:
+    return Invalid(
+        f"The plan has {len(problems)} errors; the first: {problems[0].text}",
+        data={"errors": [problem.to_json() for problem in problems]},
+        remedy="bench__check_experiment tells all of them.",
+    )
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    checked: Checked = plan.checked
+    least, most = checked.points
+    return {
+        "ok": True,
+        "plan_id": plan.plan_id,
+        "experiment": plan.experiment.name,
+        "units": {role: unit.called for role, unit in checked.units.items()},
+        "points": most if least == most else {"least": least, "most": most},
+        "duration_s": _span(checked.duration),
+        "columns": [
+            {"name": column.name, "unit": column.unit, "loops": list(column.loops)}
+            for column in checked.columns
+        ],
+        "envelope": [_asked(one) for one in checked.envelope[:MOST_LINES]],
+        "later": list(checked.later),
+        "left_on": list(checked.left_on),
+        "asks_a_person": checked.is_asking,
+        "errors": [],
+    }
+
+
+def _span(span: Span) -> dict[str, float]:
+    return {
+        "least": round(span.least, 1),
+        "likely": round(span.likely, 1),
+        "most": round(span.most, 1),
+    }
+
+
+def _asked(asked: Asked) -> str:
+    """One line of the envelope, for a person."""
+    parts = [f"{asked.unit}: {asked.command}"]
+    for name, values in asked.parameters.items():
+        shown = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
+        is_range = len(values) == 2 and all(isinstance(one, int | float) for one in values)
+        parts.append(f"{name} {shown[0]} to {shown[1]}" if is_range else f"{name} {', '.join(shown)}")
+    if asked.rate is not None:
+        parts.append(f"at most {asked.rate:g} per second")
+    return f"{', '.join(parts)}; at most {asked.count:g} times"
+
+
+_PLAN: Final = {
+    "plan": {**OBJECT, "description": "The experiment as JSON."},
+    "text": {**STRING, "description": "The same as YAML."},
+    "name": {**STRING, "description": "A saved one."},
+    "roles": {**OBJECT, "description": "role: unit, in place of the plan's."},
+    "parameters": {**OBJECT, "description": "name: value, in place of the defaults."},
+}
+ACTIONS: Final = ("status", "pause", "resume", "abort", "skip", "answer", "note", "tag")
+STATUS: Final = (
+    "run_id", "experiment", "plan_id", "state", "verdict", "step", "loops", "done", "total",
+    "elapsed_s", "eta_s", "last_row", "question", "reason", "notes", "units", "under_test",
+)  # fmt: skip
+OPERATIONS: Final = (
+    Operation(
+        action=CheckExperiment,
+        run=ExperimentOperations.check,
+        tool=StaticTool(
+            name="bench__check_experiment",
+            title="Check an experiment",
+            description=(
+                "Judge a whole experiment over several instruments (loops, ramps, measurements, "
+                "checks) and send nothing: all errors at once, each with path and remedy; or "
+                "plan_id, points, duration, columns and what would be set. Grammar: "
+                "edged://experiments/grammar."
+            ),
+            schema=parameters_of(**_PLAN),
+            output=result_of(
+                "ok", "plan_id", "experiment", "units", "points", "duration_s", "columns",
+                "envelope", "later", "left_on", "asks_a_person", "errors",
+            ),
+            annotations=READ,
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        action=StartExperiment,
+        run=ExperimentOperations.start,
+        tool=StaticTool(
+            name="bench__start_experiment",
+            title="Start an experiment",
+            description=(
+                "Run a checked plan in the engine, by its plan_id (or a plan, checked at once). "
+                "Returns run_id at once; bench__control_run has its status, bench__runs its data."
+            ),
+            schema=parameters_of(plan_id=STRING, **_PLAN),
+            output=result_of("run_id", "state", "plan_id"),
+            annotations=WORK,
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        action=ControlRun,
+        run=ExperimentOperations.control,
+        tool=StaticTool(
+            name="bench__control_run",
+            title="Control a run",
+            description=(
+                "Status of an experiment's run, after one action: pause (at the next step), "
+                "resume, abort (its finally steps run), skip (a wait), answer (value, to its "
+                "question), note, tag."
+            ),
+            schema=parameters_of(
+                ("run_id",),
+                run_id=STRING,
+                action={**STRING, "enum": list(ACTIONS), "default": "status"},
+                value={"description": "Of answer, note and tag."},
+                question={"type": "integer", "description": "The number of the question."},
+            ),
+            output=result_of(*STATUS),
+            annotations=CALM,
+            needs_instruments=True,
+        ),
+    ),
+)  # fmt: skip
