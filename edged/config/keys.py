@@ -273,7 +273,7 @@ _TABLE: Final = (
         name="EXPERIMENT_DIRS",
         kind=list_of(PLACE),
         default=lambda places: places.experiment_dirs,
-        default_text="[/etc/edged/experiments, ~/.config/edged/experiments, STATE_DIR/experiments] ¹",
+        default_text="[/etc/edged/experiments, …, STATE_DIR/experiments] ¹",
         sentence="Directories of experiment files; a later one overrides an earlier one.",
     ),
     Key(

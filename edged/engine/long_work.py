@@ -25,6 +25,7 @@ from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
+from edged.operations.experiments import ExperimentOperations
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -35,6 +36,7 @@ from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
+from edged.runs.experiments.registry import ExperimentRegistry
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunNotes
 from edged.runs.recordings.registry import RunRegistry
@@ -101,6 +103,7 @@ class LongWork:
         self.registry = Registry(bench, recorder=self.runs, notes=notes)
         self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
+        self.experiments = ExperimentRegistry(self.registry)
         self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
@@ -173,6 +176,9 @@ class LongWork:
             note_stopped: told of each instrument whose abort is on its way.
         """
         return {
+            **ExperimentOperations(
+                experiments=self.experiments, directories=self._bench.config.experiment_dirs
+            ).table(),
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
             ).table(),

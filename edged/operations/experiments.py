@@ -22,7 +22,7 @@ from edged.commands.static_tool import (
     result_of,
 )
 from edged.commands.target import Target
-from edged.errors import Conflict, ErrorCode, Invalid, NotFound
+from edged.errors import ErrorCode, Invalid, NotFound
 from edged.experiments.check import Asked, Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES
@@ -95,9 +95,7 @@ class ExperimentOperations:
         await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
         return Done(data=self.experiments.status(run.run_id))
 
-    async def _do(
-        self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str
-    ) -> None:
+    async def _do(self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str) -> None:
         match wish:
             case "pause":
                 self.experiments.pause(run, f"paused by {who}")
@@ -198,13 +196,13 @@ def _asked(asked: Asked) -> str:
     for name, values in asked.parameters.items():
         shown = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
         is_range = len(values) == 2 and all(isinstance(one, int | float) for one in values)
-        parts.append(f"{name} {shown[0]} to {shown[1]}" if is_range else f"{name} {', '.join(shown)}")
+        parts.append(f"{name} {(' to ' if is_range else ', ').join(shown)}")
     if asked.rate is not None:
         parts.append(f"at most {asked.rate:g} per second")
     return f"{', '.join(parts)}; at most {asked.count:g} times"
 
 
-_PLAN: Final = {
+_PLAN: Final[dict[str, Any]] = {
     "plan": {**OBJECT, "description": "The experiment as JSON."},
     "text": {**STRING, "description": "The same as YAML."},
     "name": {**STRING, "description": "A saved one."},

@@ -13,6 +13,7 @@ from edged.operations import (
     bench,
     bench_check,
     commands,
+    experiments,
     history,
     leases,
     resources,
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
     *runs.OPERATIONS,
+    *experiments.OPERATIONS,
     *resources.OPERATIONS,
     *wrappers.OPERATIONS,
 )

@@ -27,10 +27,12 @@ from edged.record import record
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
-from edged.store.journal import JournalEntry, JournalKind
+from edged.store.journal import JournalEntry
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
+NAMED_BY: Final = ("command", "sequence", "experiment")
+"""What in a row of the journal names the work."""
 TRIES: Final = 3
 PAUSE_S: Final = 0.25
 """A unit that does not say its name is asked so often, so far apart."""
@@ -88,7 +90,7 @@ class LeftWork:
     @property
     def error(self) -> str:
         """What a person is told."""
-        what = "sweep" if self.entry.kind is JournalKind.SWEEP else "sequence"
+        what = self.entry.kind.value
         began = f"The daemon was killed during this {what}."
         if self.done is Clean.ABORTED:
             return f"{began} What makes it safe was sent at the next start."
@@ -103,7 +105,9 @@ class LeftWork:
             kind=RunKind(entry.kind.value),
             run_id=entry.id,
             instrument_id=entry.instrument_id,
-            command_name=str(entry.payload.get("command") or entry.payload.get("sequence", "")),
+            command_name=next(
+                (str(entry.payload[key]) for key in NAMED_BY if entry.payload.get(key)), ""
+            ),
             columns=(),
             caller=self.caller,
         )

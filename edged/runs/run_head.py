@@ -17,6 +17,7 @@ class RunKind(enum.StrEnum):
     SWEEP = "sweep"
     STREAM = "stream"
     SEQUENCE = "sequence"
+    EXPERIMENT = "experiment"
 
 
 @record

@@ -164,6 +164,19 @@ SEQUENCE: Final = Words(
     },
     other={(state, event): None for state in OVER for event in LASTING},
 )
+EXPERIMENT: Final = Words(
+    name="experiment",
+    states={
+        state: state.value
+        for state in RunState
+        if state not in {RunState.WAITING, RunState.CANCELLED}
+    },
+    events={
+        event: event.value
+        for event in RunEvent
+        if event not in {RunEvent.BEGIN, RunEvent.CLIENT_GONE}
+    },
+)
 
 
 def next_state(
@@ -202,7 +215,7 @@ sweep is failed. When a sequence is stopped, its `finally` steps run first, with
 
 def reference() -> str:
     """The page."""
-    return "\n".join([HEAD, *map(_table, (SWEEP, STREAM, SEQUENCE))])
+    return "\n".join([HEAD, *map(_table, (SWEEP, STREAM, SEQUENCE, EXPERIMENT))])
 
 
 def _table(words: Words) -> str:

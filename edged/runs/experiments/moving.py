@@ -114,7 +114,7 @@ class Mover:
         thing = axis.thing
         meeting = thing.instrument.meeting
         query = thing.setpoint_query
-        outcome = await self._patiently(lambda: self.ask(thing.instrument.id, (query,)))
+        outcome = await patiently(self.bench, lambda: self.ask(thing.instrument.id, (query,)))
         answer = str(outcome.data["answer"] or "")
         unit = thing.parameter.unit
         held = setpoint_from(answer, unit, query, thing.plan.pattern, thing.plan.decimal)
@@ -139,7 +139,7 @@ class Mover:
             made = self.step(thing.instrument.id, thing.command.name, values)
             return replace(made, purpose=Purpose.SWEEP_STEP, meeting=axis.meeting)
 
-        outcome = await self._patiently(step)
+        outcome = await patiently(self.bench, step)
         axis.confirmed = value
         now = self.bench.clock.monotonic()
         gone = outcome.written_at or now
@@ -147,20 +147,21 @@ class Mover:
         held_back = math.inf if thing.instrument.transport.is_cable else NETWORK_USUAL_S
         axis.written_at = arrived_by(gone, now, min(axis.quickest_s, held_back))
 
-    async def _patiently(self, make: Callable[[], RunCommand | SendLines]) -> Outcome:
-        """Perform it; again while others have the line, which to have twice is no step at all.
 
-        Raises:
-            EdgedError: what it ended with.
-        """
-        for _ in range(MOST_STALLS):
-            outcome = await self.bench.perform(make())
-            if outcome.error is None:
-                return outcome
-            if not is_stall(outcome.error):
-                raise outcome.error
-            await self.bench.clock.sleep(STALL_S)
-        raise outcome.error
+async def patiently(bench: Bench, make: Callable[[], RunCommand | SendLines]) -> Outcome:
+    """Perform it; again while others have the line, which to have twice is no step at all.
+
+    Raises:
+        EdgedError: what it ended with.
+    """
+    for left in reversed(range(MOST_STALLS)):
+        outcome = await bench.perform(make())
+        if outcome.error is None:
+            return outcome
+        if left == 0 or not is_stall(outcome.error):
+            raise outcome.error
+        await bench.clock.sleep(STALL_S)
+    raise AssertionError  # the last turn has raised
 
 
 def is_stall(error: EdgedError) -> bool:

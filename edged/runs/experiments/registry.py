@@ -96,7 +96,9 @@ class ExperimentRegistry:
             experiment = read_plan(source)
         except BadPlan as bad:
             return None, bad.problems
-        view = View(bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name)
+        view = View(
+            bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name
+        )
         checked, problems = check(experiment, view, roles, parameters)
         if checked is None:
             return None, problems
@@ -168,9 +170,7 @@ class ExperimentRegistry:
         clock, checked = self._bench.clock, plan.checked
         run_id = f"exp-{secrets.token_hex(4)}"
         name = plan.experiment.name
-        instruments = {
-            role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()
-        }
+        instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
         started_ms = clock.wall_ms()
         columns = columns_of(checked)
         caller = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
@@ -233,7 +233,10 @@ class ExperimentRegistry:
     async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps) -> None:
         """The steps, then ``finally``, then the state."""
         watching = Watching(
-            self._bench, run, look=steps.look, logged=lambda name, value: self._log(run, name, value)
+            self._bench,
+            run,
+            look=steps.look,
+            logged=lambda name, value: self._event(run, "log", {"name": name, "value": value}),
         )
         event, failure = await self._body(run, plan, steps, watching)
         run.going.set()
@@ -272,7 +275,7 @@ class ExperimentRegistry:
         try:
             run.body.result()
         except asyncio.CancelledError:
-            ending = run.ending or Ending(event=RunEvent.STOP, reason="it was cancelled")
+            ending = run.ended_by
             run.reason = ending.reason
             return ending.event, ending.error
         except AbortRun as abort:
@@ -282,8 +285,8 @@ class ExperimentRegistry:
             return RunEvent.DONE, ""
         except EdgedError as error:
             return RunEvent.FAILURE, f"{run.path}: {error}"
-        except Exception as bug:  # noqa: BLE001 - it ends the run, and is in the log
-            log.error("experiment_fault", run_id=run.run_id, exc_info=bug)
+        except Exception:
+            log.exception("experiment_fault", run_id=run.run_id)
             return RunEvent.FAILURE, f"edged made a mistake; its log has it under {run.run_id}."
         return RunEvent.DONE, ""
 
@@ -414,9 +417,6 @@ class ExperimentRegistry:
         bounds = {key: getattr(limits, key) for key in ("min", "max", "equals", "near")}
         unit = run.under_test.name if run.under_test is not None else None
         self._event(run, "check", {**told, **bounds, "unit_under_test": unit})
-
-    def _log(self, run: ExperimentRun, name: str, value: Scalar) -> None:
-        self._event(run, "log", {"name": name, "value": value})
 
     def _event(self, run: ExperimentRun, kind: str, data: Mapping[str, Any]) -> None:
         log.info("experiment_event", run_id=run.run_id, event_kind=kind, **{"told": dict(data)})
@@ -597,8 +597,10 @@ def _fitting_number(step: AskStep, value: Any) -> float:
     except (TypeError, ValueError):
         raise Invalid(f"{step.name} is a number, not {value!r}.") from None
     low, high = step.min, step.max
-    if number != number or (low is not None and number < low) or (  # noqa: PLR0124 - NaN
-        high is not None and number > high
+    if (
+        number != number
+        or (low is not None and number < low)
+        or (high is not None and number > high)
     ):
         raise Invalid(f"{step.name} goes from {low} to {high}; {number:g} does not.")
     return number
@@ -612,4 +614,3 @@ def _fitting_text(step: AskStep, value: str) -> str:
     if step.pattern and compiled(step.pattern).search(value) is None:
         raise Invalid(f"{step.name}: {value!r} does not look like {step.pattern}.")
     return value
-

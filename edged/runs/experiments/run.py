@@ -148,6 +148,11 @@ class ExperimentRun(Run):
             if self.body is not None:
                 self.body.cancel(ending.cause)
 
+    @property
+    def ended_by(self) -> Ending:
+        """What ended its steps before their end."""
+        return self.ending or Ending(event=RunEvent.STOP, reason="it was cancelled")
+
     def notes(self, now_s: float) -> list[str]:
         del now_s
         return list(self.said)
@@ -240,4 +245,3 @@ class ExperimentRun(Run):
 def is_over(run: ExperimentRun) -> bool:
     """Whether nothing of it is sent any more."""
     return run.state in OVER and run.ended.is_set()
-

@@ -53,7 +53,7 @@ from edged.profiles.expr import compile_expression
 from edged.profiles.step_values import Values, fill, number
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.experiments.moving import MOST_STALLS, STALL_S, Axis, Mover, is_stall
+from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import ExperimentRun, LoopNow, Question, UnitNow
 from edged.runs.experiments.view import swept
 from edged.yaml.tree import Scalar
@@ -117,7 +117,9 @@ class Steps:
         self._checked = checked
         self._event = event
         self._purpose = Purpose.SEQUENCE_STEP
-        self._mover = Mover(bench=bench, step=self._command_action, ask=self._lines, rest=self.until)
+        self._mover = Mover(
+            bench=bench, step=self._command_action, ask=self._lines, rest=self.until
+        )
 
     # Order
 
@@ -134,7 +136,9 @@ class Steps:
             await self._do(step)
             self._run.steps_done += 1
 
-    async def clean_up(self, steps: tuple[Step, ...], *, only_safe: bool = False) -> EdgedError | None:
+    async def clean_up(
+        self, steps: tuple[Step, ...], *, only_safe: bool = False
+    ) -> EdgedError | None:
         """Do ``finally`` steps: each is tried, also after one that failed; the first error.
 
         Args:
@@ -323,18 +327,12 @@ class Steps:
         """
         unit = self._run.instruments[target.role].id
         arguments = self._arguments(target)
-        for _ in range(MOST_STALLS):
-            action = self._command_action(unit, target.command, arguments)
-            outcome = await self._bench.perform(
-                action if purpose is None else replace(action, purpose=purpose)
-            )
-            if outcome.error is None:
-                return outcome
-            if not is_stall(outcome.error):
-                break
-            await self._bench.clock.sleep(STALL_S)
-        assert outcome.error is not None  # noqa: S101 - as the loop has it
-        raise outcome.error
+
+        def action() -> RunCommand:
+            made = self._command_action(unit, target.command, arguments)
+            return made if purpose is None else replace(made, purpose=purpose)
+
+        return await patiently(self._bench, action)
 
     async def _command(self, step: CommandStep) -> None:
         outcome = await self._act(step.command)
@@ -380,8 +378,7 @@ class Steps:
 
         async def one_unit(questions: dict[tuple[Any, ...], list[tuple[str, Target]]]) -> None:
             for wanted in questions.values():
-                for name, reading in (await self._answered(wanted)).items():
-                    found[name] = reading
+                found.update(await self._answered(wanted))
 
         if len(by_unit) == 1:
             await one_unit(next(iter(by_unit.values())))
@@ -481,7 +478,9 @@ class Steps:
         arguments = self._arguments(target)
         parameter = command and set_parameter(target, command, arguments)
         if command is None or parameter is None:
-            raise Failed(f"{path}: {target.text} is not there any more.", code=ErrorCode.STEP_FAILED)
+            raise Failed(
+                f"{path}: {target.text} is not there any more.", code=ErrorCode.STEP_FAILED
+            )
         if rate is None or command.sweep is None:
             plain = Target(
                 role=target.role,
@@ -502,9 +501,10 @@ class Steps:
     def _check(self, step: CheckStep) -> None:
         value = self._value(step.value)
         bounds = {key: getattr(step, key) for key in ("min", "max", "near", "equals")}
-        limits = Limits(
-            **{key: None if one is None else self._value(one) for key, one in bounds.items()}
-        )
+        known: dict[str, Any] = {
+            key: None if one is None else self._value(one) for key, one in bounds.items()
+        }
+        limits = Limits(**known)
         verdict = limits.judge(value)
         self._judged(step, value, limits, verdict)
         if verdict in {Verdict.FAIL, Verdict.ERROR}:
@@ -676,9 +676,7 @@ class Steps:
 
     async def _cleaned(self, steps: tuple[Step, ...]) -> None:
         """The ``finally`` of a loop, to its end whoever cancels meanwhile."""
-        ending = asyncio.ensure_future(
-            self.clean_up(steps, only_safe=self._run.is_closing)
-        )
+        ending = asyncio.ensure_future(self.clean_up(steps, only_safe=self._run.is_closing))
         cancelled = False
         while not ending.done():
             try:
@@ -745,7 +743,8 @@ def _checks_of(step: ForStep) -> set[str]:
     return {
         one.name
         for one in walk(step.steps)
-        if isinstance(one, CheckStep) or (isinstance(one, AskStep) and one.type is AskType.PASS_FAIL)
+        if isinstance(one, CheckStep)
+        or (isinstance(one, AskStep) and one.type is AskType.PASS_FAIL)
     }
 
 

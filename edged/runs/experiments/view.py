@@ -56,9 +56,7 @@ class View:
         self.bench.precheck(
             RunCommand(
                 tool=self.tool,
-                caller=self.caller.nested(
-                    tool=self.tool, scope=self.scope, on_behalf_of="check"
-                ),
+                caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),
                 action_id=self.bench.new_id(),
                 instrument_id=unit.id,
                 command_name=command.name,
