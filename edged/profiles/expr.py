@@ -1,18 +1,19 @@
 """The one tiny expression language: scaling, checks, polls, ranges.
 
-Names, numbers, strings, ``+ - * / ( )``, ``== != < <= > >=``, ``and or not``; 200 characters; no
-calls, no attributes. A chained comparison is refused, because half of the languages that people
-know read ``a < b < c`` in another way.
+Names, numbers, strings, ``+ - * / ( )``, ``== != < <= > >=``, ``and or not``, the functions of
+``FUNCTIONS``; 200 characters; no attributes. A chained comparison is refused, because half of the
+languages that people know read ``a < b < c`` in another way.
 
 Kinds do not mix: arithmetic and order take numbers (a bool is not a number), ``and or not`` take
 truth values, ``==`` and ``!=`` take two of one kind. Whatever cannot be worked out raises
 ``Invalid`` with a sentence; nothing else is ever raised, whatever the values are.
 
-Text of the tiny expression language → a tree of four kinds of node.
+Text of the tiny expression language → a tree of five kinds of node.
 
 A hand-written tokenizer and a Pratt parser: an operator binds its right side with the power that
 ``BINDING`` gives it, and everything a person could type that is not in the grammar is refused with
-the column where it stands. There is no way to write a call or an attribute.
+the column where it stands. A name in front of ``(`` is a function's, any other a value's: the two
+do not mix. There is no way to write an attribute or a function that is not in ``FUNCTIONS``.
 
 What a value in a sequence means: a literal, a name in braces, or an expression.
 
@@ -45,7 +46,7 @@ _TOKEN: Final = re.compile(
       (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
     | (?P<name>[A-Za-z_][A-Za-z0-9_]*)
     | (?P<string>"[^"\x00-\x1f]*"|'[^'\x00-\x1f]*')
-    | (?P<operator>==|!=|<=|>=|[<>+\-*/()])
+    | (?P<operator>==|!=|<=|>=|[<>+\-*/(),])
     )""",
     re.VERBOSE,
 )
@@ -65,6 +66,17 @@ BINDING: Final = {
     "/": 6,
 }
 _WORDS: Final = frozenset({"and", "or", "not"})
+FUNCTIONS: Final[Mapping[str, Callable[..., float]]] = {
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "sqrt": math.sqrt,
+    "log10": math.log10,
+    "exp": math.exp,
+    "round": round,
+}
+"""Each takes one number, but for those of ``OF_MANY``, which take two or more."""
+OF_MANY: Final = frozenset({"min", "max"})
 
 
 @record(kw_only=False)
@@ -98,7 +110,15 @@ class Binary:
     right: Node
 
 
-Node = Literal | Name | Unary | Binary
+@record(kw_only=False)
+class FunctionCall:
+    """``function(arguments)``; as many as it takes."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+Node = Literal | Name | Unary | Binary | FunctionCall
 
 
 @record(kw_only=False)
@@ -169,6 +189,9 @@ class _Parser:
         token = self.here
         if token.kind == "end":
             return _refusal(self._text, token.column, "ends too early")
+        if token.text == ",":
+            why = 'has "," where it is not allowed; the decimal mark is "."'
+            return _refusal(self._text, token.column, why)
         return _refusal(self._text, token.column, f'has "{token.text}" where it is not allowed')
 
     def _take(self) -> _Token:
@@ -204,7 +227,7 @@ class _Parser:
                 return Literal(text[1:-1])
             case "name", text:
                 self._take()
-                return Name(text)
+                return self._call(token, depth) if self._is_at("(") else Name(text)
             case "operator", "-" | "+":
                 self._take()
                 return Unary(token.text, self.expression(_SIGN_BINDS, depth + 1))
@@ -214,12 +237,34 @@ class _Parser:
             case "operator", "(":
                 self._take()
                 inside = self.expression(0, depth + 1)
-                if self.here.text != ")" or self.here.kind != "operator":
-                    raise self.unfit_here()
-                self._take()
+                self._close()
                 return inside
             case _:
                 raise self.unfit_here()
+
+    def _call(self, name: _Token, depth: int) -> FunctionCall:
+        if name.text not in FUNCTIONS:
+            why = f"has no function {name.text}; there are {', '.join(FUNCTIONS)}"
+            raise _refusal(self._text, name.column, why)
+        arguments: list[Node] = []
+        while not arguments or self._is_at(","):
+            self._take()
+            arguments.append(self.expression(0, depth + 1))
+        self._close()
+        is_of_many = name.text in OF_MANY
+        if (len(arguments) > 1) is not is_of_many:
+            takes = "two numbers or more" if is_of_many else "one number"
+            why = f"gives {len(arguments)} to {name.text}, which takes {takes}"
+            raise _refusal(self._text, name.column, why)
+        return FunctionCall(name.text, tuple(arguments))
+
+    def _is_at(self, operator: str) -> bool:
+        return self.here.kind == "operator" and self.here.text == operator
+
+    def _close(self) -> None:
+        if not self._is_at(")"):
+            raise self.unfit_here()
+        self._take()
 
     def _number(self, text: str, column: int) -> float | int:
         if text.isdigit():
@@ -304,6 +349,8 @@ def _names(node: Node) -> list[str]:
             return _names(operand)
         case Binary(_, left, right):
             return _names(left) + _names(right)
+        case FunctionCall(_, arguments):
+            return [name for argument in arguments for name in _names(argument)]
         case Literal():
             return []
 
@@ -338,6 +385,9 @@ def _value(node: Node, values: Mapping[str, Scalar], text: str) -> Scalar:
             return _arithmetic(
                 operator, _number(first, operator, text), _number(second, operator, text)
             )
+        case FunctionCall(name, arguments):
+            found = [_number(_value(one, values, text), name, text) for one in arguments]
+            return _called(name, found, text)
 
 
 def _named(name: str, values: Mapping[str, Scalar], text: str) -> Scalar:
@@ -396,9 +446,20 @@ def _arithmetic(operator: str, left: float, right: float) -> float | int:
             result = left * right
         case _:
             result = left / right
+    return _checked(result)
+
+
+def _checked(result: float) -> float | int:
     if not math.isfinite(result):  # of an int too large for a float: OverflowError, caught above
         raise OverflowError
     return result
+
+
+def _called(name: str, numbers: list[float], text: str) -> float | int:
+    try:
+        return _checked(FUNCTIONS[name](*numbers))
+    except ValueError:
+        _refuse(text, f"needs {name}({numbers[0]:g}), which has no value")
 
 
 def _line(node: Node, name: str, values: Mapping[str, Scalar], text: str) -> LinearForm | None:

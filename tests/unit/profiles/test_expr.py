@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.errors import ErrorCode, Invalid
-from edged.profiles.expr import compile_expression
+from edged.profiles.expr import compile_expression, names_in
 
 VALUES = {"voltage": 12.0, "current": 2, "mode": "CV", "is_on": True}
 
@@ -39,6 +40,13 @@ scalars = st.one_of(
         ("not is_on == is_on", False),
         ("is_on or 1 / 0 > 2", True),
         ("(voltage > 1) == is_on", True),
+        ("abs(-voltage)", 12.0),
+        ("min(voltage, current, 5) + max(1, -2)", 3),
+        ("sqrt(current * 8) - log10(1000)", 1.0),
+        ("exp(0) == round(1.4)", True),
+        ("round(2.5) + round(voltage)", 14),
+        ("-abs (voltage) + 1", -11.0),
+        ("max(min(0.02 * voltage, 5), 0.2)", 0.24),
     ],
 )
 def test_expression_has_the_value_that_arithmetic_and_logic_give_it(text, value):
@@ -52,6 +60,8 @@ def test_expression_has_the_value_that_arithmetic_and_logic_give_it(text, value)
         *("a == not b", "a b", "lambda: 1", "'open", "a ** 2", "a // 2", "a\nb", "é"),
         *("- " * 40 + "1", "(" * 40 + "1" + ")" * 40, "1+" * 100 + "1", "1 < 2 < 3"),
         *("..", "1..2", "__import__('os')", "a\u0663"),
+        *("abs()", "abs(1, 2)", "min(1)", "max(1,)", "min(,1)", "abs(1", "sqrt 4", "sin(1)"),
+        *("1, 2", "(1, 2)", "0,5", "abs(a)(b)", "and(1, 2)", "min((1, 2))", "abs(" * 40 + "1"),
     ],
 )
 def test_text_outside_the_grammar_is_refused_with_its_column(text):
@@ -67,6 +77,8 @@ def test_text_outside_the_grammar_is_refused_with_its_column(text):
     [
         *("voltage / 0", "mode + 1", "mode < 'D'", "voltage == mode", "is_on + 1", "-mode"),
         *("missing > 1", "1e300 * 1e300", "not voltage", "voltage and is_on", "mode and is_on"),
+        *("sqrt(-voltage)", "log10(0)", "log10(-1)", "exp(1000)", "abs(mode)", "max(1, is_on)"),
+        *("round(missing)", "sqrt(1 / 0)", "sqrt(1" + "0" * 180 + " * 1e200)"),
     ],
 )
 def test_what_cannot_be_worked_out_is_refused_with_a_sentence(text):
@@ -84,6 +96,33 @@ def test_names_are_those_that_must_have_values():
     expression = compile_expression("a * b <= 200 and not c == 'x'")
 
     assert expression.names == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("sin(1)", "no function sin; there are abs, min, max, sqrt, log10, exp, round"),
+        ("2 + sqrt(1, 2)", "gives 2 to sqrt, which takes one number (column 5)"),
+        ("min(a)", "gives 1 to min, which takes two numbers or more"),
+        ("0,5", 'the decimal mark is "."'),
+    ],
+)
+def test_a_refused_call_says_what_is_wrong_with_it(text, why):
+    with pytest.raises(Invalid, match=re.escape(why)):
+        compile_expression(text)
+
+
+def test_a_value_that_a_function_does_not_have_is_named():
+    with pytest.raises(Invalid, match=re.escape("needs sqrt(-4), which has no value")):
+        compile_expression("sqrt(x)").evaluate({"x": -4})
+
+
+def test_a_function_and_a_value_may_have_the_same_name():
+    expression = compile_expression("max(min, 3) + abs")
+
+    assert expression.names == {"min", "abs"}
+    assert expression.evaluate({"min": 5, "abs": 1}) == 6
+    assert names_in("{round(max(a, b) / 2)}") == {"a", "b"}
 
 
 def test_a_number_is_no_condition():
@@ -110,7 +149,9 @@ def test_a_scale_that_is_a_line_is_seen_as_one(text, slope, intercept):
     assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
 
 
-@pytest.mark.parametrize("text", ["value * value", "1 / value", "value > 2", "value * missing"])
+@pytest.mark.parametrize(
+    "text", ["value * value", "1 / value", "value > 2", "value * missing", "abs(value)"]
+)
 def test_what_is_no_line_is_not_taken_for_one(text):
     assert compile_expression(text).line("value", {}) is None
 
@@ -135,6 +176,12 @@ def trees() -> st.SearchStrategy[str]:
             st.tuples(inner, operators, inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
             inner.map(lambda text: f"(not {text})"),
             inner.map(lambda text: f"(-{text})"),
+            st.tuples(st.sampled_from(["abs", "sqrt", "log10", "exp", "round"]), inner).map(
+                lambda t: f"{t[0]}({t[1]})"
+            ),
+            st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(
+                lambda t: f"{t[0]}({t[1]}, {t[2]})"
+            ),
         ),
         max_leaves=12,
     ).filter(lambda text: len(text) <= 200)
