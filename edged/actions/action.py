@@ -104,6 +104,7 @@ class RunCommand(Action):
     """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one.
 
     ``meeting``, of a sweep's step: only while the instrument's line has not been opened anew since.
+    ``rate``, of a ramp's step: how fast that ramp goes at most, per second; 0: it is no such step.
     """
 
     instrument_id: str
@@ -112,6 +113,7 @@ class RunCommand(Action):
     expects_query: bool | None = None
     purpose: Purpose = Purpose.CALL
     meeting: object = None
+    rate: float = 0.0
 
 
 @record

@@ -30,7 +30,13 @@ from edged.actions.outcome import Done, Outcome, OutcomeStatus, Tell
 from edged.auth.permissions import Permissions
 from edged.changes import RULES
 from edged.clock import Clock
-from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
+from edged.commands.approvals import (
+    ApprovalControl,
+    NeedsApproval,
+    check_envelope,
+    count_in_envelope,
+    missing_yes,
+)
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
 from edged.commands.operation import Operation, failure_data
@@ -163,7 +169,9 @@ class CommandPath:
                 self.check_still_free(action, target)
             else:
                 conflicts.extend(self._in_the_way(action, target))
-        return self._policy.check_values(action, target)
+        target = self._policy.check_values(action, target)
+        check_envelope(action, target)
+        return target
 
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
         """Everything that stands in the way just now."""
@@ -358,6 +366,7 @@ class CommandPath:
         return await begun(self._begin_write(action, target, began))
 
     def _begin_write(self, action: Action, target: Target, began: float) -> Running:
+        count_in_envelope(action, target)
         spend = self._budgets.take(action, target)
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.

@@ -392,6 +392,8 @@ class SequenceRegistry:
             event, failure = RunEvent.FAILURE, failed
         done, what = run.steps_executed, ""
         finally_error = await self._finally(run)
+        if run.skipped and event is RunEvent.DONE:
+            event = RunEvent.STOP
         if event is RunEvent.DONE:
             try:
                 run.result = {n: fill(text, run.values) for n, text in run.sequence.result.items()}
@@ -411,7 +413,8 @@ class SequenceRegistry:
         if event is RunEvent.STOP:
             raise Failed(
                 f"The sequence {run.sequence.name} was stopped after {run.steps_executed} steps "
-                f"({run.reason}); its finally steps have run.",
+                f"({run.reason}); "
+                f"{run.what_was_skipped() if run.skipped else 'its finally steps have run'}.",
                 code=ErrorCode.CANCELLED,
                 sent=tuple(run.sent),
                 data=_told(run),
@@ -463,6 +466,9 @@ class SequenceRegistry:
 def _end(run: SequenceRun, cause: Cause) -> None:
     run.is_stopped = True
     run.reason = run.reason or cause.reason
+    run.is_safe_only = run.is_safe_only or cause.is_safe_only
+    if run.is_safe_only and run.unsafe_step is not None:
+        run.unsafe_step.cancel(cause)
     if run.body is not None:
         run.body.cancel(cause)
 

@@ -122,6 +122,10 @@ class SequenceRun:
     left: dict[str, str] = field(default_factory=dict)
     body: asyncio.Task[None] | None = None
     is_stopped: bool = False
+    # Only safe commands of ``finally`` are run; the others that there were; and one under way.
+    is_safe_only: bool = False
+    skipped: dict[str, None] = field(default_factory=dict)
+    unsafe_step: asyncio.Future[None] | None = None
     # What was found to be wrong with its instrument, beside what its steps come to.
     failed_by: EdgedError | None = None
     gone_for: Cause | None = None
@@ -155,7 +159,11 @@ class SequenceRun:
         """What is true of it so far and misleads who does not know it."""
         return notes_of_limit(
             self.limited, len(self.rows), is_result_limited=is_limited(self.result)
-        )
+        ) + [f"{self.reason}: {self.what_was_skipped()}"] * bool(self.skipped)
+
+    def what_was_skipped(self) -> str:
+        """The steps of ``finally`` that were not run, as they are no safe commands."""
+        return f"not sent of its finally steps: {', '.join(self.skipped)}"
 
     def what_is_left(self) -> list[str]:
         """The lines that it sent last for each thing it has set; the newest, oldest first."""

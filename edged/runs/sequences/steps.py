@@ -8,6 +8,7 @@ And the judgement of a sequence before its first step is sent: each step that ca
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, assert_never
@@ -124,11 +125,26 @@ class SequenceSteps:
             await self.do(run, step, purpose)
 
     async def do(self, run: SequenceRun, step: Step, purpose: Purpose) -> None:
-        """Do one step.
+        """Do one step; of ``finally`` only a safe command, once ``run.is_safe_only``.
 
         Raises:
             EdgedError: what it ended with.
         """
+        if purpose is not Purpose.FINALLY_STEP or _is_safe(run, step):
+            await self._do(run, step, purpose)
+            return
+        if not run.is_safe_only:
+            run.unsafe_step = asyncio.ensure_future(self._do(run, step, purpose))
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.unsafe_step
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
+            if not run.unsafe_step.cancelled():
+                return
+        run.skipped[_named(step)] = None
+
+    async def _do(self, run: SequenceRun, step: Step, purpose: Purpose) -> None:
         match step:
             case CommandStep():
                 outcome = await self._act(run, command_of(run, step, run.values, purpose))
@@ -204,6 +220,14 @@ class SequenceSteps:
         if outcome.error is not None:
             raise outcome.error
         return outcome
+
+
+def _is_safe(run: SequenceRun, step: Step) -> bool:
+    """Whether a step is a safe command, or a loop, whose steps are judged one by one."""
+    if not isinstance(step, CommandStep):
+        return isinstance(step, ForStep)
+    command = run.profile.commands.get(step.command) if run.profile is not None else None
+    return command is not None and command.is_safe
 
 
 def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:

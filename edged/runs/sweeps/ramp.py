@@ -326,6 +326,7 @@ class Ramp:
         return replace(
             self._action(sweep, thing.instrument.id, thing.command.name, given, Purpose.SWEEP_STEP),
             meeting=sweep.meeting,
+            rate=sweep.plan.rate_per_s,
         )
 
     def _action(

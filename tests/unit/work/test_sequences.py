@@ -9,6 +9,7 @@ import pytest
 
 from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import (
@@ -26,7 +27,7 @@ from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
-from edged.runs.wording import all_stopped_by
+from edged.runs.wording import all_stopped_by, interlock_tripped
 from edged.scpi.answer_text import AnswerType
 from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
@@ -234,7 +235,69 @@ async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab)
     assert lab.book.running() == ()
 
 
-async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
+def safe_profile() -> Profile:
+    """Of a unit with one safe command."""
+    off = replace(command("output_off", "OUTP OFF"), is_safe=True)
+    return supply_of(off, command("set_voltage", "VOLT 1"), command("measure", "VOLT?"))
+
+
+@pytest.mark.parametrize("cause", [all_stopped_by("alice"), interlock_tripped("lid")])
+async def test_after_stop_all_and_a_trip_only_safe_commands_of_finally_run(
+    driven_clock: DrivenClock, cause: Cause
+) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["measure"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    loop = ForStep(name="channel", kind="list", values=(1, 2), steps=(down, OFF))
+    last = QueryStep(query="VOLT?", save_as="rest", type=AnswerType.FLOAT)
+    sequence = replace(POINT, finally_steps=(down, loop, last, OFF))
+    task = asyncio.create_task(lab.run(sequence, voltage=5.0, channel=1))
+    await lab.reached("measure")
+
+    await lab.book.stop_all(cause)
+
+    with pytest.raises(Failed, match="was stopped") as failure:
+        await task
+    assert lab.names()[3:] == ["output_off"] * 3
+    assert "not sent of its finally steps: set_voltage, VOLT?" in failure.value.message
+    (over,) = lab.book.runs()
+    assert over.notes == (f"{cause.reason}: not sent of its finally steps: set_voltage, VOLT?",)
+
+
+async def test_a_finally_step_that_waits_when_all_is_stopped_is_not_sent_any_more(
+    driven_clock: DrivenClock,
+) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["set_voltage"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    sequence = Sequence(name="s", steps=(), finally_steps=(down, OFF))
+    task = asyncio.create_task(lab.run(sequence, channel=1))
+    await lab.reached("set_voltage")
+
+    await lab.book.stop_all(all_stopped_by("alice"))
+
+    with pytest.raises(Failed, match="was stopped"):
+        await task
+    assert lab.names() == ["set_voltage", "output_off"]
+
+
+async def test_after_any_other_end_the_whole_finally_runs(driven_clock: DrivenClock) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["measure"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    task = asyncio.create_task(lab.run(replace(POINT, finally_steps=(down, OFF)), voltage=1,
+                                       channel=1))  # fmt: skip
+    await lab.reached("measure")
+
+    await lab.book.stop("seq-outer", "alice")
+
+    with pytest.raises(Failed, match="was stopped"):
+        await task
+    assert lab.names()[3:] == ["set_voltage", "output_off"]
+
+
+async def test_stop_all_ends_a_run_as_a_failure_that_says_so(driven_clock: DrivenClock) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
