@@ -297,7 +297,7 @@ OPERATIONS: Final = (
             name="bench__runs",
             title="Recorded data",
             description=(
-                "Data of any sweep, stream, sequence or table, also while it runs and after a "
+                "Data of any run, also while it runs and after a "
                 "restart. Without run_id: the newest runs; with it: rows from from_row on "
                 "(lists along columns), state, statistics of all rows. every: n gives each n-th "
                 "row."

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
+from edged.runs.recordings.checks import Check
 from edged.runs.run_head import RunHead
 from edged.yaml.tree import Scalar
 
@@ -78,6 +79,52 @@ class RowSink(Protocol):
 
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Everything is on disk when this returns; a second time does nothing."""
+        ...
+
+
+class ExperimentSink(RowSink, Protocol):
+    """Takes what an experiment leaves. None of its methods waits or raises, but ``written``."""
+
+    def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
+        """One row of data.csv in the order of ``head.columns``.
+
+        Args:
+            places: for each of ``head.dimensions`` the place of this pass among its values, also
+                where the loop goes through them backwards; ``None`` outside of that loop.
+        """
+        ...
+
+    def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
+        """One row of a table of ``head.tables``, in the order of its columns.
+
+        ``elapsed_s`` is added at its end, as to data.csv.
+        """
+        ...
+
+    def check(self, check: Check) -> None:
+        """One row of checks.csv; see ``Check`` for the rows of a unit itself."""
+        ...
+
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
+        """One line of events.jsonl: {time_ms, elapsed_s, event: name, …}.
+
+        For example a checkpoint, an answer, a pause or a note; ``fields`` are JSON-ready.
+        """
+        ...
+
+    async def written(self) -> bool:
+        """Write what has come until now; whether all of it is on the disk."""
+        ...
+
+
+class ExperimentRecorder(Protocol):
+    """Opens the recordings of experiments."""
+
+    async def open(self, head: RunHead) -> ExperimentSink:
+        """Begin a recording, or go on in one (``head.resumed_at``); never raises.
+
+        ``told()["error"]`` says why there is none.
+        """
         ...
 
 

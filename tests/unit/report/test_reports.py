@@ -29,7 +29,7 @@ def record(
     root: Path, columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], **more: Any
 ) -> Path:
     files = RunFiles(root / "2026-09-21" / RUN, [name for name, _ in columns])
-    files.write(rows, more.pop("arrays", []))
+    files.write({"data.csv": rows}, more.pop("arrays", []))
     files.close()
     told = [{"name": name, "unit": unit} for name, unit in columns]
     write_meta(files.directory, meta_of(columns=told, **more))
