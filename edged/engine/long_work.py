@@ -103,7 +103,7 @@ class LongWork:
         self.registry = Registry(bench, recorder=self.runs, notes=notes)
         self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = ExperimentRegistry(self.registry)
+        self.experiments = ExperimentRegistry(self.registry, self.runs)
         self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)

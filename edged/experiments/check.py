@@ -468,7 +468,7 @@ class Check:
                 self._let_step(step, let, names, loops)
                 return Span()
             case CheckStep():
-                for key in ("value", "min", "max", "equals", "near"):
+                for key in ("value", "min", "max", "near"):
                     self._names(getattr(step, key), f"{step.path}.{key}", names)
                 return Span()
             case AskStep():

@@ -334,7 +334,6 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
         Key("value", NUMBER, "What is judged.", is_required=True),
         Key("min", NUMBER, "The least that passes."),
         Key("max", NUMBER, "The most that passes."),
-        Key("equals", VALUE, "The only value that passes."),
         Key("near", NUMBER, "So near to a limit it is marginal."),
         Key("unit", text(32), "Of the value."),
         Key("on_fail", choice(OnFail), "What follows, besides the verdict."),

@@ -203,13 +203,12 @@ class LetStep(Step):
 
 @record
 class CheckStep(Step):
-    """Judges a value by limits: a verdict."""
+    """Judges a number by limits, or a truth value: a verdict."""
 
     name: str
     value: Value
     min: Value | None = None
     max: Value | None = None
-    equals: Value | None = None
     near: Value | None = None
     unit: str = ""
     on_fail: OnFail = OnFail.NOTE

@@ -255,9 +255,6 @@ class _Reader:
             case "ask":
                 _check_ask(fields)
                 return {}
-            case "check":
-                _check_limits(fields)
-                return {}
             case "settle":
                 _check_settle(fields)
                 return {}
@@ -347,12 +344,6 @@ def _check_ask(fields: Fields) -> None:
             raise complaint(fields.mark_of(key), message)
     if kind == "choice" and not fields.has("options"):
         raise complaint(fields.mark, f"{fields.owner}: a choice needs options.")
-
-
-def _check_limits(fields: Fields) -> None:
-    if not any(map(fields.has, ("min", "max", "equals"))):
-        message = f"{fields.owner} judges nothing: it has none of min, max and equals."
-        raise complaint(fields.mark, message, "Add min or max.")
 
 
 def _check_settle(fields: Fields) -> None:

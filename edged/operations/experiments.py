@@ -163,6 +163,7 @@ def _unfit(problems: Sequence[Problem]) -> Invalid:
 def _told(plan: Plan) -> dict[str, Any]:
     checked: Checked = plan.checked
     least, most = checked.points
+    called = {unit.id: unit.called for unit in checked.units.values()}
     return {
         "ok": True,
         "plan_id": plan.plan_id,
@@ -174,7 +175,7 @@ def _told(plan: Plan) -> dict[str, Any]:
             {"name": column.name, "unit": column.unit, "loops": list(column.loops)}
             for column in checked.columns
         ],
-        "envelope": [_asked(one) for one in checked.envelope[:MOST_LINES]],
+        "envelope": [_asked(one, called[one.unit]) for one in checked.envelope[:MOST_LINES]],
         "later": list(checked.later),
         "left_on": list(checked.left_on),
         "asks_a_person": checked.is_asking,
@@ -190,9 +191,9 @@ def _span(span: Span) -> dict[str, float]:
     }
 
 
-def _asked(asked: Asked) -> str:
+def _asked(asked: Asked, called: str) -> str:
     """One line of the envelope, for a person."""
-    parts = [f"{asked.unit}: {asked.command}"]
+    parts = [f"{called}: {asked.command}"]
     for name, values in asked.parameters.items():
         shown = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
         is_range = len(values) == 2 and all(isinstance(one, int | float) for one in values)

@@ -20,23 +20,24 @@ from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.experiments.check import Checked, check
-from edged.experiments.model import AskStep, AskType, CheckStep, Experiment
+from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
-from edged.experiments.verdict import Limits, Verdict, worst
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.run import ExperimentRun
-from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps
+from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Watching
 from edged.runs.journal_port import HEARTBEAT_S, work_of
 from edged.runs.obey import obey
+from edged.runs.ports import ExperimentRecorder, ExperimentSink
+from edged.runs.recordings.checks import Verdict, worst
 from edged.runs.registry import Registry, no_hold
 from edged.runs.run import Ending
-from edged.runs.run_head import Column, RunHead, RunKind
+from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import stopped_by
@@ -76,8 +77,9 @@ def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
 class ExperimentRegistry:
     """The runs of experiments, on top of the registry of all runs."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, recorder: ExperimentRecorder) -> None:
         self._registry = registry
+        self._recorder = recorder
         self._bench: Bench = registry.bench
         self._plans: dict[str, Plan] = {}
         registry.kinds[RunKind.EXPERIMENT] = self
@@ -158,6 +160,8 @@ class ExperimentRegistry:
 
     def _refuse_shared(self, run: ExperimentRun) -> None:
         for other in self._running():
+            if other.ended.is_set():
+                continue
             shared = sorted(set(run.units) & set(other.units))
             if shared:
                 raise Conflict(
@@ -187,6 +191,10 @@ class ExperimentRegistry:
                 measures=ids[1:],
                 sets_up=True,
                 started_ms=started_ms,
+                dimensions=dimensions_of(checked),
+                checks=checks_of(plan.experiment.steps),
+                tables={name: (Column(name=name),) for name in plan.experiment.logs},
+                files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
                 details={
                     "plan_id": plan.plan_id,
                     "roles": {role: unit.id for role, unit in checked.units.items()},
@@ -210,19 +218,17 @@ class ExperimentRegistry:
 
     async def _life(self, run: ExperimentRun, plan: Plan) -> None:
         """From the first step to the last word. The top of the run's task."""
-        run.sink = await self._registry.recorder.open(run.head)
+        sink = run.sink = await self._recorder.open(run.head)
         steps = Steps(
             self._bench,
             run,
-            row=lambda row: self._row(run, row),
-            checked=lambda step, value, limits, verdict: self._judged(
-                run, step, value, limits, verdict
-            ),
-            event=lambda kind, data: self._event(run, kind, data),
+            row=lambda row: _take_row(run, sink, row),
+            checked=sink.check,
+            event=sink.event,
         )
         try:
             async with self._journalled(run):
-                await self._through(run, plan, steps)
+                await self._through(run, plan, steps, sink)
         except Failed as error:
             # The journal cannot be written: nothing was sent.
             run.error = str(error)
@@ -230,21 +236,20 @@ class ExperimentRegistry:
         finally:
             await self._settle(run)
 
-    async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps) -> None:
+    async def _through(
+        self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
+    ) -> None:
         """The steps, then ``finally``, then the state."""
         watching = Watching(
             self._bench,
             run,
             look=steps.look,
-            logged=lambda name, value: self._event(run, "log", {"name": name, "value": value}),
+            logged=lambda name, value: sink.append_to(name, (value,)),
         )
         event, failure = await self._body(run, plan, steps, watching)
         run.going.set()
-        halted = run.ending is not None and run.ending.cause is self._registry.halted_by
-        is_halted = halted and not self._registry.is_closing
-        run.is_closing = is_halted
         ending = asyncio.create_task(
-            self._clean_up(run, plan, steps, is_halted=is_halted, is_done=event is RunEvent.DONE)
+            self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
         )
         while not ending.done():
             with contextlib.suppress(asyncio.CancelledError):
@@ -255,9 +260,8 @@ class ExperimentRegistry:
         if failure and not run.error.startswith(failure):
             run.error = f"{failure} {run.error}".strip()
         if event is not RunEvent.DONE:
-            run.verdict = worst(
-                run.verdict, Verdict.ERROR if event is RunEvent.FAILURE else Verdict.ABORTED
-            )
+            own = Verdict.ERROR if event is RunEvent.FAILURE else Verdict.ABORTED
+            run.verdict = worst((run.verdict, own))
         run.move(event, is_clean_up_failed=bool(wrong))
 
     async def _body(
@@ -291,13 +295,13 @@ class ExperimentRegistry:
         return RunEvent.DONE, ""
 
     async def _clean_up(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_halted: bool, is_done: bool
+        self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_done: bool
     ) -> str:
         """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
         wrong: list[str] = []
         try:
             async with asyncio.timeout(FINALLY_S):
-                error = await steps.clean_up(plan.experiment.finally_steps, only_safe=is_halted)
+                error = await steps.clean_up(plan.experiment.finally_steps)
         except TimeoutError:
             error = Failed(f"They took longer than {FINALLY_S:g} s.", code=ErrorCode.TIMEOUT)
         if error is not None:
@@ -342,7 +346,6 @@ class ExperimentRegistry:
             "error": run.error,
             "notes": run.notes(now),
             "verdict": run.verdict.value,
-            "units": [unit.told() for unit in run.tested],
             "result": {},
         }
         await asyncio.shield(run.sink.close(run.status, summary))
@@ -398,28 +401,6 @@ class ExperimentRegistry:
             for row in rows:
                 with contextlib.suppress(Failed):
                     await self._bench.store.journal.update(row, {}, is_forced=True)
-
-    # What steps give
-
-    def _row(self, run: ExperimentRun, row: Mapping[str, Any]) -> None:
-        cells: dict[str, Any] = {f"n_{loop.name}": loop.number for loop in run.loops}
-        cells |= {loop.name: loop.value for loop in run.loops if loop.name in run.columns}
-        cells |= row
-        run.rows += 1
-        run.last_row = {name: value for name, value in cells.items() if value is not None}
-        if run.sink is not None:
-            run.sink.append(tuple(cells.get(name) for name in run.columns))
-
-    def _judged(
-        self, run: ExperimentRun, step: CheckStep | AskStep, value: Any, limits: Limits, v: Verdict
-    ) -> None:
-        told = {"check": step.name, "value": value, "verdict": v.value}
-        bounds = {key: getattr(limits, key) for key in ("min", "max", "equals", "near")}
-        unit = run.under_test.name if run.under_test is not None else None
-        self._event(run, "check", {**told, **bounds, "unit_under_test": unit})
-
-    def _event(self, run: ExperimentRun, kind: str, data: Mapping[str, Any]) -> None:
-        log.info("experiment_event", run_id=run.run_id, event_kind=kind, **{"told": dict(data)})
 
     # Control
 
@@ -516,7 +497,8 @@ class ExperimentRegistry:
             run.tags.append(text.strip())
         else:
             run.note(f"{who}: {text.strip()}")
-        self._event(run, kind, {"text": text.strip(), "who": who})
+        if run.sink is not None:
+            run.sink.event(kind, {"text": text.strip(), "who": who})
 
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:
         """End it; returns when its ``finally`` has run."""
@@ -558,12 +540,46 @@ class ExperimentRegistry:
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
-    """Pass numbers, values of loops, what is read, flags."""
-    loops = dict.fromkeys(loop for column in checked.columns for loop in column.loops)
-    numbers = [Column(name=f"n_{loop}") for loop in loops]
-    values = [Column(name=loop, unit=checked.loops[loop][1]) for loop in loops]
+    """The values of loops, what is read, and why something is missing."""
+    values = [Column(name=one.name, unit=one.unit) for one in dimensions_of(checked)]
     read = [Column(name=column.name, unit=column.unit) for column in checked.columns]
-    return (*numbers, *values, *read, Column(name="flags"))
+    return (*values, *read, Column(name="flags"))
+
+
+def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
+    """The loops around what is recorded, the outermost first."""
+    loops = dict.fromkeys(loop for column in checked.columns for loop in column.loops)
+    return tuple(
+        Dimension(name=loop, unit=checked.loops[loop][1], values=checked.loops[loop][2])
+        for loop in loops
+    )
+
+
+def _resolved(plan: Plan) -> bytes:
+    """What the plan was resolved to: units and parameters."""
+    checked = plan.checked
+    told = {
+        "plan_id": plan.plan_id,
+        "experiment": plan.experiment.name,
+        "roles": {role: unit.id for role, unit in checked.units.items()},
+        "parameters": dict(checked.values),
+    }
+    return json.dumps(told, indent=2).encode()
+
+
+def _source(plan: Plan) -> bytes:
+    """The file as it was given; a plan that came as JSON is YAML as well."""
+    source = plan.source
+    return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
+
+
+def _take_row(run: ExperimentRun, sink: ExperimentSink, row: Mapping[str, Any]) -> None:
+    now = {loop.name: loop for loop in run.loops}
+    cells = {name: loop.value for name, loop in now.items() if name in run.columns} | dict(row)
+    run.rows += 1
+    run.last_row = {name: value for name, value in cells.items() if value is not None}
+    places = [now[one.name].number if one.name in now else None for one in run.head.dimensions]
+    sink.append(tuple(cells.get(name) for name in run.columns), places)
 
 
 def _fitting(step: AskStep, value: Any) -> Scalar:

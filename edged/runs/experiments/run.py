@@ -10,10 +10,11 @@ from typing import Any, Final
 from edged.actions.action import Action
 from edged.experiments.check import Checked, Span
 from edged.experiments.model import AskStep
-from edged.experiments.verdict import Verdict, worst
 from edged.instruments.instrument import Instrument
 from edged.record import record
 from edged.runs.experiments.moving import Axis
+from edged.runs.ports import ExperimentSink
+from edged.runs.recordings.checks import Verdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
 from edged.yaml.tree import Scalar
@@ -98,12 +99,15 @@ class ExperimentRun(Run):
         axes: the set-points that it moves, by (unit, set-point query).
         waiting: of a step that waits or looks; set when that is to be skipped.
         going: clear while it is paused.
+        is_safe_only: of ``finally`` only safe commands are done.
+        unsafe_step: the step of ``finally`` that is under way and is no safe command.
         frozen_s: seconds for which it was paused, so far.
     """
 
     words = EXPERIMENT
 
     action: Action
+    sink: ExperimentSink | None = None
     checked: Checked
     plan_id: str
     instruments: Mapping[str, Instrument]
@@ -130,7 +134,8 @@ class ExperimentRun(Run):
     said: list[str] = field(default_factory=list)
     ending: Ending | None = None
     body: asyncio.Task[None] | None = None
-    is_closing: bool = False
+    is_safe_only: bool = False
+    unsafe_step: asyncio.Future[None] | None = None
     tags: list[str] = field(default_factory=list)
 
     @property
@@ -143,6 +148,10 @@ class ExperimentRun(Run):
 
     def end(self, ending: Ending) -> None:
         """Somebody ends it; its ``finally`` steps follow. The first who ends it is the reason."""
+        if ending.cause.is_safe_only:
+            self.is_safe_only = True
+            if self.unsafe_step is not None:
+                self.unsafe_step.cancel(ending.cause)
         if self.ending is None:
             self.ending = ending
             if self.body is not None:
@@ -164,10 +173,10 @@ class ExperimentRun(Run):
 
     def judged(self, verdict: Verdict, name: str) -> None:
         """A check has come to a verdict."""
-        self.verdict = worst(self.verdict, verdict)
+        self.verdict = worst((self.verdict, verdict))
         unit = self.under_test
-        if unit is not None:
-            unit.verdict = worst(unit.verdict, verdict)
+        if unit is not None and name:
+            unit.verdict = worst((unit.verdict, verdict))
             unit.missing.discard(name)
             if verdict in {Verdict.FAIL, Verdict.ERROR}:
                 unit.failed.append(name)

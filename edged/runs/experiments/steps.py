@@ -48,7 +48,6 @@ from edged.experiments.model import (
     WaitStep,
     walk,
 )
-from edged.experiments.verdict import Limits, Verdict, worst
 from edged.profiles.expr import compile_expression
 from edged.profiles.step_values import Values, fill, number
 from edged.record import record
@@ -56,6 +55,7 @@ from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import ExperimentRun, LoopNow, Question, UnitNow
 from edged.runs.experiments.view import swept
+from edged.runs.recordings.checks import Check, Limits, Verdict, judge, worst
 from edged.yaml.tree import Scalar
 
 TOO_SOON_S: Final = 0.3
@@ -63,6 +63,7 @@ TOO_SOON_S: Final = 0.3
 TURN_S: Final = 1.0
 """The longest wait in one piece; a pause is noticed after it."""
 DEFAULT_MISSING: Final = OnMissing()
+NO_LIMITS: Final = Limits()
 MAY_BE_MISSING: Final = frozenset(
     {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.BAD_ANSWER, ErrorCode.INSTRUMENT_ERROR}
 )
@@ -108,7 +109,7 @@ class Steps:
         run: ExperimentRun,
         *,
         row: Callable[[Mapping[str, Any]], None],
-        checked: Callable[[CheckStep | AskStep, Any, Limits, Verdict], None],
+        checked: Callable[[Check], None],
         event: Callable[[str, Mapping[str, Any]], None],
     ) -> None:
         self._bench = bench
@@ -136,32 +137,48 @@ class Steps:
             await self._do(step)
             self._run.steps_done += 1
 
-    async def clean_up(
-        self, steps: tuple[Step, ...], *, only_safe: bool = False
-    ) -> EdgedError | None:
+    async def clean_up(self, steps: tuple[Step, ...]) -> EdgedError | None:
         """Do ``finally`` steps: each is tried, also after one that failed; the first error.
 
-        Args:
-            only_safe: everything was stopped: what is no safe command would undo that.
+        Once everything was stopped (``run.is_safe_only``), what is no safe command is left out: a
+        ramp down must not put out what was just switched off.
         """
+        run = self._run
         first: EdgedError | None = None
         before, self._purpose = self._purpose, Purpose.FINALLY_STEP
         try:
             for step in steps:
-                if only_safe and not self._is_safe(step):
-                    self._run.note(f"{step.path} was left out: everything was stopped")
-                    continue
-                self._run.path = step.path
+                run.path = step.path
                 try:
-                    await self._do(step)
+                    if not await self._do_finally(step):
+                        run.note(f"{step.path} was left out: everything was stopped")
                 except EdgedError as error:
-                    self._run.note(f"{step.path} failed: {error.message}")
+                    run.note(f"{step.path} failed: {error.message}")
                     first = first or error
                 except (Leave, EndUnit, AbortRun):
                     continue
         finally:
             self._purpose = before
         return first
+
+    async def _do_finally(self, step: Step) -> bool:
+        """Do one step of ``finally``; whether it was done."""
+        run = self._run
+        if self._is_safe(step):
+            await self._do(step)
+            return True
+        if run.is_safe_only:
+            return False
+        doing = run.unsafe_step = asyncio.ensure_future(self._do(step))
+        try:
+            await asyncio.wait({doing})
+        finally:
+            run.unsafe_step = None
+            doing.cancel()
+        if doing.cancelled():
+            return False
+        doing.result()
+        return True
 
     def _is_safe(self, step: Step) -> bool:
         if not isinstance(step, CommandStep):
@@ -500,13 +517,13 @@ class Steps:
 
     def _check(self, step: CheckStep) -> None:
         value = self._value(step.value)
-        bounds = {key: getattr(step, key) for key in ("min", "max", "near", "equals")}
-        known: dict[str, Any] = {
-            key: None if one is None else self._value(one) for key, one in bounds.items()
-        }
-        limits = Limits(**known)
-        verdict = limits.judge(value)
-        self._judged(step, value, limits, verdict)
+        least, most, near = (
+            None if one is None else self._number(one, step.path)
+            for one in (step.min, step.max, step.near)
+        )
+        limits = Limits(least=least, most=most, near=near, unit=step.unit)
+        verdict = judge(value, limits)
+        self._judged(step.name, verdict, value, limits)
         if verdict in {Verdict.FAIL, Verdict.ERROR}:
             if step.on_fail is OnFail.END_UNIT:
                 raise EndUnit
@@ -514,10 +531,22 @@ class Steps:
                 raise AbortRun(f"check {step.name}: {verdict.value}")
 
     def _judged(
-        self, step: CheckStep | AskStep, value: Any, limits: Limits, verdict: Verdict
+        self, name: str, verdict: Verdict, value: Scalar | None = None, limits: Limits = NO_LIMITS
     ) -> None:
-        self._run.judged(verdict, step.name)
-        self._checked(step, value, limits, verdict)
+        """A verdict; without a name that of the unit itself."""
+        unit = self._run.under_test
+        self._run.judged(verdict, name)
+        self._checked(
+            Check(
+                verdict=verdict,
+                time_ms=self._bench.clock.wall_ms(),
+                unit=unit.name if unit is not None else "",
+                try_number=unit.tries if unit is not None else 1,
+                name=name,
+                value=value,
+                limits=limits,
+            )
+        )
 
     async def _ask(self, step: AskStep) -> None:
         run, clock = self._run, self._bench.clock
@@ -540,8 +569,7 @@ class Steps:
         run.names[step.name] = value
         is_no = step.type is AskType.CONFIRM and value is not True
         if step.type is AskType.PASS_FAIL and value is not None:
-            self._judged(step, value, Limits(equals=True),
-                         Verdict.PASS if value is True else Verdict.FAIL)  # fmt: skip
+            self._judged(step.name, judge(value, NO_LIMITS), value)
         if value is None or is_no:
             why = "was not answered in time" if value is None else "was answered no"
             self._unanswered(step, f"{step.path}: {step.name} {why}")
@@ -584,7 +612,7 @@ class Steps:
         run = self._run
         if step.unit is not None:
             run.under_test = UnitNow(name=str(loop.number + 1), number=loop.number)
-            run.under_test.missing = _checks_of(step)
+            run.under_test.missing = set(checks_of(step.steps))
         try:
             await self.boundary()
             run.path = step.path
@@ -602,7 +630,7 @@ class Steps:
                 raise
         except EdgedError as error:
             if step.unit is not None and run.under_test is not None:
-                run.under_test.verdict = worst(run.under_test.verdict, Verdict.ERROR)
+                run.under_test.verdict = worst((run.under_test.verdict, Verdict.ERROR))
             if step.on_error is OnError.ABORT:
                 raise
             run.note(f"{run.path}: {error.message} (pass {loop.number + 1} of {step.name})")
@@ -633,6 +661,8 @@ class Steps:
             return
         unit.name = str(name)
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
+        # The first row of a unit says when it began.
+        self._judged("", Verdict.NONE)
 
     def _unit_over(self, step: ForStep) -> None:
         run, unit = self._run, self._run.under_test
@@ -640,10 +670,12 @@ class Steps:
             return
         if unit.missing:
             # A check that never ran makes it incomplete, and no pass.
-            unit.verdict = worst(unit.verdict, Verdict.INCOMPLETE)
+            unit.verdict = worst((unit.verdict, Verdict.INCOMPLETE))
         if run.ending is not None:
-            unit.verdict = worst(unit.verdict, Verdict.ABORTED)
-        run.verdict = worst(run.verdict, unit.verdict)
+            unit.verdict = worst((unit.verdict, Verdict.ABORTED))
+        own = unit.verdict if unit.verdict in {Verdict.ABORTED, Verdict.ERROR} else Verdict.NONE
+        self._judged("", own)
+        run.verdict = worst((run.verdict, unit.verdict))
         run.tested.append(unit)
         del run.tested[:-1000]
         run.under_test = None
@@ -676,7 +708,7 @@ class Steps:
 
     async def _cleaned(self, steps: tuple[Step, ...]) -> None:
         """The ``finally`` of a loop, to its end whoever cancels meanwhile."""
-        ending = asyncio.ensure_future(self.clean_up(steps, only_safe=self._run.is_closing))
+        ending = asyncio.ensure_future(self.clean_up(steps))
         cancelled = False
         while not ending.done():
             try:
@@ -738,14 +770,15 @@ def _filled(text: str, value: Callable[[Value], Scalar | None]) -> str:
     return "".join(parts)
 
 
-def _checks_of(step: ForStep) -> set[str]:
-    """The names of the checks that every pass of a unit has to come to."""
-    return {
+def checks_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """The names of the checks that each unit, or a run without units, has to come to."""
+    found = (
         one.name
-        for one in walk(step.steps)
+        for one in walk(steps)
         if isinstance(one, CheckStep)
         or (isinstance(one, AskStep) and one.type is AskType.PASS_FAIL)
-    }
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def _names_given(step: ForStep) -> set[str]:
