@@ -638,6 +638,7 @@ class Engine:
             "sweeps": self._work.sweeps.active(),
             "streams": self._work.streams.running(),
             "sequences": self._work.sequences.running(),
+            "experiments": self._work.experiments.running(),
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
@@ -660,8 +661,10 @@ class Engine:
         asking = (*self._work.streams.running(), *self._work.sequences.running())
         found = [str(one.get("run_id") or one["stream_id"])
                  for one in asking if one["instrument_id"] == instrument.id]  # fmt: skip
+        found += self._work.experiments.running_on(instrument.id)
         writing = self._leases.run_on(instrument)
-        return [*self._work.sweeps.running_on(instrument.id), *found, *filter(None, [writing])]
+        ids = [*self._work.sweeps.running_on(instrument.id), *found, *filter(None, [writing])]
+        return list(dict.fromkeys(ids))
 
     def _recall(self, cause: Cause) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""

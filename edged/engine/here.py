@@ -52,6 +52,7 @@ class Here:
             ("sweep", "sweep_id", "command_name", work.sweeps.active()),
             ("stream", "stream_id", "command_name", work.streams.running()),
             ("sequence", "run_id", "sequence_name", work.sequences.running()),
+            ("experiment", "run_id", "experiment", work.experiments.running()),
         ):
             for run in runs:
                 yield {

@@ -42,6 +42,7 @@ from edged.runs.ports import NewPlan, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
+from edged.runs.run_head import RunKind
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
 from edged.runs.streams.registry import Streams
@@ -55,6 +56,7 @@ from edged.runs.wording import (
     interlock_tripped,
     locked_out,
 )
+from edged.store.journal import JournalKind
 from edged.transports.visa import VisaLibrary
 
 log = structlog.get_logger("edged.exit")
@@ -122,6 +124,9 @@ class LongWork:
         await self._after_crash.clean_up()
         self.sweeps.adopt(self._after_crash.found)
         self.sequences.adopt(self._after_crash.found)
+        self.registry.adopt(
+            left for left in self._after_crash.found if left.entry.kind is JournalKind.EXPERIMENT
+        )
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
@@ -207,7 +212,9 @@ class LongWork:
 
     async def end_run(self, run_id: str, is_held: bool) -> None:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
-        if any(run["run_id"] == run_id for run in self.sequences.running()):
+        if run_id in {run["run_id"] for run in self.experiments.running()}:
+            await self.experiments.stop_run(run_id, LEASE_END, hold=False)
+        elif any(run["run_id"] == run_id for run in self.sequences.running()):
             if not is_held:
                 await self.sequences.stop(run_id, LEASE_END)
         else:
@@ -219,6 +226,7 @@ class LongWork:
             *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
             *(str(stream["stream_id"]) for stream in self.streams.running()),
             *(str(run["run_id"]) for run in self.sequences.running()),
+            *(str(run["run_id"]) for run in self.experiments.running()),
         )
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
@@ -228,7 +236,8 @@ class LongWork:
             for run in self.sequences.running()
             if self._is(str(run["instrument_id"]), instrument_id)
         )
-        return (*self.sweeps.running_on(instrument_id), *sequences)
+        experiments = self.experiments.running_on(instrument_id)
+        return (*self.sweeps.running_on(instrument_id), *sequences, *experiments)
 
     def uses(self, instrument: Instrument) -> bool:
         """Whether anything that runs has to do with it."""
@@ -260,6 +269,7 @@ class LongWork:
                 try_for_s=math.inf,
             ),
             self.sequences.stop_all(cause, lambda name: any(self._is(name, one) for one in ids)),
+            self.registry.stop_all(cause, ids.__contains__, kinds={RunKind.EXPERIMENT}),
         )
 
     async def stop_sweeps_on(self, instrument_id: str) -> list[str]:

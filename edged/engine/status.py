@@ -95,6 +95,7 @@ class StatusReport:
                 "sweeps": list(self._work.sweeps.active()),
                 "streams": self._work.streams.running(),
                 "sequences": list(self._work.sequences.running()),
+                "experiments": list(self._work.experiments.running()),
                 **{name: part() for name, part in self._more.items()},
             }
         )

@@ -102,7 +102,7 @@ def name_of(node: Node, owner: str) -> str:
     return name
 
 
-def _value_of(node: Node, owner: str, *, is_bare: bool = False) -> Value:
+def value_of(node: Node, owner: str, *, is_bare: bool = False) -> Value:
     """A literal, or ``"{expression}"``; where ``is_bare`` a text is an expression without braces.
 
     Raises:
@@ -125,7 +125,7 @@ def _value_of(node: Node, owner: str, *, is_bare: bool = False) -> Value:
 
 
 def _condition_of(node: Node, owner: str) -> str:
-    value = _value_of(node, owner, is_bare=True)
+    value = value_of(node, owner, is_bare=True)
     if not isinstance(value, str):
         raise complaint(node.mark, f"{owner} must be a condition, such as i_d > 0.015.")
     return value[1:-1]
@@ -170,12 +170,12 @@ def _named(inner: Callable[[Node, str], Any], most: int = 100) -> Callable[..., 
     return read
 
 
-VALUE: Final = Kind('value or "{expression}"', SCALAR_SCHEMA, _at(_value_of))
-NUMBER: Final = Kind("number or expression", SCALAR_SCHEMA, _at(_value_of, is_bare=True))
+VALUE: Final = Kind('value or "{expression}"', SCALAR_SCHEMA, _at(value_of))
+NUMBER: Final = Kind("number or expression", SCALAR_SCHEMA, _at(value_of, is_bare=True))
 CONDITION: Final = Kind("condition", {"type": "string"}, _at(_condition_of))
 _TARGET_SCHEMA: Final[Schema] = {"type": "string", "pattern": f"^{TARGET_TEXT}$"}
 TARGET: Final = Kind("role.command", _TARGET_SCHEMA, _at(target_of))
-VALUES: Final = Kind("name → value", mapping("", SCALAR_SCHEMA).schema, _named(_value_of))
+VALUES: Final = Kind("name → value", mapping("", SCALAR_SCHEMA).schema, _named(value_of))
 _PARAMETERS: Final = Key("parameters", VALUES, "The command's arguments.")
 _CALL: Final[Table[dict[str, Any]]] = Table(
     "call",
@@ -192,7 +192,7 @@ _READINGS: Final = Kind(
 _COLUMNS: Final = Kind(
     "column → expression",
     mapping("", SCALAR_SCHEMA, least=1).schema,
-    _named(lambda node, owner: _value_of(node, owner, is_bare=True)),
+    _named(lambda node, owner: value_of(node, owner, is_bare=True)),
 )
 _STEPS: Final = Kind("list of steps", {"type": "array", "items": reference("step")})
 _NAME: Final = Kind("name", TEXT_SCHEMA, _at(name_of))
@@ -204,7 +204,7 @@ _RATE: Final = Key("rate", NUMBER, "Units per second.")
 
 def _number_list(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ...]:
     owner = fields.name_of(key)
-    return tuple(_value_of(item, owner, is_bare=True) for item in items)
+    return tuple(value_of(item, owner, is_bare=True) for item in items)
 
 
 def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ...]:
@@ -222,7 +222,7 @@ def _range(fields: Fields, key: str, items: tuple[Node, ...]) -> tuple[Value, ..
 
 RANGES: Final[Mapping[str, Callable[..., tuple[Value, ...]]]] = {
     "list": lambda fields, key, items: each_of(
-        items, lambda item: _value_of(item, fields.name_of(key))
+        items, lambda item: value_of(item, fields.name_of(key))
     ),
     "lin": _range,
     "log": _range,
@@ -257,7 +257,7 @@ STEPS: Final[Mapping[str, Table[Any]]] = {
     "wait_ms": Table(
         "wait_ms_step", WaitStep, "Waits.",
         Key("wait_ms", NUMBER._replace(read=lambda fields, key, node, _: _in_s(
-            _value_of(node, fields.name_of(key), is_bare=True))),
+            value_of(node, fields.name_of(key), is_bare=True))),
             "How long, in milliseconds.", field="seconds", is_required=True),
     ),
     "poll": Table(
@@ -438,7 +438,7 @@ EXPERIMENT: Final = Table(
     Key("tags", made(array(text(64), 50), tuple), "To find the run again."),
     Key("with", Kind("role → parameter → value",
                      mapping("", mapping("", SCALAR_SCHEMA).schema).schema,
-                     _named(lambda node, owner: _named(_value_of)(
+                     _named(lambda node, owner: _named(value_of)(
                          Fields(map_of(node, owner), owner), "", node, ()))),
         "Arguments of every command of the role that has them.", field="given"),
     Key("bounds", Kind("role.command.parameter → [low, high]",

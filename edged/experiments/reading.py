@@ -24,9 +24,11 @@ from edged.experiments.grammar import (
     WATCH,
     name_of,
     target_of,
+    value_of,
 )
 from edged.experiments.model import Experiment, Resume, Step, Target
 from edged.experiments.problem import Problem, problem_of
+from edged.profiles.expr import Name, compile_expression, is_condition
 from edged.profiles.format.parameters import read_parameters
 from edged.schema.fields import (
     Fields,
@@ -255,6 +257,9 @@ class _Reader:
             case "ask":
                 _check_ask(fields)
                 return {}
+            case "check":
+                _check_limits(fields)
+                return {}
             case "settle":
                 _check_settle(fields)
                 return {}
@@ -344,6 +349,18 @@ def _check_ask(fields: Fields) -> None:
             raise complaint(fields.mark_of(key), message)
     if kind == "choice" and not fields.has("options"):
         raise complaint(fields.mark, f"{fields.owner}: a choice needs options.")
+
+
+def _check_limits(fields: Fields) -> None:
+    """Without limits only what is true or false by itself can be judged."""
+    node = fields.get("value")
+    if node is None or fields.has("min") or fields.has("max"):
+        return
+    value = value_of(node, fields.name_of("value"), is_bare=True)
+    root = compile_expression(value[1:-1]).root if isinstance(value, str) else None
+    if not isinstance(root, Name) and not is_condition(root):
+        message = f"{fields.owner} judges nothing: it has neither min nor max."
+        raise complaint(fields.mark, message, "Add min or max, or make value a condition.")
 
 
 def _check_settle(fields: Fields) -> None:

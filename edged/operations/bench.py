@@ -172,7 +172,8 @@ SUMMARY: Final = (
 STATUS: Final = (
     "edge_id", "edge_name", "version", "instrument_count", "instruments_by_state",
     "troubled_lines", "waiting_calls", "uptime_s", "platform", "mcp", "sweeps", "streams",
-    "sequences", "rpc", "relay", "visa", "profiles", "recordings", "waveforms", "stopping",
+    "sequences", "experiments", "rpc", "relay", "visa", "profiles", "recordings", "waveforms",
+    "stopping",
     "needs_attention", "set_aside", "discovery", "loop", "store", "sdk", "lockouts", "leases",
     "approvals", "interlocks", "budgets", "dead_man", "told_on", "telemetry", "raw_scpi",
     "unlisted_tools",

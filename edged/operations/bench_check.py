@@ -65,6 +65,7 @@ TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "streams": ("stream_id", "instrument_id", "command_name", "interval_ms", "count"),
     "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
+    "experiments": ("run_id", "experiment", "state", "step", "rows"),
     "lockouts": ("instrument_id", "by", "reason", "since_ms"),
     "leases": ("instruments", "who", "purpose", "expires_ms"),
     "budgets": ("instrument_id", "command", "spent", "per_hour", "wait_s"),

@@ -27,7 +27,7 @@ from edged.record import record
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
-from edged.store.journal import JournalEntry
+from edged.store.journal import JournalEntry, JournalKind
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
@@ -103,7 +103,8 @@ class LeftWork:
         entry = self.entry
         head = RunHead(
             kind=RunKind(entry.kind.value),
-            run_id=entry.id,
+            # An experiment has a row for each unit.
+            run_id=str(entry.payload.get("run", entry.id)),
             instrument_id=entry.instrument_id,
             command_name=next(
                 (str(entry.payload[key]) for key in NAMED_BY if entry.payload.get(key)), ""
@@ -111,7 +112,9 @@ class LeftWork:
             columns=(),
             caller=self.caller,
         )
-        return RunNow(head=head, state="failed", started_ms=entry.begun_ms, error=self.error)
+        is_experiment = entry.kind is JournalKind.EXPERIMENT
+        state = "interrupted" if is_experiment else "failed"
+        return RunNow(head=head, state=state, started_ms=entry.begun_ms, error=self.error)
 
     def told(self) -> dict[str, Any]:
         """get_sweep_status's result of a sweep that was found."""

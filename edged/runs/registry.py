@@ -131,7 +131,10 @@ class Registry:
         """All that are remembered, of every kind, and those found after a crash."""
         now_s = self.bench.clock.monotonic()
         known = (run.now(now_s) for kind in RunKind for run in self.known(kind))
-        return (*(left.as_run() for left in self._found.values()), *known)
+        left = (one.as_run() for one in self._found.values())
+        # An experiment has left a row for each of its units.
+        found = {now.head.run_id: now for now in left}
+        return (*found.values(), *known)
 
     # Beginning
 

@@ -519,6 +519,10 @@ class ExperimentRegistry:
         going = self._registry.going(RunKind.EXPERIMENT)
         return [run for run in going if isinstance(run, ExperimentRun)]
 
+    def running_on(self, instrument_id: str) -> list[str]:
+        """Ids of the runs that use a unit."""
+        return [run.run_id for run in self._running() if instrument_id in run.units]
+
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that is under way, as get_status has it."""
         now = self._bench.clock.monotonic()

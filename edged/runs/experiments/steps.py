@@ -522,7 +522,8 @@ class Steps:
             for one in (step.min, step.max, step.near)
         )
         limits = Limits(least=least, most=most, near=near, unit=step.unit)
-        verdict = judge(value, limits)
+        is_judged = isinstance(value, bool) or least is not None or most is not None
+        verdict = judge(value, limits) if is_judged else Verdict.ERROR
         self._judged(step.name, verdict, value, limits)
         if verdict in {Verdict.FAIL, Verdict.ERROR}:
             if step.on_fail is OnFail.END_UNIT:
