@@ -192,6 +192,31 @@ def outputs_of(profile: Profile, name: str) -> frozenset[str]:
     return frozenset(found - {ANYTHING})
 
 
+def not_staying(
+    profile: Profile | None, steps: Sequence[AbortStep], may_stay: Set[str]
+) -> tuple[AbortStep, ...]:
+    """The steps of an abort that are left where some commands' outputs may stay on.
+
+    A step is left out if all that it takes back is what these commands switch on: one that takes
+    back more, or of which that is not known (``*RST``), is not.
+
+    Args:
+        may_stay: the names of these commands.
+    """
+    if profile is None or not may_stay:
+        return tuple(steps)
+    names = may_stay & profile.commands.keys()
+    outputs = frozenset[str]().union(*(outputs_of(profile, name) for name in names))
+    return tuple(step for step in steps if not _takes_back_only(step, names, outputs))
+
+
+def _takes_back_only(step: AbortStep, names: Set[str], outputs: Set[str]) -> bool:
+    if step.takes_back:
+        return names >= set(step.takes_back)
+    told = {told.output for told in tellings(step.send)}
+    return bool(told) and outputs >= told
+
+
 def _number(parameter: Parameter) -> Scalar:
     """A value of a parameter that has too many to try each; not the one that means "off"."""
     known = (parameter.max, parameter.min, parameter.default)

@@ -93,7 +93,11 @@ class LeftWork:
         what = self.entry.kind.value
         began = f"The daemon was killed during this {what}."
         if self.done is Clean.ABORTED:
-            return f"{began} What makes it safe was sent at the next start."
+            stays = ", ".join(map(str, self.entry.payload.get("stays") or ()))
+            kept = f" Its owner lets it stay on, so these were left out: {stays}." if stays else ""
+            if not self.was_sent and stays:
+                return f"{began} Nothing was sent at the next start.{kept}"
+            return f"{began} What makes it safe was sent at the next start.{kept}"
         if self.was_sent:
             return f"{began} What makes it safe was sent at the next start: {self.reason}"
         return f"{began} Nothing was sent at the next start: {self.reason}"
@@ -169,6 +173,8 @@ async def _visited(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: f
     read = map(Proof.from_json, stored if isinstance(stored, list) else ())
     proofs = [proof for proof in read if proof is not None]
     address = payload.get("address")
+    if not lines and payload.get("stays"):
+        return ""
     if not lines or not isinstance(address, str):
         return "its journal does not say how."
     async with visit(address, payload) as visitor:

@@ -42,6 +42,37 @@ class RunNotes(Protocol):
         ...
 
 
+class RunLeases(Protocol):
+    """Gives a run with a plan the units that it writes to, in place of ``RunNotes``."""
+
+    async def take(
+        self, run_id: str, caller: Caller, names: Sequence[str] | str, hours: float
+    ) -> str:
+        """All of these units, by id or alias, or none; on disk when this returns.
+
+        From then on only what has ``on_behalf_of`` of this run writes there; reads, safe commands
+        and stops of everybody pass.
+
+        Args:
+            hours: as long at most, up to 168.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT.
+            Invalid: another number of hours.
+            Conflict: LEASED, somebody has reserved one, or a run writes there.
+            Failed: STORE_FAILED; nothing was given.
+        """
+        ...
+
+    def pause(self, run_id: str, is_paused: bool) -> None:
+        """While a run is paused, who started it may write to its units."""
+        ...
+
+    def end(self, run_id: str) -> None:
+        """It is over; may be told twice."""
+        ...
+
+
 class StepPlan(Protocol):
     """Takes the steps of a run before its first, in their order."""
 

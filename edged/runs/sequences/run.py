@@ -24,13 +24,13 @@ from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, Sen
 from edged.actions.caller import Caller
 from edged.actions.cause import Cause
 from edged.errors import EdgedError, Failed, Invalid
-from edged.profiles.abort import proofs_of
-from edged.profiles.model import CommandStep, ForStep, Profile, Sequence
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import AbortStep, CommandStep, ForStep, Profile, Sequence
 from edged.profiles.step_values import Values, fill, number
 from edged.profiles.template import placeholders, render
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.journal_port import HEARTBEAT_S, work_of
+from edged.runs.journal_port import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run_head import RunHead
@@ -246,11 +246,8 @@ class SequenceJournal:
         Raises:
             Failed: STORE_FAILED; the sequence must not begin.
         """
-        run_id, lines = run.run_id, tuple(run.clean_up)
+        run_id = run.run_id
         instrument = self.bench.pool.get(run.action.instrument_id)
-        profile = instrument.profile
-        abort = profile.abort if profile is not None and not lines else ()
-        proofs = proofs_of(profile, abort) if profile is not None else ()
         await self.bench.store.journal.begin(
             JournalEntry(
                 id=run_id,
@@ -260,12 +257,11 @@ class SequenceJournal:
                 payload={
                     **work_of(run.caller, instrument),
                     "sequence": run.sequence.name,
-                    "abort": list(lines or (step.send for step in abort)),
-                    "proofs": [proof.to_json() for proof in proofs],
+                    **_clean_up(run, instrument),
                 },
             )
         )
-        beat = asyncio.create_task(self._beat(run_id), name=f"{run_id}-beat")
+        beat = asyncio.create_task(self._beat(run, instrument), name=f"{run_id}-beat")
         try:
             yield
         finally:
@@ -273,9 +269,22 @@ class SequenceJournal:
             await asyncio.gather(beat, return_exceptions=True)
             await self.bench.store.journal.finish(run_id)
 
-    async def _beat(self, run_id: str) -> None:
+    async def _beat(self, run: SequenceRun, instrument: Instrument) -> None:
         while True:
             await self.bench.clock.sleep(HEARTBEAT_S)
+            now = _clean_up(run, instrument)
             # Its writes are refused by then; what is on the disk says enough to clean up by.
             with contextlib.suppress(Failed):
-                await self.bench.store.journal.update(run_id, {}, is_forced=True)
+                await self.bench.store.journal.update(run.run_id, now, is_forced=True)
+
+
+def _clean_up(run: SequenceRun, instrument: Instrument) -> dict[str, Any]:
+    """What the journal says of its end, as the unit's owner wants it now.
+
+    Lines of ``finally`` are sent without proofs.
+    """
+    if run.clean_up:
+        steps = [AbortStep(send=line) for line in run.clean_up]
+        return {**clean_up_of(run.profile, instrument.rules, steps), "proofs": []}
+    abort = run.profile.abort if run.profile is not None else ()
+    return clean_up_of(run.profile, instrument.rules, abort)

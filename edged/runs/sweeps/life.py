@@ -19,7 +19,7 @@ import contextlib
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -28,7 +28,7 @@ from edged.actions.cause import ENGINE_STOPPED
 from edged.errors import Failed, Invalid
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.journal_port import HEARTBEAT_S, work_of
+from edged.runs.journal_port import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import NewPlan, Recorder
 from edged.runs.run_head import Column, RunHead, RunKind
@@ -80,8 +80,7 @@ class SweepJournal:
                     "target": sweep.plan.target,
                     "rate": sweep.plan.rate_per_s,
                     "setpoint": thing.setpoint_query,
-                    "abort": list(sweep.abort.lines),
-                    "proofs": [proof.to_json() for proof in sweep.abort.proofs],
+                    **_clean_up(sweep),
                     "last_step": sweep.confirmed,
                     "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
                     "tolerance": sweep.tolerance,
@@ -90,11 +89,10 @@ class SweepJournal:
         )
 
     async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
-        await self.journal.update(
-            sweep.sweep_id,
-            {"last_step": next_value, "status": sweep.status},
-            is_forced=is_heartbeat,
-        )
+        changed: dict[str, Any] = {"last_step": next_value, "status": sweep.status}
+        if sweep.thing.instrument.rules is not sweep.abort.kept_under:
+            changed |= _clean_up(sweep)
+        await self.journal.update(sweep.sweep_id, changed, is_forced=is_heartbeat)
 
     async def finish(self, sweep: Sweep) -> None:
         """It has ended and nothing is owed."""
@@ -109,6 +107,12 @@ class SweepJournal:
         except Failed:
             # What is on the disk already says enough to clean up by.
             return
+
+
+def _clean_up(sweep: Sweep) -> dict[str, Any]:
+    """What the journal says of its abort, as its owner wants it now."""
+    sweep.abort.kept_under = sweep.thing.instrument.rules
+    return clean_up_of(sweep.thing.profile, sweep.abort.kept_under, sweep.thing.abort_steps())
 
 
 LOOK_S: Final = 1.0

@@ -22,6 +22,7 @@ from edged.actions.cause import NOT_NEEDED, Cause
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, SweepPlan
+from edged.profiles.owner_rules import UnitRules
 from edged.profiles.template import placeholders, render
 from edged.record import record
 from edged.runs.notes import Pace, PointNotes, why_slower
@@ -119,6 +120,7 @@ class AbortReport:
         state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
         at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
         cause: the cause that an interrupted call reports.
+        kept_under: what its owner said when the journal was given it.
     """
 
     lines: tuple[str, ...] = ()
@@ -128,6 +130,7 @@ class AbortReport:
     at_ms: int = 0
     tries: int = 0
     error: str = ""
+    kept_under: UnitRules | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -13,6 +13,7 @@ from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import (
+    AbortStep,
     Changes,
     CommandStep,
     ForStep,
@@ -23,6 +24,7 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
+from edged.profiles.owner_rules import UnitRules
 from edged.runs.run_head import RunHead
 from edged.runs.sequences.registry import SequenceRegistry
 from edged.runs.sequences.run import place_set
@@ -61,11 +63,17 @@ class Lab:
         ids = itertools.count()
         self.book = self.registry(self.perform, self.precheck, lambda: f"a{next(ids)}")
 
-    def registry(self, perform: Any, precheck: Any, new_id: Any = lambda: "x") -> SequenceRegistry:
+    def registry(
+        self,
+        perform: Any,
+        precheck: Any,
+        new_id: Any = lambda: "x",
+        journal: Notebook | None = None,
+    ) -> SequenceRegistry:
         return SequenceRegistry(
             bench_of(
                 self.clock,
-                store={"journal": Notebook()},
+                store={"journal": journal or Notebook()},
                 pool=self.pool,
                 new_id=new_id,
                 perform=perform,
@@ -759,3 +767,29 @@ async def test_a_forecast_names_each_step_of_a_loop_whose_values_are_not_known_y
     )
     forecast = await lab.book.rehearse(action, sequence, {}, lab.precheck)
     assert list(forecast.later) == ["for v: set_voltage, for i: set_current"]
+
+
+async def test_the_journal_leaves_out_what_may_stay_on_as_the_owner_says_now(
+    driven_clock: DrivenClock,
+) -> None:
+    on = replace(command("output_on", "OUTP ON"), is_dangerous=True)
+    profile = replace(supply_of(on, command("measure", "VOLT?")),
+                      abort=(AbortStep(send="OUTP OFF"), AbortStep(send="VOLT 0")))  # fmt: skip
+    lab = Lab(driven_clock, profile=profile)
+    unit = lab.pool.get("psu")
+    unit.rules = UnitRules(key="psu", may_stay_on=frozenset({"output_on"}))
+    journal = Notebook()
+    lab.book = lab.registry(lab.perform, lab.precheck, itertools.count().__next__, journal)
+    lab.gate["measure"] = asyncio.Event()
+    sequence = replace(POINT, finally_steps=(CommandStep(command="measure"),))
+    task = asyncio.create_task(lab.run(sequence, voltage=1, channel=1))
+    await lab.reached("measure")
+    (row,) = journal.open.values()
+    assert (row["abort"], row["stays"]) == (["VOLT 0"], ["OUTP OFF"])
+
+    unit.rules = UnitRules(key="psu")
+    await driven_clock.advance(21)
+
+    assert (row["abort"], row["stays"]) == (["OUTP OFF", "VOLT 0"], [])
+    lab.gate["measure"].set()
+    await task
