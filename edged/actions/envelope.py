@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final, TypeGuard
 
 from edged.record import record
@@ -38,6 +38,11 @@ class Allowed:
             if low <= value <= high or _is_same(value, low) or _is_same(value, high):
                 return True
         return any(_is_same(value, one) for one in self.values)
+
+    def with_number(self, value: float) -> Allowed:
+        """The same, its range reaching to this number."""
+        ends = (value, *(self.between or ()), *filter(_is_number, self.values))
+        return replace(self, between=(min(ends), max(ends)))
 
     @property
     def text(self) -> str:
@@ -244,6 +249,21 @@ class OpenEnvelope:
         place = self._row_with_room(unit, command, values, rate)
         if place is not None:
             self._sent[place] += 1
+
+    def widen(self, unit: str, command: str, parameter: str, value: float) -> None:
+        """A set-point stands here before it is ramped: the way from it to the plan's range is open.
+
+        Only for rows that are ramped; what is set at once stays within the plan's range.
+        """
+        rows = tuple(
+            replace(row, parameters={**row.parameters, parameter: allowed.with_number(value)})
+            if (row.unit, row.command) == (unit, command)
+            and row.rate is not None
+            and (allowed := row.parameters.get(parameter)) is not None
+            else row
+            for row in self.envelope.rows
+        )
+        self.envelope = replace(self.envelope, rows=rows)
 
     def end(self) -> None:
         """The run is over: nothing more is in it."""

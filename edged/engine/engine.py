@@ -273,6 +273,7 @@ class Engine:
             recall=self._recall,
             wrapper_aborts=self._sdk.aborts,
             notes=self._leases,
+            leases=self._leases,
             new_plan=self._budgets.plan,
         )
         self._lockout = LockoutControl(

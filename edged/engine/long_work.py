@@ -38,7 +38,7 @@ from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.experiments.registry import ExperimentRegistry
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewPlan, RunNotes
+from edged.runs.ports import NewPlan, RunLeases, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
@@ -80,6 +80,7 @@ class LongWork:
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         notes: told of each run that writes.
+        leases: gives experiments the units that they write to.
         new_plan: judges all steps of a run before its first.
     """
 
@@ -93,6 +94,7 @@ class LongWork:
         recall: Callable[[Cause], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]],
         notes: RunNotes,
+        leases: RunLeases,
         new_plan: NewPlan,
     ) -> None:
         self._bench = bench
@@ -105,7 +107,7 @@ class LongWork:
         self.registry = Registry(bench, recorder=self.runs, notes=notes)
         self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = ExperimentRegistry(self.registry, self.runs)
+        self.experiments = ExperimentRegistry(self.registry, self.runs, leases)
         self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)

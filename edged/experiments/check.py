@@ -59,6 +59,8 @@ from edged.yaml.tree import Scalar
 MOST_PROBLEMS: Final = 20
 MOST_COMBINATIONS: Final = 20_000
 """Distinct values of one command; more are judged by their extremes."""
+MOST_SHOWN: Final = 1_000
+"""Values of one argument that the envelope holds one by one."""
 CALL_S: Final = 0.02
 """What a command likely takes that nobody has timed yet."""
 
@@ -149,6 +151,7 @@ class Checked:
         values: the parameters of the experiment.
         loops: name → (number of passes, its unit of measure, its values where they are known).
         points: rows at the least and at the most.
+        bounded: (unit, command, parameter) → the ends of its ``bounds``.
         later: what is known only while it runs.
         left_on: commands that switch something on which ``finally`` does not switch off.
     """
@@ -161,6 +164,7 @@ class Checked:
     points: tuple[int, int]
     duration: Span
     envelope: tuple[Asked, ...]
+    bounded: Mapping[tuple[str, str, str], tuple[float, float]]
     later: tuple[str, ...]
     left_on: tuple[str, ...]
     is_asking: bool
@@ -330,10 +334,18 @@ class Check:
             points=(int(self._points[0]), int(self._points[1])),
             duration=span,
             envelope=tuple(self._envelope.values()),
+            bounded=self._bounded(),
             later=tuple(self._later),
             left_on=(),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
+
+    def _bounded(self) -> dict[tuple[str, str, str], tuple[float, float]]:
+        found = {}
+        for name, ends in self._plan.bounds.items():
+            role, command, parameter = name.split(".")
+            found[self._units[role].id, command, parameter] = ends
+        return found
 
     # Problems
 
@@ -621,7 +633,7 @@ class Check:
         asked.rate = rate if asked.rate is None else max(asked.rate, rate or 0.0)
         for name, values in choices.items():
             known = asked.parameters.get(name, ())
-            asked.parameters[name] = tuple(dict.fromkeys((*known, *_extremes(values))))
+            asked.parameters[name] = tuple(dict.fromkeys((*known, *_few(values))))
 
     def _spoken(self, unit: Unit, command: Command) -> Span:
         took = unit.spoken_s.get(command.name, CALL_S)
@@ -923,6 +935,11 @@ def _extremes(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(values) < 3 or any(isinstance(value, bool | str) for value in values):
         return values
     return min(values), max(values)
+
+
+def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """All of them, or of many numbers the smallest and the largest."""
+    return values if len(values) <= MOST_SHOWN else _extremes(values)
 
 
 def _changing(experiment: Experiment) -> frozenset[str]:

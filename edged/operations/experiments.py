@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.actions.action import Action
+from edged.actions.envelope import Envelope
 from edged.actions.outcome import Done
 from edged.commands.operation import Operation, bind
 from edged.commands.static_tool import (
@@ -23,7 +24,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.experiments.check import Asked, Checked, Span
+from edged.experiments.check import Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES
 from edged.record import record
@@ -33,7 +34,6 @@ from edged.runs.wording import stopped_by
 from edged.schema.fields import nearest
 from edged.yaml.file import read_text
 
-MOST_LINES: Final = 30
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 PLAN_KEYS: Final = ("plan", "text", "name")
 
@@ -73,7 +73,7 @@ class ExperimentOperations:
         plan, problems = await self._checked(action)
         if plan is None:
             return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
-        return Done(data=_told(plan))
+        return Done(data=_told(plan, self.experiments.envelope(plan)))
 
     async def start(self, action: StartExperiment, _target: Target, _began: float) -> Done:
         """Begin a run, and return."""
@@ -85,7 +85,7 @@ class ExperimentOperations:
             if checked is None:
                 raise _unfit(problems)
             plan = checked
-        run = self.experiments.start(action, plan)
+        run = await self.experiments.start(action, plan)
         return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
 
     async def control(self, action: ControlRun, _target: Target, _began: float) -> Done:
@@ -160,10 +160,9 @@ def _unfit(problems: Sequence[Problem]) -> Invalid:
     )
 
 
-def _told(plan: Plan) -> dict[str, Any]:
+def _told(plan: Plan, envelope: Envelope) -> dict[str, Any]:
     checked: Checked = plan.checked
     least, most = checked.points
-    called = {unit.id: unit.called for unit in checked.units.values()}
     return {
         "ok": True,
         "plan_id": plan.plan_id,
@@ -175,7 +174,7 @@ def _told(plan: Plan) -> dict[str, Any]:
             {"name": column.name, "unit": column.unit, "loops": list(column.loops)}
             for column in checked.columns
         ],
-        "envelope": [_asked(one, called[one.unit]) for one in checked.envelope[:MOST_LINES]],
+        "envelope": list(envelope.text()),
         "later": list(checked.later),
         "left_on": list(checked.left_on),
         "asks_a_person": checked.is_asking,
@@ -189,18 +188,6 @@ def _span(span: Span) -> dict[str, float]:
         "likely": round(span.likely, 1),
         "most": round(span.most, 1),
     }
-
-
-def _asked(asked: Asked, called: str) -> str:
-    """One line of the envelope, for a person."""
-    parts = [f"{called}: {asked.command}"]
-    for name, values in asked.parameters.items():
-        shown = [f"{one:g}" if isinstance(one, float) else str(one) for one in values]
-        is_range = len(values) == 2 and all(isinstance(one, int | float) for one in values)
-        parts.append(f"{name} {(' to ' if is_range else ', ').join(shown)}")
-    if asked.rate is not None:
-        parts.append(f"at most {asked.rate:g} per second")
-    return f"{', '.join(parts)}; at most {asked.count:g} times"
 
 
 _PLAN: Final[dict[str, Any]] = {

@@ -67,12 +67,14 @@ class Mover:
     Attributes:
         action: makes the action of a step or question from a template of it.
         rest: waits until a monotonic time, and longer while the run is paused.
+        stands: is told where a set-point stands before it is moved.
     """
 
     bench: Bench
     step: Callable[[str, str, object], RunCommand]
     ask: Callable[[str, tuple[str, ...]], SendLines]
     rest: Callable[[float], Awaitable[None]]
+    stands: Callable[[SweptThing, float], None]
 
     async def move(self, axis: Axis, target: float, rate: float) -> None:
         """Bring it to ``target``.
@@ -103,7 +105,7 @@ class Mover:
             if thing.instrument.meeting != axis.meeting:
                 await self._look(axis)
                 continue
-            await self._write(axis, value)
+            await self._write(axis, value, now.rate_per_s)
 
     async def _look(self, axis: Axis) -> None:
         """Ask the unit what it holds as set.
@@ -127,17 +129,18 @@ class Mover:
             )
         if math.isnan(axis.confirmed):
             axis.confirmed = held
+            self.stands(thing, held)
         axis.meeting = meeting
         axis.written_at = max(axis.written_at, self.bench.clock.monotonic())
 
-    async def _write(self, axis: Axis, value: float) -> None:
+    async def _write(self, axis: Axis, value: float, rate: float) -> None:
         thing = axis.thing
         whole = thing.parameter.type is ParameterType.INT
         values = thing.at(round(value) if whole else value)
 
         def step() -> RunCommand:
             made = self.step(thing.instrument.id, thing.command.name, values)
-            return replace(made, purpose=Purpose.SWEEP_STEP, meeting=axis.meeting)
+            return replace(made, purpose=Purpose.SWEEP_STEP, meeting=axis.meeting, rate=rate)
 
         outcome = await patiently(self.bench, step)
         axis.confirmed = value

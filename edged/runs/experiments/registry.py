@@ -12,12 +12,15 @@ import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
 
 from edged.actions.action import Action, Purpose, SendLines
+from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
+from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.experiments.check import Checked, check
 from edged.experiments.model import AskStep, AskType, Experiment
@@ -27,13 +30,14 @@ from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.record import record
 from edged.runs.bench import Bench
+from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Watching
-from edged.runs.journal_port import HEARTBEAT_S, work_of
+from edged.runs.journal_port import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import ExperimentRecorder, ExperimentSink
+from edged.runs.ports import ExperimentRecorder, ExperimentSink, RunLeases
 from edged.runs.recordings.checks import Verdict, worst
 from edged.runs.registry import Registry, no_hold
 from edged.runs.run import Ending
@@ -47,6 +51,7 @@ from edged.yaml.tree import Scalar
 
 MOST_PLANS: Final = 50
 """Checked plans that can still be started by their id."""
+WRITTEN_S: Final = 5.0
 MOST_NOTE: Final = 2_000
 FINALLY_S: Final = 3_600.0
 """The longest that ``finally`` may take: a ramp down has a rate."""
@@ -75,11 +80,16 @@ def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
 
 
 class ExperimentRegistry:
-    """The runs of experiments, on top of the registry of all runs."""
+    """The runs of experiments, on top of the registry of all runs.
 
-    def __init__(self, registry: Registry, recorder: ExperimentRecorder) -> None:
+    Args:
+        leases: gives a run the units that it writes to.
+    """
+
+    def __init__(self, registry: Registry, recorder: ExperimentRecorder, leases: RunLeases) -> None:
         self._registry = registry
         self._recorder = recorder
+        self._leases = leases
         self._bench: Bench = registry.bench
         self._plans: dict[str, Plan] = {}
         registry.kinds[RunKind.EXPERIMENT] = self
@@ -134,14 +144,20 @@ class ExperimentRegistry:
             )
         return plan
 
+    def envelope(self, plan: Plan) -> Envelope:
+        """All that its run may send."""
+        units = (self._bench.pool.get(unit.id) for unit in plan.checked.units.values())
+        return envelope_of(plan.plan_id, plan.checked, {one.id: one for one in units})
+
     # Runs
 
-    def start(self, action: Action, plan: Plan) -> ExperimentRun:
-        """Begin a run of a plan, which is judged once more; returns at once.
+    async def start(self, action: Action, plan: Plan) -> ExperimentRun:
+        """Begin a run of a plan, which is judged once more; returns once its units are its own.
 
         Raises:
             Invalid: what was checked no longer passes.
-            Conflict: another experiment uses one of its units.
+            Conflict: LEASED, somebody has reserved a unit, or a run writes there.
+            Failed: STORE_FAILED, or everything was stopped meanwhile.
         """
         again, problems = self.check(action, plan.source, plan.roles, plan.parameters)
         if again is None:
@@ -151,24 +167,27 @@ class ExperimentRegistry:
                 remedy="Check it again.",
             )
         run = self._new_run(action, again)
-        self._refuse_shared(run)
-        for unit in run.instrument_ids:
-            self._registry.notes.run_began(run.run_id, unit, action.caller)
+        halts = self._registry.halts
+        written = [one.id for one in self._written(run)]
+        if written:
+            hours = hours_of(again.checked)
+            await self._leases.take(run.run_id, action.caller, written, hours)
+        if halts != self._registry.halts:
+            self._leases.end(run.run_id)
+            raise Failed(
+                f"The experiment was ended {self._registry.halted_by.clause} while it was about to "
+                "begin; nothing was sent.",
+                code=ErrorCode.CANCELLED,
+                remedy="It was stopped to make the bench safe: ask before you start again.",
+            )
         self._registry.add(run)
         self._registry.live(run, self._life(run, again))
         return run
 
-    def _refuse_shared(self, run: ExperimentRun) -> None:
-        for other in self._running():
-            if other.ended.is_set():
-                continue
-            shared = sorted(set(run.units) & set(other.units))
-            if shared:
-                raise Conflict(
-                    f"{shared[0]} is used by {other.run_id} ({other.checked.experiment.name}).",
-                    data={"run_id": other.run_id, "instrument_id": shared[0]},
-                    remedy="Wait for its end, or stop it.",
-                )
+    def _written(self, run: ExperimentRun) -> list[Instrument]:
+        """The units that it writes to."""
+        written = {asked.unit for asked in run.checked.envelope}
+        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
 
     def _new_run(self, action: Action, plan: Plan) -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
@@ -177,7 +196,12 @@ class ExperimentRegistry:
         instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
         started_ms = clock.wall_ms()
         columns = columns_of(checked)
-        caller = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
+        approval = replace(
+            action.caller.approval or Approval(approval_id=""),
+            envelope=OpenEnvelope(self.envelope(plan), clock.monotonic),
+        )
+        nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
+        caller = replace(nested, approval=approval)
         ids = tuple(dict.fromkeys(one.id for one in instruments.values()))
         run = ExperimentRun(
             head=RunHead(
@@ -234,6 +258,7 @@ class ExperimentRegistry:
             run.error = str(error)
             run.state = RunState.FAILED
         finally:
+            self._leases.end(run.run_id)
             await self._settle(run)
 
     async def _through(
@@ -245,6 +270,8 @@ class ExperimentRegistry:
             run,
             look=steps.look,
             logged=lambda name, value: sink.append_to(name, (value,)),
+            pause=lambda reason: self.pause(run, reason),
+            go_on=lambda: self.resume(run),
         )
         event, failure = await self._body(run, plan, steps, watching)
         run.going.set()
@@ -262,6 +289,10 @@ class ExperimentRegistry:
         if event is not RunEvent.DONE:
             own = Verdict.ERROR if event is RunEvent.FAILURE else Verdict.ABORTED
             run.verdict = worst((run.verdict, own))
+        # Who reads that it is over finds its rows on the disk, unless that hangs.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WRITTEN_S):
+                await sink.written()
         run.move(event, is_clean_up_failed=bool(wrong))
 
     async def _body(
@@ -312,9 +343,7 @@ class ExperimentRegistry:
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        written = {asked.unit for asked in run.checked.envelope}
-        units = {one.id: one for one in run.instruments.values() if one.id in written}
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in units.values()))
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
         return [error for error in told if error]
 
     async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
@@ -358,11 +387,9 @@ class ExperimentRegistry:
             Failed: STORE_FAILED; the run must not begin.
         """
         journal = self._bench.store.journal
-        written = {asked.unit for asked in run.checked.envelope}
-        units = [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
         rows: list[str] = []
         try:
-            for number, instrument in enumerate(units, 1):
+            for number, instrument in enumerate(self._written(run), 1):
                 entry = self._entry(run, f"{run.run_id}.{number}", instrument)
                 await journal.begin(entry)
                 rows.append(entry.id)
@@ -379,7 +406,6 @@ class ExperimentRegistry:
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
         profile = instrument.profile
         abort = profile.abort if profile is not None else ()
-        proofs = proofs_of(profile, abort) if profile is not None else ()
         return JournalEntry(
             id=row,
             kind=JournalKind.EXPERIMENT,
@@ -390,8 +416,7 @@ class ExperimentRegistry:
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
-                "abort": [step.send for step in abort],
-                "proofs": [proof.to_json() for proof in proofs],
+                **clean_up_of(profile, instrument.rules, abort),
             },
         )
 
@@ -433,6 +458,7 @@ class ExperimentRegistry:
         """
         self._refuse_over(run)
         run.pause(self._bench.clock.monotonic(), reason)
+        self._leases.pause(run.run_id, is_paused=True)
 
     def resume(self, run: ExperimentRun) -> None:
         """Go on.
@@ -441,6 +467,7 @@ class ExperimentRegistry:
             Conflict: it is over.
         """
         self._refuse_over(run)
+        self._leases.pause(run.run_id, is_paused=False)
         run.go_on(self._bench.clock.monotonic())
 
     def answer(self, run: ExperimentRun, value: Any, number: int | None = None) -> None:

@@ -56,6 +56,8 @@ from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import ExperimentRun, LoopNow, Question, UnitNow
 from edged.runs.experiments.view import swept
 from edged.runs.recordings.checks import Check, Limits, Verdict, judge, worst
+from edged.runs.sweeps.sweep import SweptThing
+from edged.runs.units import unit_of_instrument
 from edged.yaml.tree import Scalar
 
 TOO_SOON_S: Final = 0.3
@@ -119,8 +121,19 @@ class Steps:
         self._event = event
         self._purpose = Purpose.SEQUENCE_STEP
         self._mover = Mover(
-            bench=bench, step=self._command_action, ask=self._lines, rest=self.until
+            bench=bench,
+            step=self._command_action,
+            ask=self._lines,
+            rest=self.until,
+            stands=self._widen,
         )
+
+    def _widen(self, thing: SweptThing, held: float) -> None:
+        """The way from where a set-point stands to the plan's range is in the envelope, too."""
+        approval = self._run.caller.approval
+        if approval is not None and approval.envelope is not None:
+            unit = unit_of_instrument(thing.instrument).key
+            approval.envelope.widen(unit, thing.command.name, thing.plan.parameter, held)
 
     # Order
 

@@ -11,6 +11,7 @@ from edged.errors import EdgedError
 from edged.experiments.model import Log, Target, Watch, WatchElse
 from edged.profiles.expr import compile_expression
 from edged.runs.bench import Bench
+from edged.runs.experiments.bounds import hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.run import Ending
 from edged.runs.states import OVER, RunEvent
@@ -25,6 +26,7 @@ class Watching:
     Args:
         look: reads a target.
         logged: takes a value of a log.
+        pause: pauses the run for a reason; ``go_on`` ends that.
     """
 
     def __init__(
@@ -34,11 +36,15 @@ class Watching:
         *,
         look: Callable[[Target], Awaitable[Scalar | None]],
         logged: Callable[[str, Scalar], None],
+        pause: Callable[[str], None],
+        go_on: Callable[[], None],
     ) -> None:
         self._bench = bench
         self._run = run
         self._look = look
         self._logged = logged
+        self._pause = pause
+        self._go_on = go_on
 
     @contextlib.asynccontextmanager
     async def while_running(self) -> AsyncIterator[None]:
@@ -47,8 +53,7 @@ class Watching:
         work = [self._log(name, log) for name, log in plan.logs.items()]
         work += [self._watch(watch) for watch in plan.watches]
         work.append(self._bound_pause(plan.pause_at_most_s))
-        if plan.at_most_h is not None:
-            work.append(self._bound_run(plan.at_most_h))
+        work.append(self._bound_run(hours_of(self._run.checked)))
         tasks = [asyncio.create_task(one, name=f"{self._run.run_id}-beside") for one in work]
         try:
             yield
@@ -78,12 +83,12 @@ class Watching:
             if not is_good and watch.otherwise is WatchElse.NOTE:
                 self._run.note(said)
             if not is_good and watch.otherwise is WatchElse.PAUSE:
-                self._run.pause(now, said)
+                self._pause(said)
             if watch.again and not self._run.going.is_set() and self._run.pause_reason == said:
                 is_again = value is not None and self._holds(watch.again, value)
                 good_since = (good_since or now) if is_again else None
                 if good_since is not None and now - good_since >= watch.for_s:
-                    self._run.go_on(now)
+                    self._go_on()
                     good_since = None
             await self._bench.clock.sleep(watch.every_s)
 

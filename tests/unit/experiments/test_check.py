@@ -217,7 +217,7 @@ def test_the_envelope_has_each_write_with_its_values_and_its_count() -> None:
     )
     told = {one.command: (one.parameters, one.rate, one.count) for one in found.envelope}
     assert told["output_on"] == ({"channel": (1,)}, None, 1)
-    assert told["set_voltage"] == ({"channel": (1,), "voltage": (0, 2)}, 1, 5)
+    assert told["set_voltage"] == ({"channel": (1,), "voltage": (0, 0.5, 1.0, 1.5, 2)}, 1, 5)
 
 
 def test_a_loop_of_a_million_values_is_judged_by_its_extremes() -> None:

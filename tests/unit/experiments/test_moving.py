@@ -90,7 +90,7 @@ def moved(supply: Supply, *targets: float, rate: float, is_lost: bool = False) -
 
     async def work() -> None:
         axis = Axis(thing=thing)
-        mover = Mover(bench=bench, step=step, ask=ask, rest=rest)
+        mover = Mover(bench=bench, step=step, ask=ask, rest=rest, stands=lambda *_: None)
         for target in targets:
             await mover.move(axis, target, rate)
             if is_lost:
