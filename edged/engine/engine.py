@@ -279,9 +279,7 @@ class Engine:
         self._lockout = LockoutControl(
             bench,
             stop_on=(
-                self._work.stop_sweeps_on,
-                self._work.stop_streams_on,
-                self._work.stop_sequences_on,
+                self._work.stop_on,
                 self._sdk.stop_calls_on,
                 self._approvals.look_on,
             ),

@@ -36,18 +36,19 @@ from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
-from edged.runs.experiments.registry import ExperimentRegistry
+from edged.runs.experiments.registry import Experiments
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunLeases, RunNotes
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
+from edged.runs.run import Run
 from edged.runs.run_head import RunKind
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.registry import Sequences
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import (
     DEAD_MAN,
@@ -56,12 +57,15 @@ from edged.runs.wording import (
     interlock_tripped,
     locked_out,
 )
-from edged.store.journal import JournalKind
 from edged.transports.visa import VisaLibrary
 
 log = structlog.get_logger("edged.exit")
 
+BESIDE_SWEEPS: Final = frozenset(RunKind) - {RunKind.SWEEP}
+"""The kinds of runs whose end STOP ALL does not list one by one."""
 ABORT_WITHIN_S: Final = 2.5
+WITH_STEPS: Final = (RunKind.SEQUENCE, RunKind.EXPERIMENT)
+"""What the trip of an interlock ends besides what the abort of its units ends."""
 INTERLOCK: Final = "interlock"
 SHUTDOWN: Final = "shutdown"
 WRAPPERS_WITHIN_S: Final = 1.5
@@ -105,17 +109,17 @@ class LongWork:
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
         self.registry = Registry(bench, recorder=self.runs, notes=notes)
-        self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
+        self.sequences = Sequences(self.registry, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = ExperimentRegistry(self.registry, self.runs, leases)
-        self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
+        self.experiments = Experiments(self.registry, self.runs, leases)
+        self.sweeps = Sweeps(self.registry, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
         self._wrapper_stop = WrapperStop(bench, wrapper_aborts)
         self.bench_stop = BenchStop(
             bench,
             sweeps=self.sweeps,
-            end_work=(self.sequences.stop_all, self.registry.stop_all),
+            end_work=(functools.partial(self.registry.stop_all, kinds=BESIDE_SWEEPS),),
             made_safe=self._made_safe,
             stop_others=self._wrapper_stop,
             recall=recall,
@@ -124,11 +128,7 @@ class LongWork:
     async def clean_up(self) -> None:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
-        self.sweeps.adopt(self._after_crash.found)
-        self.sequences.adopt(self._after_crash.found)
-        self.registry.adopt(
-            left for left in self._after_crash.found if left.entry.kind is JournalKind.EXPERIMENT
-        )
+        self.registry.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
@@ -142,8 +142,6 @@ class LongWork:
         One that hangs delays no other: each has its own bound within that of all.
         """
         ends = [
-            self.sweeps.close(ABORT_WITHIN_S),
-            self.sequences.close(),
             self.registry.close(ABORT_WITHIN_S),
         ]
         if self._is_safe_exit:
@@ -197,9 +195,7 @@ class LongWork:
             ).table(),
             **RunOperations(
                 runs=self.runs,
-                sweeps=self.sweeps,
                 registry=self.registry,
-                sequences=self.sequences,
                 waveforms=self.waveforms,
                 artist=self.artist,
             ).table(),
@@ -214,9 +210,9 @@ class LongWork:
 
     async def end_run(self, run_id: str, is_held: bool) -> None:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
-        if run_id in {run["run_id"] for run in self.experiments.running()}:
+        if self.registry.get(RunKind.EXPERIMENT, run_id) is not None:
             await self.experiments.stop_run(run_id, LEASE_END, hold=False)
-        elif any(run["run_id"] == run_id for run in self.sequences.running()):
+        elif any(run.run_id == run_id for run in self.registry.going(RunKind.SEQUENCE)):
             if not is_held:
                 await self.sequences.stop(run_id, LEASE_END)
         else:
@@ -233,19 +229,14 @@ class LongWork:
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
         """Ids of the sweeps and sequences that are in the middle of something on it."""
-        sequences = (
-            str(run["run_id"])
-            for run in self.sequences.running()
-            if self._is(str(run["instrument_id"]), instrument_id)
-        )
-        experiments = self.experiments.running_on(instrument_id)
-        return (*self.sweeps.running_on(instrument_id), *sequences, *experiments)
+        stepping = (run for kind in WITH_STEPS for run in self.registry.going(kind))
+        ids = (run.run_id for run in stepping if instrument_id in run.units)
+        return (*self.sweeps.running_on(instrument_id), *ids)
 
     def uses(self, instrument: Instrument) -> bool:
         """Whether anything that runs has to do with it."""
-        return bool(self.moves(instrument.id)) or any(
-            stream["instrument_id"] == instrument.id for stream in self.streams.running()
-        )
+        streams = self.registry.going(RunKind.STREAM)
+        return bool(self.moves(instrument.id)) or any(instrument.id in s.units for s in streams)
 
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
@@ -270,54 +261,26 @@ class LongWork:
                 tool=INTERLOCK,
                 try_for_s=math.inf,
             ),
-            self.sequences.stop_all(cause, lambda name: any(self._is(name, one) for one in ids)),
-            self.registry.stop_all(cause, ids.__contains__, kinds={RunKind.EXPERIMENT}),
+            self.registry.stop_all(cause, ids.__contains__, kinds=WITH_STEPS),
         )
 
-    async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
+    async def stop_on(self, instrument_id: str) -> list[str]:
         """For a lockout; returns the ids of what was ended."""
-        ended = await self.sweeps.stop_all(self._locked_out(instrument_id), instrument_id)
-        return [str(sweep["sweep_id"]) for sweep in ended]
-
-    async def stop_streams_on(self, instrument_id: str) -> list[str]:
-        cause = self._locked_out(instrument_id)
-        ended = await self.registry.stop_all(cause, instrument_id.__eq__)
-        return [run.run_id for run in ended]
-
-    async def stop_sequences_on(self, instrument_id: str) -> list[str]:
-        is_its = functools.partial(self._is, instrument_id=instrument_id)
-        return await self.sequences.stop_all(self._locked_out(instrument_id), is_its)
+        cause = locked_out(self._called(instrument_id))
+        return _ids(await self.registry.stop_all(cause, instrument_id.__eq__))
 
     async def fail_on(self, instrument_id: str) -> list[str]:
         """Its dead-man has switched it off: what runs on it has failed; ids of what was ended."""
-        is_its = functools.partial(self._is, instrument_id=instrument_id)
         called = self._called(instrument_id)
-        cause = dead_man_tripped(called)
         error = Failed(f"{called}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
-        sweeps, streams, sequences = await asyncio.gather(
-            self.sweeps.fail_all(cause, error.message, instrument_id),
-            self.registry.fail_all(cause, error, instrument_id.__eq__),
-            self.sequences.fail_all(cause, error, is_its),
+        return _ids(
+            await self.registry.fail_all(dead_man_tripped(called), error, instrument_id.__eq__)
         )
-        return [
-            *(str(sweep["sweep_id"]) for sweep in sweeps),
-            *(run.run_id for run in streams),
-            *sequences,
-        ]
-
-    def _locked_out(self, instrument_id: str) -> Cause:
-        return locked_out(self._called(instrument_id))
 
     def _called(self, instrument_id: str) -> str:
         with contextlib.suppress(NotFound):
             return self._bench.pool.get(instrument_id).called
         return instrument_id
-
-    def _is(self, name: str, instrument_id: str) -> bool:
-        try:
-            return self._bench.pool.get(name).id == instrument_id
-        except NotFound:
-            return False
 
     def _new_report_maker(self) -> Maker:
         # Most lives of the daemon never see a report, and need not wait for what makes them.
@@ -352,6 +315,10 @@ class LongWork:
                 unit_of_instrument(instrument).key,
                 instrument_id=instrument.id if instrument.twins else "",
             )
+
+
+def _ids(runs: Sequence[Run]) -> list[str]:
+    return [run.run_id for kind in RunKind for run in runs if run.kind is kind]
 
 
 def _read_panel(name: str) -> str:

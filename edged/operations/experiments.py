@@ -28,7 +28,7 @@ from edged.experiments.check import Checked, Span
 from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES
 from edged.record import record
-from edged.runs.experiments.registry import ExperimentRegistry, Plan
+from edged.runs.experiments.registry import Experiments, Plan
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.wording import stopped_by
 from edged.schema.fields import nearest
@@ -61,7 +61,7 @@ class ExperimentOperations:
         directories: where experiment files are, the last ones first looked at.
     """
 
-    experiments: ExperimentRegistry
+    experiments: Experiments
     directories: Sequence[Path]
 
     def table(self) -> dict[type[Action], Operation]:

@@ -7,12 +7,14 @@ the end of a run means, its kind knows (``Run.end``).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from edged.actions.cause import ENGINE_STOPPED, Cause, cause_of
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
 from edged.runs.bench import Bench
+from edged.runs.journal import RunJournal
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import Recorder, RunNotes
 from edged.runs.run import Ending, Run
@@ -58,6 +60,7 @@ class Registry:
         notes: told of each run that writes.
 
     Attributes:
+        journal: where a run is found after a crash.
         kinds: what stops a run of each kind, and answers for that.
         halts: how often everything was stopped: a run that was being prepared meanwhile must not
             begin. ``halted_by`` is the cause of the last time.
@@ -68,6 +71,7 @@ class Registry:
         self.bench = bench
         self.recorder = recorder
         self.notes = notes
+        self.journal = RunJournal(bench=bench)
         self.kinds: dict[RunKind, StopsRuns] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
@@ -76,6 +80,8 @@ class Registry:
         self._over: dict[RunKind, dict[str, Run]] = {kind: {} for kind in RunKind}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, LeftWork] = {}
+        # What goes on behind the end of a run: recordings that are being written.
+        self._behind: set[asyncio.Task[None]] = set()
         self._listeners: dict[RunKind, list[Callable[[Any], None]]] = {k: [] for k in RunKind}
 
     # Who listens
@@ -127,6 +133,10 @@ class Registry:
         """What a former life of the daemon left of one kind."""
         return [left for left in self._found.values() if left.entry.kind.value == kind.value]
 
+    def left_of(self, kind: RunKind, run_id: str) -> LeftWork | None:
+        """The one with that id."""
+        return next((left for left in self.found(kind) if left.entry.id == run_id), None)
+
     def runs(self) -> tuple[RunNow, ...]:
         """All that are remembered, of every kind, and those found after a crash."""
         now_s = self.bench.clock.monotonic()
@@ -154,19 +164,29 @@ class Registry:
         self._over[run.kind].pop(run.run_id, None)
         run.task = asyncio.create_task(self._live(run, life), name=run.run_id)
 
+    def keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Have this go on behind the end of a run; the daemon's stop waits for it."""
+        task = asyncio.create_task(work, name=name)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
     async def attend(self, run: Run) -> None:
         """Wait for the end of a run; who goes away meanwhile ends it.
 
         Raises:
-            asyncio.CancelledError: the caller went away; the run is over by then.
+            asyncio.CancelledError: the caller went away; the run has ended by then.
         """
         if run.task is None:
             return
         try:
             await asyncio.shield(run.task)
         except asyncio.CancelledError as cancelled:
-            run.end(Ending.wished(RunEvent.CLIENT_GONE, cause_of(cancelled)))
-            await _over(run.task)
+            if not run.ended.is_set():
+                run.end(Ending.wished(RunEvent.CLIENT_GONE, cause_of(cancelled)))
+            while not run.ended.is_set():
+                # Whoever cancels once more waits for its end all the same.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await run.ended.wait()
             raise
 
     async def _live(self, run: Run, life: Coroutine[Any, Any, None]) -> None:
@@ -194,8 +214,9 @@ class Registry:
 
     async def stop(self, run: Run, ending: Ending) -> None:
         """End one run; returns when it has ended."""
-        run.end(ending)
-        await run.ended.wait()
+        if not run.ended.is_set():
+            run.end(ending)
+            await run.ended.wait()
 
     async def stop_all(
         self,
@@ -251,17 +272,8 @@ class Registry:
         for task, run in tasks.items():
             if run.is_cut_at_close:
                 task.cancel(ENGINE_STOPPED)
-        await asyncio.gather(ending, *tasks, return_exceptions=True)
+        await asyncio.gather(ending, *tasks, *self._behind, return_exceptions=True)
 
     def adopt(self, left: Iterable[LeftWork]) -> None:
         """Tell of runs that were found after a crash."""
         self._found.update({found.entry.id: found for found in left})
-
-
-async def _over(task: asyncio.Task[None]) -> None:
-    """Wait until a task is over, whoever cancels meanwhile."""
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            continue

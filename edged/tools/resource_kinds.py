@@ -36,7 +36,7 @@ from edged.runs.recordings.reader import list_runs
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 
 SCHEME: Final = "edged://"
 APP_SCHEME: Final = "ui://edged/"
@@ -347,7 +347,7 @@ class ResourceSources:
 
     pool: InstrumentPool
     profiles: Callable[[], Mapping[str, Profile]]
-    sweeps: SweepRegistry
+    sweeps: Sweeps
     streams: Streams
     runs: RunRegistry
     waveforms: WaveformRegistry

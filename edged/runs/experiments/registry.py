@@ -35,7 +35,7 @@ from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Watching
-from edged.runs.journal_port import HEARTBEAT_S, clean_up_of, work_of
+from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import ExperimentRecorder, ExperimentSink, RunLeases
 from edged.runs.recordings.checks import Verdict, worst
@@ -79,7 +79,7 @@ def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
     return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
 
 
-class ExperimentRegistry:
+class Experiments:
     """The runs of experiments, on top of the registry of all runs.
 
     Args:

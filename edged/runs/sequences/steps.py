@@ -168,6 +168,7 @@ class SequenceSteps:
                     raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
                 row = {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
                 run.rows.append(row)
+                run.row_count += 1
                 run.limited += is_limited(row)
                 await self._record(run, row)
             case _:
@@ -178,8 +179,8 @@ class SequenceSteps:
         """Record a row, once the recording is there to take it."""
         if run.opening is None:
             return
-        run.recording = await asyncio.shield(run.opening)
-        run.recording.append(row_cells(run.head, row))
+        run.sink = await asyncio.shield(run.opening)
+        run.sink.append(row_cells(run.head, row))
         run.tell(json.dumps(row, default=str))
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:

@@ -23,7 +23,7 @@ from edged.instruments.unit_state import StateOf
 from edged.profiles.model import FieldsAnswer, ImageAnswer, Returns, WaveformAnswer
 from edged.record import record
 from edged.runs.streams.registry import StreamNews, Streams
-from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
+from edged.runs.sweeps.registry import SweepChanged, Sweeps
 from edged.store.audit.book import Audit
 from edged.store.audit.row import AuditRow
 from edged.store.lockouts import Lockouts
@@ -80,7 +80,7 @@ def stream_feed(streams: Streams) -> Source:
     return follow
 
 
-def sweep_feed(sweeps: SweepRegistry) -> Source:
+def sweep_feed(sweeps: Sweeps) -> Source:
     """``changed`` with the sweep's status, when it begins and at each change of state."""
 
     def follow(publish: Publish) -> Callable[[], None]:

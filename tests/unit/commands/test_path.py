@@ -29,7 +29,8 @@ from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
 from edged.profiles.owner_rules import UnitRules, tighten
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.registry import Registry
+from edged.runs.sequences.registry import Sequences
 from tests.bench.command_path import (
     bench_operations,
     command_operations,
@@ -76,7 +77,7 @@ class House:
         self.record = Recorded()
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
-        self.book = SequenceRegistry(
+        runs = Registry(
             bench_of(
                 clock,
                 store={"journal": Notebook()},
@@ -87,8 +88,8 @@ class House:
             ),
             recorder=Recorder(),
             notes=NoNotes(),
-            new_plan=NoPlan,
         )
+        self.book = Sequences(runs, new_plan=NoPlan)
         commands = command_operations(
             clock,
             sequences=self.book,

@@ -22,7 +22,7 @@ from edged.operations.resources import ReadPicture, ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
 from edged.runs.registry import Registry
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.registry import Sequences
 from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
@@ -95,12 +95,11 @@ class House:
             perform=lambda action: self.path.perform(action),
             precheck=lambda action: self.path.precheck(action),
         )
-        self.streams = Streams(
-            Registry(context, recorder=self, notes=NoNotes()), waveforms=self.waveforms
-        )
+        runs = Registry(context, recorder=self, notes=NoNotes())
+        self.streams = Streams(runs, waveforms=self.waveforms)
         commands = command_operations(
             clock,
-            sequences=SequenceRegistry(context, recorder=self, notes=NoNotes(), new_plan=NoPlan),
+            sequences=Sequences(runs, new_plan=NoPlan),
             captures=Captures(self.waveforms, Acquisitions()),
         )
         bench = bench_operations(pool, catalog)

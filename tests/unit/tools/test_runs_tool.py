@@ -37,12 +37,6 @@ class Head:
 
 
 @dataclass
-class NoRuns:
-    def runs(self) -> tuple[RunNow, ...]:
-        return ()
-
-
-@dataclass
 class Recordings:
     """Their rows are on the disk as far as they had been taken when that was asked for."""
 
@@ -70,8 +64,6 @@ async def test_a_run_that_ends_while_it_is_read_is_not_told_as_over_without_its_
     parts: Any = {
         "runs": Recordings(stream, [stream.end]),
         "registry": stream,
-        "sweeps": NoRuns(),
-        "sequences": NoRuns(),
         "waveforms": None,
         "artist": None,
     }
@@ -122,9 +114,7 @@ class Unclosed:
 async def test_the_result_of_a_sequence_that_is_over_is_told_before_its_recording_has_it() -> None:
     parts: Any = {
         "runs": Unclosed(),
-        "registry": NoRuns(),
-        "sweeps": NoRuns(),
-        "sequences": Sequences(),
+        "registry": Sequences(),
         "waveforms": None,
         "artist": None,
     }

@@ -25,8 +25,9 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.owner_rules import UnitRules
+from edged.runs.registry import Registry
 from edged.runs.run_head import RunHead
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.registry import Sequences
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
 from edged.runs.wording import all_stopped_by, interlock_tripped
@@ -69,8 +70,8 @@ class Lab:
         precheck: Any,
         new_id: Any = lambda: "x",
         journal: Notebook | None = None,
-    ) -> SequenceRegistry:
-        return SequenceRegistry(
+    ) -> Sequences:
+        self.runs = Registry(
             bench_of(
                 self.clock,
                 store={"journal": journal or Notebook()},
@@ -81,8 +82,8 @@ class Lab:
             ),
             recorder=self.recorder,
             notes=NoNotes(),
-            new_plan=NoPlan,
         )
+        return Sequences(self.runs, new_plan=NoPlan)
 
     def precheck(self, action: Action) -> tuple[str, ...]:
         assert isinstance(action, RunCommand | SendScpi)
@@ -309,7 +310,7 @@ async def test_stop_all_ends_a_run_as_a_failure_that_says_so(driven_clock: Drive
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
     assert failure.value.data["state"] == "stopped"
@@ -322,7 +323,7 @@ async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(la
     task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
     await asyncio.sleep(0)
     assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="long did not begin, because everything was stopped"):
         await task
     assert lab.names() == []
@@ -629,7 +630,7 @@ async def test_one_that_is_refused_before_its_first_step_leaves_no_recording(
     lab.refusing["output_on"] = Invalid("over the limit")
     with pytest.raises(Invalid):
         await lab.run(POINT, voltage=5.0, channel=1)
-    assert (shelf.sheets, lab.book.runs()) == ([], ())
+    assert (shelf.sheets, lab.runs.runs()) == ([], ())
 
 
 @promise("sequence.client-gone-tells")
@@ -653,7 +654,7 @@ async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told
     assert summary["left"] == [":VOLT 5", ":OUTP CH1,OFF"]
     assert summary["reason"] == "its client went away after 4 steps"
     assert summary["error"] == "It set the following, and did not undo it: :VOLT 5; :OUTP CH1,OFF."
-    (told,) = lab.book.runs()
+    (told,) = lab.runs.runs()
     assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
 
 
@@ -691,12 +692,12 @@ async def test_a_detached_one_is_told_at_once_and_goes_on_by_itself(
     run_id = await lab.book.detach(action, POINT, values, alone_on="PSU::1")
     assert run_id == "seq-outer"
     await lab.reached("measure")
-    assert [run.state for run in lab.book.runs()] == ["running"]
+    assert [run.state for run in lab.runs.runs()] == ["running"]
     with pytest.raises(Conflict):
         await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
     lab.gate["measure"].set()
     await settle()
-    assert [run.state for run in lab.book.runs()] == ["completed"]
+    assert [run.state for run in lab.runs.runs()] == ["completed"]
     # What has no table is a run, too.
     assert [(sheet.head.run_id, sheet.ended and sheet.ended[0]) for sheet in shelf.sheets] == [
         (run_id, "completed")
