@@ -200,11 +200,10 @@ class LongWork:
 
     async def end_run(self, run_id: str, is_held: bool) -> None:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
-        if any(run.run_id == run_id for run in self.registry.going(RunKind.SEQUENCE)):
-            if not is_held:
-                await self.sequences.stop(run_id, LEASE_END)
-        else:
+        if self.registry.get(RunKind.SEQUENCE, run_id) is None:
             await self.sweeps.stop(run_id, LEASE_END, hold=is_held)
+        elif not is_held:
+            await self.sequences.stop(run_id, LEASE_END)
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""
@@ -216,14 +215,17 @@ class LongWork:
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
         """Ids of the sweeps and sequences that are in the middle of something on it."""
-        sequences = self.registry.going(RunKind.SEQUENCE)
-        ids = (run.run_id for run in sequences if instrument_id in run.units)
-        return (*self.sweeps.running_on(instrument_id), *ids)
+        sequences = self.registry.under_way(instrument_id.__eq__, {RunKind.SEQUENCE})
+        return (*self.sweeps.running_on(instrument_id), *_ids(sequences))
+
+    def runs_on(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of all that runs on it or measures it."""
+        others = self.registry.under_way(instrument_id.__eq__, BESIDE_SWEEPS)
+        return (*self.sweeps.running_on(instrument_id), *_ids(others))
 
     def uses(self, instrument: Instrument) -> bool:
         """Whether anything that runs has to do with it."""
-        streams = self.registry.going(RunKind.STREAM)
-        return bool(self.moves(instrument.id)) or any(instrument.id in s.units for s in streams)
+        return bool(self.runs_on(instrument.id))
 
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
