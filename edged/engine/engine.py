@@ -657,12 +657,8 @@ class Engine:
 
     def _runs_on(self, instrument: Instrument) -> list[str]:
         """The ids of the runs that use an instrument."""
-        asking = (*self._work.streams.running(), *self._work.sequences.running())
-        found = [str(one.get("run_id") or one["stream_id"])
-                 for one in asking if one["instrument_id"] == instrument.id]  # fmt: skip
-        found += self._work.experiments.running_on(instrument.id)
         writing = self._leases.run_on(instrument)
-        ids = [*self._work.sweeps.running_on(instrument.id), *found, *filter(None, [writing])]
+        ids = (*self._work.runs_on(instrument.id), *filter(None, [writing]))
         return list(dict.fromkeys(ids))
 
     def _recall(self, cause: Cause) -> None:

@@ -212,11 +212,10 @@ class LongWork:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
         if self.registry.get(RunKind.EXPERIMENT, run_id) is not None:
             await self.experiments.stop_run(run_id, LEASE_END, hold=False)
-        elif any(run.run_id == run_id for run in self.registry.going(RunKind.SEQUENCE)):
-            if not is_held:
-                await self.sequences.stop(run_id, LEASE_END)
-        else:
+        elif self.registry.get(RunKind.SEQUENCE, run_id) is None:
             await self.sweeps.stop(run_id, LEASE_END, hold=is_held)
+        elif not is_held:
+            await self.sequences.stop(run_id, LEASE_END)
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""
@@ -229,14 +228,17 @@ class LongWork:
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
         """Ids of the sweeps and sequences that are in the middle of something on it."""
-        stepping = (run for kind in WITH_STEPS for run in self.registry.going(kind))
-        ids = (run.run_id for run in stepping if instrument_id in run.units)
-        return (*self.sweeps.running_on(instrument_id), *ids)
+        stepping = self.registry.under_way(instrument_id.__eq__, WITH_STEPS)
+        return (*self.sweeps.running_on(instrument_id), *_ids(stepping))
+
+    def runs_on(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of all that runs on it or measures it."""
+        others = self.registry.under_way(instrument_id.__eq__, BESIDE_SWEEPS)
+        return (*self.sweeps.running_on(instrument_id), *_ids(others))
 
     def uses(self, instrument: Instrument) -> bool:
         """Whether anything that runs has to do with it."""
-        streams = self.registry.going(RunKind.STREAM)
-        return bool(self.moves(instrument.id)) or any(instrument.id in s.units for s in streams)
+        return bool(self.runs_on(instrument.id))
 
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""

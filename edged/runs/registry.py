@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from edged.actions.cause import ENGINE_STOPPED, Cause, cause_of
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
@@ -29,27 +29,7 @@ IsMeant = Callable[[str], bool]
 """Whether the instrument with this id is meant."""
 EVERY_KIND: Final[Collection[RunKind]] = frozenset(RunKind)
 
-
-def anywhere(_instrument_id: str) -> bool:
-    """Every instrument is meant."""
-    return True
-
-
-def no_hold(run_id: str, kind: RunKind) -> Invalid:
-    """The refusal to hold what cannot be held."""
-    return Invalid(
-        f"{run_id} is a {kind}: only a sweep can be held.",
-        data={"parameter": "hold"},
-        remedy="Stop it without hold.",
-    )
-
-
-class StopsRuns(Protocol):
-    """One kind of run, as ``bench__stop_run`` uses it."""
-
-    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> Mapping[str, Any]:
-        """Stop one; its answer. Raises NotFound, Invalid."""
-        ...
+R = TypeVar("R", bound=Run)
 
 
 class Registry:
@@ -61,7 +41,7 @@ class Registry:
 
     Attributes:
         journal: where a run is found after a crash.
-        kinds: what stops a run of each kind, and answers for that.
+        kinds: what starts and stops runs of each kind.
         halts: how often everything was stopped: a run that was being prepared meanwhile must not
             begin. ``halted_by`` is the cause of the last time.
         is_closing: the daemon stops.
@@ -72,7 +52,7 @@ class Registry:
         self.recorder = recorder
         self.notes = notes
         self.journal = RunJournal(bench=bench)
-        self.kinds: dict[RunKind, StopsRuns] = {}
+        self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
         # By id, in the order of their start; those that are over in the order of their end.
@@ -102,6 +82,18 @@ class Registry:
     def going(self, kind: RunKind) -> Iterator[Run]:
         """Runs whose life is not over, oldest first; their last words may be being written."""
         return (run for run in tuple(self._going.values()) if run.kind is kind)
+
+    def under_way(
+        self, is_meant: IsMeant | None = None, kinds: Collection[RunKind] = EVERY_KIND
+    ) -> list[Run]:
+        """Runs that have not ended, on instruments that are meant."""
+        return [
+            run
+            for run in self._going.values()
+            if run.kind in kinds
+            and not run.ended.is_set()
+            and (is_meant is None or any(map(is_meant, run.units)))
+        ]
 
     def known(self, kind: RunKind) -> Iterator[Run]:
         """All that are remembered: first those that are over."""
@@ -221,12 +213,16 @@ class Registry:
     async def stop_all(
         self,
         cause: Cause,
-        is_meant: IsMeant = anywhere,
+        is_meant: IsMeant | None = None,
         *,
         event: RunEvent = RunEvent.STOP,
         kinds: Collection[RunKind] = EVERY_KIND,
     ) -> list[Run]:
-        """End every run that works an instrument that is meant; returns when they have ended."""
+        """End every run that works an instrument that is meant; returns when they have ended.
+
+        Args:
+            is_meant: ``None``: every instrument is.
+        """
         self.halts, self.halted_by = self.halts + 1, cause
         return await self._end_all(Ending.wished(event, cause), is_meant, kinds)
 
@@ -242,13 +238,9 @@ class Registry:
         return await self._end_all(failed, is_meant, kinds)
 
     async def _end_all(
-        self, ending: Ending, is_meant: IsMeant, kinds: Collection[RunKind]
+        self, ending: Ending, is_meant: IsMeant | None, kinds: Collection[RunKind]
     ) -> list[Run]:
-        runs = [
-            run
-            for run in self._going.values()
-            if run.kind in kinds and not run.ended.is_set() and any(map(is_meant, run.units))
-        ]
+        runs = self.under_way(is_meant, kinds)
         for run in runs:
             run.end(ending)
         for run in runs:
@@ -277,3 +269,46 @@ class Registry:
     def adopt(self, left: Iterable[LeftWork]) -> None:
         """Tell of runs that were found after a crash."""
         self._found.update({found.entry.id: found for found in left})
+
+
+class RunsOfKind(Generic[R]):
+    """What starts runs of one kind and answers for them; how they live is the registry's."""
+
+    kind: ClassVar[RunKind]
+
+    def __init__(self, runs: Registry) -> None:
+        self._runs = runs
+        self._bench = runs.bench
+        runs.kinds[self.kind] = self
+
+    def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        """Call ``listener`` on the loop with all news of this kind; returns what ends that."""
+        return self._runs.subscribe(self.kind, listener)
+
+    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> Mapping[str, Any]:
+        """Stop one, as ``bench__stop_run`` does.
+
+        Raises:
+            NotFound: there is no such run.
+            Invalid: this kind cannot be held.
+        """
+        if hold:
+            raise Invalid(
+                f"{run_id} is a {self.kind}: only a sweep can be held.",
+                data={"parameter": "hold"},
+                remedy="Stop it without hold.",
+            )
+        return await self.stop(run_id, who)
+
+    async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        """Stop one, as its own tool does; returns that tool's result. Raises NotFound."""
+        raise NotImplementedError
+
+    def _going(self) -> list[R]:
+        return cast("list[R]", self._runs.under_way(kinds={self.kind}))
+
+    def _all(self) -> list[R]:
+        return cast("list[R]", list(self._runs.known(self.kind)))
+
+    def _get(self, run_id: str) -> R | None:
+        return cast("R | None", self._runs.get(self.kind, run_id))

@@ -17,7 +17,7 @@ from edged.errors import EdgedError
 from edged.record import record
 from edged.runs.ports import RowSink
 from edged.runs.run_head import RunHead, RunKind, RunNow
-from edged.runs.states import RunEvent, RunState, Words, next_state
+from edged.runs.states import KindWords, RunEvent, RunState, next_state
 
 
 @record
@@ -62,7 +62,7 @@ class Run:
         ended: set once a stop need not wait any longer; its last words may still be written.
     """
 
-    words: ClassVar[Words]
+    words: ClassVar[KindWords]
     is_cut_at_close: ClassVar[bool] = False
     """Its task is cancelled when the daemon stops and the bound of that is over."""
     most_ended: ClassVar[int] = 100

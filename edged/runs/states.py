@@ -80,7 +80,7 @@ TABLE: Final[Mapping[RunState, Mapping[RunEvent, RunState]]] = MappingProxyType(
 
 
 @record
-class Words:
+class KindWords:
     """What one kind of run shows of the table.
 
     Attributes:
@@ -106,7 +106,7 @@ class Words:
         return TABLE[state].get(event)
 
 
-SWEEP: Final = Words(
+SWEEP: Final = KindWords(
     name="sweep",
     states={
         RunState.RUNNING: "running",
@@ -130,7 +130,7 @@ SWEEP: Final = Words(
         (RunState.PAUSED, RunEvent.FOUND_AFTER_CRASH): RunState.FAILED,
     },
 )
-STREAM: Final = Words(
+STREAM: Final = KindWords(
     name="stream",
     states={
         RunState.RUNNING: "running",
@@ -147,7 +147,7 @@ STREAM: Final = Words(
         RunEvent.SHUTDOWN: "shutdown",
     },
 )
-SEQUENCE: Final = Words(
+SEQUENCE: Final = KindWords(
     name="sequence",
     states={
         RunState.RUNNING: "running",
@@ -164,7 +164,7 @@ SEQUENCE: Final = Words(
     },
     other={(state, event): None for state in OVER for event in LASTING},
 )
-EXPERIMENT: Final = Words(
+EXPERIMENT: Final = KindWords(
     name="experiment",
     states={
         state: state.value
@@ -180,7 +180,7 @@ EXPERIMENT: Final = Words(
 
 
 def next_state(
-    words: Words, state: RunState, event: RunEvent, *, is_clean_up_failed: bool = False
+    words: KindWords, state: RunState, event: RunEvent, *, is_clean_up_failed: bool = False
 ) -> RunState:
     """The state after ``event``; a clean-up that failed turns any end into ``failed``.
 
@@ -218,7 +218,7 @@ def reference() -> str:
     return "\n".join([HEAD, *map(_table, (SWEEP, STREAM, SEQUENCE, EXPERIMENT))])
 
 
-def _table(words: Words) -> str:
+def _table(words: KindWords) -> str:
     events = words.events
     lines = [
         f"## {words.name.capitalize()}",

@@ -29,7 +29,6 @@ from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.record import record
-from edged.runs.bench import Bench
 from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
@@ -39,7 +38,7 @@ from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import ExperimentRecorder, ExperimentSink, RunLeases
 from edged.runs.recordings.checks import Verdict, worst
-from edged.runs.registry import Registry, no_hold
+from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
@@ -79,20 +78,20 @@ def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
     return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
 
 
-class Experiments:
+class Experiments(RunsOfKind[ExperimentRun]):
     """The runs of experiments, on top of the registry of all runs.
 
     Args:
         leases: gives a run the units that it writes to.
     """
 
+    kind = RunKind.EXPERIMENT
+
     def __init__(self, registry: Registry, recorder: ExperimentRecorder, leases: RunLeases) -> None:
-        self._registry = registry
+        super().__init__(registry)
         self._recorder = recorder
         self._leases = leases
-        self._bench: Bench = registry.bench
         self._plans: dict[str, Plan] = {}
-        registry.kinds[RunKind.EXPERIMENT] = self
 
     # Plans
 
@@ -167,21 +166,21 @@ class Experiments:
                 remedy="Check it again.",
             )
         run = self._new_run(action, again)
-        halts = self._registry.halts
+        halts = self._runs.halts
         written = [one.id for one in self._written(run)]
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
-        if halts != self._registry.halts:
+        if halts != self._runs.halts:
             self._leases.end(run.run_id)
             raise Failed(
-                f"The experiment was ended {self._registry.halted_by.clause} while it was about to "
+                f"The experiment was ended {self._runs.halted_by.clause} while it was about to "
                 "begin; nothing was sent.",
                 code=ErrorCode.CANCELLED,
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
-        self._registry.add(run)
-        self._registry.live(run, self._life(run, again))
+        self._runs.add(run)
+        self._runs.live(run, self._life(run, again))
         return run
 
     def _written(self, run: ExperimentRun) -> list[Instrument]:
@@ -435,9 +434,9 @@ class Experiments:
         Raises:
             NotFound: UNKNOWN_RUN.
         """
-        run = self._registry.get(RunKind.EXPERIMENT, run_id)
-        if not isinstance(run, ExperimentRun):
-            known = [one.run_id for one in self._registry.known(RunKind.EXPERIMENT)]
+        run = self._get(run_id)
+        if run is None:
+            known = [one.run_id for one in self._all()]
             raise NotFound(
                 f"There is no experiment run {run_id[:100]!r}.",
                 code=ErrorCode.UNKNOWN_RUN,
@@ -529,26 +528,16 @@ class Experiments:
 
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:
         """End it; returns when its ``finally`` has run."""
-        await self._registry.stop(run, Ending.wished(RunEvent.STOP, cause))
+        await self._runs.stop(run, Ending.wished(RunEvent.STOP, cause))
 
-    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> Mapping[str, Any]:
+    async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
         run = self.find(run_id)
-        if hold:
-            raise no_hold(run_id, RunKind.EXPERIMENT)
         await self.abort(run, stopped_by(who))
         return {"status": run.status, "reason": run.reason or None, "error": run.error or None}
 
     def _refuse_over(self, run: ExperimentRun) -> None:
         if run.state in OVER:
             raise Conflict(f"{run.run_id} is over: it is {run.status}.")
-
-    def _running(self) -> list[ExperimentRun]:
-        going = self._registry.going(RunKind.EXPERIMENT)
-        return [run for run in going if isinstance(run, ExperimentRun)]
-
-    def running_on(self, instrument_id: str) -> list[str]:
-        """Ids of the runs that use a unit."""
-        return [run.run_id for run in self._running() if instrument_id in run.units]
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that is under way, as get_status has it."""
@@ -566,7 +555,7 @@ class Experiments:
                 "started_ms": run.started_ms,
                 "who": run.caller.who,
             }
-            for run in self._running()
+            for run in self._going()
         )
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from edged.actions.action import Purpose, RunSequence
 from edged.actions.cause import CALLER_GONE, Cause, cause_of
@@ -20,9 +20,9 @@ from edged.profiles.model import Sequence
 from edged.profiles.step_values import fill
 from edged.record import record
 from edged.runs.ports import NewPlan, Precheck, RowSink
-from edged.runs.registry import Registry, no_hold
+from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
-from edged.runs.run_head import RunKind, RunNow
+from edged.runs.run_head import RunKind
 from edged.runs.sequences.run import SequenceRun, clean_up
 from edged.runs.sequences.steps import SequenceCheck, SequenceSteps, table_head
 from edged.runs.states import RunEvent, RunState
@@ -55,19 +55,19 @@ class SequenceForecast:
     later: Mapping[str, str]
 
 
-class Sequences:
+class Sequences(RunsOfKind[SequenceRun]):
     """What runs sequences, tells of them and stops them.
 
     Args:
         new_plan: judges all steps of a run before its first.
     """
 
+    kind = RunKind.SEQUENCE
+
     def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
-        self._runs = runs
-        self._bench = runs.bench
+        super().__init__(runs)
         self._new_plan = new_plan
         self._steps = SequenceSteps(runs.bench)
-        runs.kinds[RunKind.SEQUENCE] = self
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
@@ -82,10 +82,6 @@ class Sequences:
             }
             for run in self._going()
         )
-
-    def _going(self) -> list[SequenceRun]:
-        going = (run for run in self._runs.going(RunKind.SEQUENCE) if not run.ended.is_set())
-        return cast("list[SequenceRun]", list(going))
 
     async def run(
         self,
@@ -214,29 +210,27 @@ class Sequences:
             closing = _close(run.opening, run.status, summary)
             self._runs.keep(closing, f"{run.run_id}-recorded")
 
-    async def stop(self, run_id: str, who: str) -> RunNow:
+    async def stop(self, run_id: str, who: str) -> dict[str, Any]:
         """End one, and tell how it ended; one that is over stays as it is.
+
+        Returns:
+            {status, reason, error}.
 
         Raises:
             NotFound: UNKNOWN_RUN.
         """
-        run = self._runs.get(RunKind.SEQUENCE, run_id)
+        run, found = self._get(run_id), self._runs.left_of(self.kind, run_id)
         if run is not None:
             await self._runs.stop(run, Ending.wished(RunEvent.STOP, stopped_by(who)))
-            return run.now(self._bench.clock.monotonic())
-        found = self._runs.left_of(RunKind.SEQUENCE, run_id)
-        if found is None:
+            ended = run.now(self._bench.clock.monotonic())
+        elif found is not None:
+            ended = found.as_run()
+        else:
             raise NotFound(
                 f"There is no sequence {run_id[:100]!r}.",
                 code=ErrorCode.UNKNOWN_RUN,
                 data={"run_id": run_id[:100]},
             )
-        return found.as_run()
-
-    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> dict[str, Any]:
-        if hold:
-            raise no_hold(run_id, RunKind.SEQUENCE)
-        ended = await self.stop(run_id, who)
         return {
             "status": ended.state,
             "reason": ended.reason or None,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
@@ -151,6 +151,7 @@ class SequenceRun(Run):
     def shed(self) -> None:
         """Give up what nobody asks for once its caller has its result."""
         self.rows, self.sent, self.values = [], [], {}
+        self.action = replace(self.action, progress=None, client=None)
 
     def what_went_wrong(self) -> str:
         """Its error, and what one that did not complete has left set."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Mapping
+from typing import Any, Final
 
 import structlog
 
@@ -25,7 +25,7 @@ from edged.actions.outcome import Outcome
 from edged.errors import Conflict, EdgedError, ErrorCode, Fault, NotFound
 from edged.profiles.model import Command
 from edged.record import record
-from edged.runs.registry import Registry, no_hold
+from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
 from edged.runs.run_head import RunHead, RunKind
 from edged.runs.states import RunEvent
@@ -54,30 +54,23 @@ class StreamNews:
     data: Mapping[str, Any]
 
 
-class Streams:
+class Streams(RunsOfKind[Stream]):
     """What starts streams, tells of them and stops them.
 
     Args:
         waveforms: where captured traces are.
     """
 
+    kind = RunKind.STREAM
+
     def __init__(self, runs: Registry, *, waveforms: WaveformRegistry) -> None:
-        self._runs = runs
-        self._bench = runs.bench
+        super().__init__(runs)
         self._waveforms = waveforms
         self._log = structlog.get_logger("edged.streams")
-        runs.kinds[RunKind.STREAM] = self
 
     def running(self) -> list[dict[str, Any]]:
         """What get_status tells of each running stream."""
         return [stream.told() for stream in self._going()]
-
-    def _going(self) -> list[Stream]:
-        return cast("list[Stream]", list(self._runs.going(RunKind.STREAM)))
-
-    def subscribe(self, listener: Callable[[StreamNews], None]) -> Callable[[], None]:
-        """Tell of everything that happens to streams; gives what ends that."""
-        return self._runs.subscribe(RunKind.STREAM, listener)
 
     async def start(
         self,
@@ -121,11 +114,6 @@ class Streams:
         await self._runs.stop(stream, Ending.wished(RunEvent.STOP, stopped_by(who)))
         return {"status": stream.status, "reason": stream.reason or None}
 
-    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> dict[str, Any]:
-        if hold:
-            raise no_hold(run_id, RunKind.STREAM)
-        return await self.stop(run_id, who)
-
     def show(self, stream_id: str, after: int = 0) -> dict[str, Any]:
         """How a stream stands, with its points after number ``after``, as far as they are kept.
 
@@ -142,8 +130,8 @@ class Streams:
         Raises:
             NotFound: UNKNOWN_STREAM.
         """
-        stream = self._runs.get(RunKind.STREAM, stream_id)
-        if isinstance(stream, Stream):
+        stream = self._get(stream_id)
+        if stream is not None:
             return stream
         running = ", ".join(one.run_id for one in self._going()) or "none"
         raise NotFound(
@@ -299,4 +287,4 @@ class Streams:
 
     def _publish(self, what: str, stream: Stream, data: Mapping[str, Any]) -> None:
         news = StreamNews(what=what, stream_id=stream.run_id, data=data)
-        self._runs.publish(RunKind.STREAM, news)
+        self._runs.publish(self.kind, news)

@@ -7,23 +7,24 @@ the sweep's queue, so there is one place where a sweep's state changes.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, cast
 
-from edged.actions.action import StartSweep
+from edged.actions.action import Purpose, StartSweep
 from edged.actions.cause import Cause
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.pool import Event as PoolEvent
 from edged.instruments.pool import Left
+from edged.profiles.abort import Proof, asked_about, proofs_of, switch_proofs
 from edged.record import record
-from edged.runs.ports import NewPlan
-from edged.runs.registry import Registry, anywhere
+from edged.runs.ports import NewId, NewPlan, Perform
+from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
 from edged.runs.run_head import RunKind
 from edged.runs.states import SWEEP, RunEvent, RunState
-from edged.runs.still_on import still_on
 from edged.runs.sweeps.conflicts import SweepClaims
 from edged.runs.sweeps.life import SweepLife, SweepStart
 from edged.runs.sweeps.ramp import Ramp
@@ -31,8 +32,13 @@ from edged.runs.sweeps.ramp_plan import RampPlan
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import Sweep, SweptThing
 from edged.runs.wording import MADE_SAFE, parked_by, stopped_by
+from edged.scpi.answer_text import clean_text
 
 MOST_ENDED: Final = Sweep.most_ended
+
+
+ASK_WITHIN_S: Final = 2.0
+"""What asking may delay the answer of a stop that had nothing to stop."""
 
 
 @record
@@ -43,7 +49,7 @@ class SweepChanged:
     told: Mapping[str, Any]
 
 
-class Sweeps:
+class Sweeps(RunsOfKind[Sweep]):
     """What starts sweeps, tells of them and stops them.
 
     Args:
@@ -53,9 +59,10 @@ class Sweeps:
         claims: what they hold.
     """
 
+    kind = RunKind.SWEEP
+
     def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
-        self._runs = runs
-        self._bench = runs.bench
+        super().__init__(runs)
         ramp = Ramp(bench=runs.bench, journal=runs.journal)
         self._start = SweepStart(runs=runs, ramp=ramp, new_plan=new_plan)
         self._life = SweepLife(
@@ -66,17 +73,6 @@ class Sweeps:
             let_go=self._let_go,
         )
         self.claims = SweepClaims(self._get, runs.bench.clock)
-        runs.kinds[RunKind.SWEEP] = self
-
-    def subscribe(self, callback: Callable[[SweepChanged], None]) -> Callable[[], None]:
-        """Call ``callback`` on the loop at each change of a state; returns how to end that."""
-        return self._runs.subscribe(RunKind.SWEEP, callback)
-
-    def _all(self) -> list[Sweep]:
-        return cast("list[Sweep]", list(self._runs.known(RunKind.SWEEP)))
-
-    def _get(self, sweep_id: str) -> Sweep | None:
-        return cast("Sweep | None", self._runs.get(RunKind.SWEEP, sweep_id))
 
     async def start(
         self,
@@ -124,13 +120,13 @@ class Sweeps:
         Raises:
             NotFound: UNKNOWN_SWEEP.
         """
-        found = self._runs.left_of(RunKind.SWEEP, sweep_id)
+        found = self._runs.left_of(self.kind, sweep_id)
         if found is not None:
             # Its rows went with the daemon that took them; they are in its recording.
             return {**found.told(), **({"columns": [], "points": []} if points > 0 else {})}
         return self._find(sweep_id).told(self._bench.clock.monotonic(), points)
 
-    async def stop(self, sweep_id: str, who: str, *, hold: bool) -> dict[str, Any]:
+    async def stop(self, run_id: str, who: str, *, hold: bool = False) -> dict[str, Any]:
         """Park a sweep, or abort it, also one that has come to its target and left that set.
 
         Of any other that is over: its own status, and nothing is set. So it is where somebody else
@@ -140,11 +136,11 @@ class Sweeps:
         Raises:
             NotFound: UNKNOWN_SWEEP.
         """
-        found = self._runs.left_of(RunKind.SWEEP, sweep_id)
+        found = self._runs.left_of(self.kind, run_id)
         if found is not None:
             known = {} if hold else {"aborted": False, "still_on": []}
             return {**_short(found.told()), **known}
-        sweep = self._find(sweep_id)
+        sweep = self._find(run_id)
         event = RunEvent.PAUSE if hold else RunEvent.STOP
         is_parked = hold and sweep.state is RunState.PAUSED
         was, was_over = sweep.state, sweep.ended.is_set()
@@ -192,7 +188,7 @@ class Sweeps:
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
         now = self._bench.clock.monotonic()
-        found = (f.told() for f in self._runs.found(RunKind.SWEEP) if f.needs_attention)
+        found = (f.told() for f in self._runs.found(self.kind) if f.needs_attention)
         shown = (sweep for sweep in self._all() if sweep.is_active or sweep.needs_attention)
         return (*found, *(sweep.told(now) for sweep in shown))
 
@@ -210,18 +206,17 @@ class Sweeps:
     def listed(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is still known, oldest first."""
         now = self._bench.clock.monotonic()
-        found = (found.told() for found in self._runs.found(RunKind.SWEEP))
+        found = (found.told() for found in self._runs.found(self.kind))
         return (*found, *(sweep.told(now) for sweep in self._all()))
 
     def note_safe(
         self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
     ) -> None:
         """A safe command is on its way: it ends the sweeps of what it touches."""
-        for sweep in self._all():
+        for sweep in self._going():
             thing = sweep.thing
             if (
                 thing.instrument.id == instrument_id
-                and not sweep.ended.is_set()
                 and sweep.run_id != on_behalf_of
                 and not thing.is_elsewhere(values)
             ):
@@ -231,8 +226,8 @@ class Sweeps:
         """The pool's news: a sweep on an instrument that has left has failed."""
         if not isinstance(event, Left):
             return
-        for sweep in self._all():
-            if sweep.thing.instrument is event.instrument and not sweep.ended.is_set():
+        for sweep in self._going():
+            if sweep.thing.instrument is event.instrument:
                 reason = f"{event.instrument.id} is gone."
                 sweep.end(Ending(event=RunEvent.FAILURE, error=reason))
 
@@ -246,8 +241,8 @@ class Sweeps:
 
     async def stop_all(self, cause: Cause, instrument_id: str = "") -> list[dict[str, Any]]:
         """Abort every sweep (of one instrument), at once; returns what became of each."""
-        is_meant = instrument_id.__eq__ if instrument_id else anywhere
-        ended = await self._runs.stop_all(cause, is_meant, kinds={RunKind.SWEEP})
+        is_meant = instrument_id.__eq__ if instrument_id else None
+        ended = await self._runs.stop_all(cause, is_meant, kinds={self.kind})
         now = self._bench.clock.monotonic()
         return [sweep.told(now) for sweep in cast("list[Sweep]", ended)]
 
@@ -291,9 +286,48 @@ class Sweeps:
 
     def _publish(self, sweep: Sweep) -> None:
         told = sweep.told(self._bench.clock.monotonic())
-        self._runs.publish(RunKind.SWEEP, SweepChanged(sweep_id=sweep.run_id, told=told))
+        self._runs.publish(self.kind, SweepChanged(sweep_id=sweep.run_id, told=told))
 
 
 def _short(told: Mapping[str, Any]) -> dict[str, Any]:
     """stop_sweep's result."""
     return {name: told[name] for name in ("sweep_id", "status", "current_value", "reason", "error")}
+
+
+async def still_on(perform: Perform, new_id: NewId, sweep: Sweep) -> list[dict[str, Any]]:
+    """One {name, query, answer} for each output that the instrument does not call off.
+
+    Asked of the instrument, since the end of such a sweep sent nothing. The questions are those by
+    which its abort would be proved; where it works a switch, a level that was left set says
+    nothing. What cannot be asked, or does not answer in time, is not in the list.
+    """
+    found: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        for proof in _questions(sweep):
+            outcome = await perform(sweep.lines(new_id(), proof.question, Purpose.MEASURE))
+            answer = outcome.data["answer"] if outcome.error is None else None
+            if answer and not proof.is_given_by(answer):
+                told = {"query": proof.asked, "answer": clean_text(answer)}
+                found.append({"name": asked_about(proof), **told})
+
+    asking = asyncio.ensure_future(ask())
+    try:
+        done, _ = await asyncio.wait({asking}, timeout=ASK_WITHIN_S)
+        for over in done:
+            over.result()
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    return found
+
+
+def _questions(sweep: Sweep) -> tuple[Proof, ...]:
+    """What proves the sweep's own abort, else the profile's."""
+    profile = sweep.thing.profile
+    if profile is None:
+        return ()
+    steps, proofs = sweep.thing.abort_steps(), sweep.abort.proofs
+    if not proofs:
+        steps, proofs = profile.abort, proofs_of(profile, profile.abort)
+    return switch_proofs(steps, proofs)

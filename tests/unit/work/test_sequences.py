@@ -723,10 +723,10 @@ async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice"))["status"] == "stopped"
     with pytest.raises(Failed, match="was stopped"):
         await running
-    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice"))["status"] == "stopped"
     with pytest.raises(NotFound):
         await lab.book.stop("seq-nobody", "alice")
 

@@ -10,9 +10,9 @@ from edged.runs.states import (
     STREAM,
     SWEEP,
     TABLE,
+    KindWords,
     RunEvent,
     RunState,
-    Words,
     next_state,
     reference,
 )
@@ -52,7 +52,7 @@ WALKED = [
 @promise("sweep.table")
 @pytest.mark.parametrize(("words", "state", "event"), WALKED)
 def test_every_cell_of_a_table_moves_or_raises(
-    words: Words, state: RunState, event: RunEvent
+    words: KindWords, state: RunState, event: RunEvent
 ) -> None:
     events = list(words.events)
     cells = CELLS[words.name][words.states[state]].split()
@@ -66,7 +66,7 @@ def test_every_cell_of_a_table_moves_or_raises(
 
 @pytest.mark.parametrize(("words", "state", "event"), WALKED)
 def test_a_clean_up_that_failed_makes_every_end_a_failure_and_nothing_else(
-    words: Words, state: RunState, event: RunEvent
+    words: KindWords, state: RunState, event: RunEvent
 ) -> None:
     if event not in words.row(state):
         return
@@ -77,7 +77,7 @@ def test_a_clean_up_that_failed_makes_every_end_a_failure_and_nothing_else(
 
 
 @pytest.mark.parametrize("words", KINDS, ids=lambda words: words.name)
-def test_each_kind_has_a_word_for_every_state_that_it_can_come_to(words: Words) -> None:
+def test_each_kind_has_a_word_for_every_state_that_it_can_come_to(words: KindWords) -> None:
     assert all(set(words.row(state).values()) <= set(words.states) for state in words.states)
 
 
