@@ -21,7 +21,11 @@ model: S1
 instrument_class: source
 source: made for tests
 match: {idn: 'toy,s1\\b', examples: ["TOY,S1,0001,1.0"]}
-abort: ["RANGE 1,0", "RANGE 2,0;:VOLT 0", {send: STOP, ask: none, takes_back: [start, burst]}, "*RST"]
+abort:
+  - "RANGE 1,0"
+  - "RANGE 2,0;:VOLT 0"
+  - {send: STOP, ask: none, takes_back: [start, burst]}
+  - "*RST"
 commands:
   heater_on:
     scpi: "RANGE {output},{range}"
