@@ -53,6 +53,7 @@ LIBRARY = type(SHIPPED)(profiles={"lakeshore_335": SHIPPED.profiles["lakeshore_3
         ({"start", "burst"}, ["STOP"]),
         ({"heater_on", "start", "burst", "gone"}, ["RANGE 1,0", "STOP"]),
         ({"heater_off", "read_range", "set_voltage"}, []),
+        ({"heater_on", "set_voltage"}, ["RANGE 1,0", "RANGE 2,0;:VOLT 0"]),
     ],
 )
 def test_only_lines_that_take_back_nothing_else_are_left_out(may_stay, left_out):
