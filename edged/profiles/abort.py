@@ -57,8 +57,10 @@ _CHOOSES: Final = re.compile(
 """The headers that choose the channel or the unit that what follows is about."""
 _BARE_SWITCH: Final = re.compile(r"(OUT)([01])", re.IGNORECASE)
 """``OUT1`` and ``OUT0``: the value stands in the header."""
-_ENDS_IN_NUMBER: Final = re.compile(r"([^;\"'#(\r\n]*[ ,])([+-]?[0-9]+(?:\.[0-9]+)?)")
-"""One message without quotes, blocks and lists, whose last argument is a number."""
+_ENDS_IN_NUMBER: Final = re.compile(
+    r"([ \t]*[^\s;\"'#(,][^;\"'#(\r\n]*[ ,])([+-]?[0-9]+(?:\.[0-9]+)?)"
+)
+"""One message with a header, without quotes, blocks and lists, whose last argument is a number."""
 ANY_NUMBER: Final = "7777777"
 _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
 _MOST_CHANNELS: Final = 64
