@@ -190,9 +190,9 @@ UNIT: Final = Table(
         "The unit itself switches its outputs off if it receives nothing for this many seconds; "
         "its profile must have a `watchdog`; see [guards](guards.md)."),
     Key("may_stay_on", _NAMES,
-        "Commands that switch an output on which may stay on when the engine was killed and is "
-        "started again: the lines of the abort that take back nothing else are left out then. A "
-        "stop, and every other abort, sends all lines."),
+        "Commands whose output may stay on when the engine was killed and is started again: the "
+        "lines of the abort that take back only these are left out then. A stop, and every other "
+        "abort, sends all lines."),
     Key("approval_survives_crash", TRUTH,
         "The approval of a run also holds for the rest of it, if it is resumed after a crash of "
         "the engine; default `false`."),

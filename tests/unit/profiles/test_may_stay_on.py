@@ -21,7 +21,11 @@ model: S1
 instrument_class: source
 source: made for tests
 match: {idn: 'toy,s1\\b', examples: ["TOY,S1,0001,1.0"]}
-abort: ["RANGE 1,0", "RANGE 2,0;:VOLT 0", {send: STOP, ask: none, takes_back: [start, burst]}, "*RST"]
+abort:
+  - "RANGE 1,0"
+  - "RANGE 2,0;:VOLT 0"
+  - {send: STOP, ask: none, takes_back: [start, burst]}
+  - "*RST"
 commands:
   heater_on:
     scpi: "RANGE {output},{range}"
@@ -49,6 +53,7 @@ LIBRARY = type(SHIPPED)(profiles={"lakeshore_335": SHIPPED.profiles["lakeshore_3
         ({"start", "burst"}, ["STOP"]),
         ({"heater_on", "start", "burst", "gone"}, ["RANGE 1,0", "STOP"]),
         ({"heater_off", "read_range", "set_voltage"}, []),
+        ({"heater_on", "set_voltage"}, ["RANGE 1,0", "RANGE 2,0;:VOLT 0"]),
     ],
 )
 def test_only_lines_that_take_back_nothing_else_are_left_out(may_stay, left_out):
