@@ -33,6 +33,7 @@ from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.checks import COLUMNS as CHECK_COLUMNS
 from edged.runs.recordings.checks import Check, cells_of
+from edged.runs.recordings.data_nc import CellFile, make_again, open_cells
 from edged.runs.recordings.files import (
     CHECKS_FILE,
     EVENTS_FILE,
@@ -75,6 +76,8 @@ class Recording:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
+        # data.nc; only of an experiment, and only while the disk takes it.
+        self.cells: CellFile | None = None
         # Why there is no recording at all; empty where there is one.
         self.refused = ""
         # Why the disk does not take what waits; empty when it does.
@@ -549,7 +552,7 @@ class RunRegistry:
         await asyncio.shield(claimed)
         while True:
             # What a full disk kept from being mended is tried again each time.
-            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()))
+            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()), make_again)
             self.mended.set()
             await self.measure()
             await self._bench.clock.sleep(MEASURE_EVERY_S)
@@ -644,8 +647,11 @@ class _Batch:
 
     def write(self, disk: Disk) -> None:
         self.written = self.files.write(self.rows, self.arrays)
-        for row in self.rows.get(ROWS_FILE, ())[: self.written.rows.get(ROWS_FILE, 0)]:
+        rows = self.rows.get(ROWS_FILE, [])[: self.written.rows.get(ROWS_FILE, 0)]
+        for row in rows:
             self.recording.statistics.add(row)
+        if self.recording.cells is not None:
+            self.recording.cells.put(rows)
         if self.is_meta_owed and self.written.error is None:
             try:
                 write_meta(self.files.directory, self.recording.told_meta(), disk)
@@ -669,6 +675,8 @@ def _make_files(root: Path, date: str, recording: Recording, disk: Disk) -> RunF
         files.discard()
         drop_mark(root, run_id)
         raise
+    if head.kind is RunKind.EXPERIMENT:
+        recording.cells = open_cells(files.directory, recording.meta, disk)
     return files
 
 
@@ -710,6 +718,7 @@ def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[R
     except OSError:
         files.leave()
         raise
+    recording.cells = open_cells(directory, meta, disk)
     return files, Left(
         meta=meta, statistics=statistics, rows=rows, arrays=arrays, elapsed_s=elapsed_s
     )
@@ -738,6 +747,8 @@ def _further(head: RunHead) -> dict[str, Sequence[str] | None]:
 
 def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) -> None:
     files.close()
+    if recording.cells is not None:
+        recording.cells.close()
     write_meta(files.directory, recording.told_meta(is_whole=True), disk)
     drop_mark(root, files.directory.name)
 
