@@ -34,6 +34,8 @@ UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "K": ("kelvin", "KEL"),
     "F": ("farad", "FAR"),
     "H": ("henry", "81"),
+    "°C": ("degree Celsius", "CEL"),
+    "s": ("second [unit of time]", "SEC"),
     "dB": ("decibel", "2N"),
 }
 """Unit → the name and the UNECE code that openhtf has for it; others have no code."""
