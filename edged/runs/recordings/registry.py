@@ -20,6 +20,7 @@ import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,7 +28,7 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.errors import NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
@@ -53,6 +54,7 @@ from edged.runs.recordings.files import (
     write_dimensions,
     write_meta,
 )
+from edged.runs.recordings.lines import Lines
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.recordings.reader import check_own_run, find_run, read_meta
 from edged.runs.recordings.table import stats_so_far
@@ -469,6 +471,28 @@ class RunRegistry:
         """Write what waits of one recording."""
         await self._to_its_end(self._sync_now([recording]))
 
+    async def add_event(self, run_id: str, name: str, fields: Mapping[str, Any]) -> None:
+        """Add a line to events.jsonl of an experiment, also long after its end: a note, a tag.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+            Failed: RECORDING_FAILED, it has no events, or the disk refuses.
+        """
+        await self.closed(run_id)
+        # One that waits for the disk takes it, too.
+        recording = self._open.get(run_id) or self._line.get(run_id)
+        if recording is not None:
+            recording.event(name, fields)
+            return
+        event = {"time_ms": self._bench.clock.wall_ms(), "event": name, **fields}
+        try:
+            await self._on_disk(_add_late, self.root, run_id, event, self._disk)
+        except OSError as refused:
+            raise Failed(
+                f"The events of {run_id} cannot be written: {refused}.",
+                code=ErrorCode.RECORDING_FAILED,
+            ) from refused
+
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
         await self._to_its_end(self._sync_all())
@@ -726,6 +750,19 @@ def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[R
 
 def _names(columns: Sequence[Column]) -> list[str]:
     return [column.name for column in columns]
+
+
+def _add_late(root: Path, run_id: str, event: Mapping[str, Any], disk: Disk) -> None:
+    path = find_run(root, run_id) / EVENTS_FILE
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, "it has none", str(path))
+    events = Lines(path, None, disk, goes_on=True)
+    try:
+        _, _, refused = events.add([event])
+        if refused is not None:
+            raise refused
+    finally:
+        events.close()
 
 
 def _further(head: RunHead) -> dict[str, Sequence[str] | None]:
