@@ -217,7 +217,7 @@ class Recording:
         self.arrays[:0] = arrays
         self._waiting_bytes += sum(len(array.samples) for array in arrays)
 
-    def go_on(self, left: Left) -> None:
+    def go_on(self, left: Interrupted) -> None:
         """Go on behind what an interrupted attempt has left."""
         self.meta = left.meta
         self.statistics = left.statistics
@@ -705,7 +705,7 @@ def _make_files(root: Path, date: str, recording: Recording, disk: Disk) -> RunF
 
 
 @record
-class Left:
+class Interrupted:
     """What an interrupted attempt has left on the disk."""
 
     meta: dict[str, Any]
@@ -715,7 +715,9 @@ class Left:
     elapsed_s: float
 
 
-def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[RunFiles, Left]:
+def _go_on(
+    root: Path, recording: Recording, now_ms: int, disk: Disk
+) -> tuple[RunFiles, Interrupted]:
     """Open the files of an experiment that was interrupted.
 
     Raises:
@@ -743,7 +745,7 @@ def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[R
         files.leave()
         raise
     recording.cells = open_cells(directory, meta, disk)
-    return files, Left(
+    return files, Interrupted(
         meta=meta, statistics=statistics, rows=rows, arrays=arrays, elapsed_s=elapsed_s
     )
 

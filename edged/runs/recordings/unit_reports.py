@@ -17,13 +17,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
-from edged.runs.recordings.checks import Check, Limits, UnitResult, Verdict
+from edged.runs.recordings.checks import Check, Limits, UnitResult, UnitVerdict
 
 NO_CHECK: Final = "No check ran."
 ITSELF: Final = "(unit)"
 """The name of the case that stands for a unit, where it was aborted or failed by itself."""
-FAILURES: Final = (Verdict.NONE, Verdict.INCOMPLETE, Verdict.FAIL)
-ERRORS: Final = (Verdict.ABORTED, Verdict.ERROR)
+FAILURES: Final = (UnitVerdict.NONE, UnitVerdict.INCOMPLETE, UnitVerdict.FAIL)
+ERRORS: Final = (UnitVerdict.ABORTED, UnitVerdict.ERROR)
 _NOT_OF_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 UNITS: Final[Mapping[str, tuple[str, str]]] = {
     "V": ("volt", "VLT"),
@@ -95,7 +95,7 @@ def _cases(result: UnitResult) -> Iterator[tuple[Check, int]]:
     for check in result.checks:
         yield check, min(before_ms, check.time_ms)
         before_ms = check.time_ms
-    if result.own is not Verdict.NONE or not result.checks:
+    if result.own is not UnitVerdict.NONE or not result.checks:
         message = " ".join(result.messages)
         yield (
             Check(
@@ -123,11 +123,11 @@ def _fill(case: ET.Element, check: Check) -> None:
             ET.SubElement(properties, "property", name=key, value=_xml(str(value)))
     if check.verdict in (*FAILURES, *ERRORS):
         kind = "failure" if check.verdict in FAILURES else "error"
-        is_none = check.verdict is Verdict.NONE
+        is_none = check.verdict is UnitVerdict.NONE
         ET.SubElement(
             case,
             kind,
-            type=Verdict.INCOMPLETE.value if is_none else check.verdict.value,
+            type=UnitVerdict.INCOMPLETE.value if is_none else check.verdict.value,
             message=_xml(sentence(check)),
         )
 
@@ -140,9 +140,9 @@ def sentence(check: Check) -> str:
     value = "no value" if check.value is None else f"{_shown(check.value)}{unit}"
     within = _within(check.limits, unit)
     match check.verdict:
-        case Verdict.FAIL:
+        case UnitVerdict.FAIL:
             said = f"{check.name}: {value}{f', not {within}' if within else ''}"
-        case Verdict.INCOMPLETE:
+        case UnitVerdict.INCOMPLETE:
             said = f"{check.name} is incomplete"
         case _:
             said = f"{check.name}: {value}, {check.verdict.value}"
@@ -174,28 +174,28 @@ def _xml(text: str) -> str:
     return _NOT_OF_XML.sub("?", text)
 
 
-OUTCOMES: Final[Mapping[Verdict, str]] = {
-    Verdict.NONE: "FAIL",
-    Verdict.PASS: "PASS",
-    Verdict.MARGINAL: "PASS",
-    Verdict.INCOMPLETE: "FAIL",
-    Verdict.FAIL: "FAIL",
-    Verdict.ABORTED: "ABORTED",
-    Verdict.ERROR: "ERROR",
+OUTCOMES: Final[Mapping[UnitVerdict, str]] = {
+    UnitVerdict.NONE: "FAIL",
+    UnitVerdict.PASS: "PASS",
+    UnitVerdict.MARGINAL: "PASS",
+    UnitVerdict.INCOMPLETE: "FAIL",
+    UnitVerdict.FAIL: "FAIL",
+    UnitVerdict.ABORTED: "ABORTED",
+    UnitVerdict.ERROR: "ERROR",
 }
-MEASURED: Final[Mapping[Verdict, str]] = {
-    Verdict.PASS: "PASS",
-    Verdict.MARGINAL: "PASS",
-    Verdict.FAIL: "FAIL",
+MEASURED: Final[Mapping[UnitVerdict, str]] = {
+    UnitVerdict.PASS: "PASS",
+    UnitVerdict.MARGINAL: "PASS",
+    UnitVerdict.FAIL: "FAIL",
 }
-"""Verdict → the outcome of a measurement; that of all others is UNSET."""
-PHASES: Final[Mapping[Verdict, str]] = {
-    Verdict.PASS: "PASS",
-    Verdict.MARGINAL: "PASS",
-    Verdict.INCOMPLETE: "FAIL",
-    Verdict.FAIL: "FAIL",
+"""UnitVerdict → the outcome of a measurement; that of all others is UNSET."""
+PHASES: Final[Mapping[UnitVerdict, str]] = {
+    UnitVerdict.PASS: "PASS",
+    UnitVerdict.MARGINAL: "PASS",
+    UnitVerdict.INCOMPLETE: "FAIL",
+    UnitVerdict.FAIL: "FAIL",
 }
-"""Verdict → the outcome of a phase; that of all others is ERROR."""
+"""UnitVerdict → the outcome of a phase; that of all others is ERROR."""
 NO_CODE: Final = {"name": "", "docstring": None, "sourcecode": ""}
 
 
@@ -215,7 +215,7 @@ def openhtf(meta: Mapping[str, Any], result: UnitResult) -> dict[str, Any]:
         "end_time_millis": result.ended_ms,
         "outcome": OUTCOMES[verdict],
         "outcome_details": details,
-        "marginal": verdict is Verdict.MARGINAL,
+        "marginal": verdict is UnitVerdict.MARGINAL,
         "metadata": {
             "test_name": str(meta.get("command_name")),
             "run_id": meta.get("run_id"),
@@ -255,7 +255,7 @@ def _phases(result: UnitResult) -> Iterator[dict[str, Any]]:
             "failure_diagnosis_results": [],
             "result": {"phase_result": "CONTINUE"},
             "outcome": PHASES.get(check.verdict, "ERROR"),
-            "marginal": check.verdict is Verdict.MARGINAL,
+            "marginal": check.verdict is UnitVerdict.MARGINAL,
             "descriptor_id": number,
             "name": called,
             "codeinfo": NO_CODE,

@@ -10,7 +10,7 @@ import pytest
 
 from edged.actions.caller import Caller, Route
 from edged.errors import EdgedError, ErrorCode
-from edged.runs.recordings.checks import Check, Limits, Verdict, check_of
+from edged.runs.recordings.checks import Check, Limits, UnitVerdict, check_of
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.reader import page_of_run
 from edged.runs.recordings.table import PageWish
@@ -71,7 +71,7 @@ async def test_its_directory_has_all_that_the_design_lists(bench: Bench) -> None
     sink.append_to("T_log", (77.25,))
     sink.check(
         Check(
-            verdict=Verdict.PASS,
+            verdict=UnitVerdict.PASS,
             time_ms=5,
             unit="0012",
             name="idle",

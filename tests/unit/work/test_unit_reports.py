@@ -11,7 +11,7 @@ import pytest
 
 from edged.errors import Invalid
 from edged.runs.recordings import reader
-from edged.runs.recordings.checks import Check, Limits, Verdict
+from edged.runs.recordings.checks import Check, Limits, UnitVerdict
 from edged.runs.recordings.reader import export_run, units_of_run
 from tests.unit.work.test_experiment_recording import map_head, place
 from tests.unit.work.test_run_reader import whole as exported
@@ -22,19 +22,21 @@ VOLTS = Limits(least=1.5, most=2.5, near=0.01, unit="V")
 
 
 def board(
-    unit: str, idle: float | None, output: float | None = None, own: Verdict = Verdict.NONE
+    unit: str, idle: float | None, output: float | None = None, own: UnitVerdict = UnitVerdict.NONE
 ) -> list[Check]:
     """A board whose output is not checked where it is None, and whose idle current is missing."""
 
-    def row(verdict: Verdict, at_ms: int, **more: Any) -> Check:
+    def row(verdict: UnitVerdict, at_ms: int, **more: Any) -> Check:
         return Check(verdict=verdict, time_ms=1_795_000_000_000 + at_ms, unit=unit, **more)
 
-    idle_verdict = Verdict.ERROR if idle is None else Verdict.PASS if idle < 0.3 else Verdict.FAIL
-    rows = [row(Verdict.NONE, 0), row(idle_verdict, 500, name="idle", value=idle, limits=AMPS)]
+    idle_verdict = (
+        UnitVerdict.ERROR if idle is None else UnitVerdict.PASS if idle < 0.3 else UnitVerdict.FAIL
+    )
+    rows = [row(UnitVerdict.NONE, 0), row(idle_verdict, 500, name="idle", value=idle, limits=AMPS)]
     if output is not None:
-        verdict = Verdict.MARGINAL if output > 2.49 else Verdict.PASS
+        verdict = UnitVerdict.MARGINAL if output > 2.49 else UnitVerdict.PASS
         rows.append(row(verdict, 1_500, name="output", value=output, limits=VOLTS))
-    said = "Stopped by <ann> & co\x07." if own is Verdict.ABORTED else ""
+    said = "Stopped by <ann> & co\x07." if own is UnitVerdict.ABORTED else ""
     return [*rows, row(own, 2_000, message=said)]
 
 
@@ -44,7 +46,7 @@ BOARDS = [
     *board("B3", 0.4, 2.0),
     *board("B4", 0.2),
     *board("B5", None, 2.0),
-    *board("B6", 0.2, 2.0, Verdict.ABORTED),
+    *board("B6", 0.2, 2.0, UnitVerdict.ABORTED),
 ]
 VERDICTS = ["pass", "marginal", "fail", "incomplete", "error", "aborted"]
 
@@ -172,7 +174,7 @@ async def test_pieces_of_junit_make_the_whole(root: Path, monkeypatch: pytest.Mo
 async def test_a_run_without_units_is_one_suite_of_its_own_name(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     sink = await bench.book.open(map_head())
-    sink.check(Check(verdict=Verdict.FAIL, time_ms=1, name="idle", value=False))
+    sink.check(Check(verdict=UnitVerdict.FAIL, time_ms=1, name="idle", value=False))
     await sink.close("completed")
     top = ET.fromstring(exported(bench.book.root, "exp-1", "junit").decode())
     assert [(suite.get("name"), suite.get("failures")) for suite in top] == [("exp-1", "2")]
