@@ -24,6 +24,7 @@ from edged.runs.run_head import ATTEMPT, Column, RunKind
 
 NANS: Final = NAN * 65_536
 MAX_TABLE_BYTES: Final = 256 * 1024 * 1024
+TRUTHS: Final = {"true": 1.0, "false": 0.0}
 WriteAt = Callable[[int, bytes], None]
 
 
@@ -197,7 +198,7 @@ def _with_texts(directory: Path, columns: Sequence[Column]) -> list[Column]:
     ]
 
 
-def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float | int | None]]:
+def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float | None]]:
     """The rows of data.csv but for those of passes that were repeated.
 
     Raises:
@@ -220,14 +221,11 @@ def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float 
             yield row
 
 
-def _cell(text: str) -> float | int | None:
-    if text in ("true", "false"):
-        return float(text == "true")
-    try:
-        return int(text)
-    except ValueError:
-        pass
+def _cell(text: str) -> float | None:
+    """A cell as a number; a truth is 1 or 0."""
+    if not text:
+        return None
     try:
         return float(text)
     except ValueError:
-        return None
+        return TRUTHS.get(text)

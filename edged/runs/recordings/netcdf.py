@@ -94,9 +94,9 @@ class Layout:
             at = variable.begin
             for place, size, stride in variable.strides:
                 index = row[place]
-                if not isinstance(index, int) or not 0 <= index < size:
+                if index is None or not 0 <= index < size:
                     break
-                at += index * stride
+                at += int(index) * stride
             else:
                 if number is not None:
                     yield at, struct.pack(">d", number)
