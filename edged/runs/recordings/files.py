@@ -357,7 +357,7 @@ def came_to_its_end(status: str) -> bool:
 
 
 def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None:
-    """The recording at ``place`` (below ``root``) is being written.
+    """The recording at ``place`` (below ``root``) is being written, and is not to be mended.
 
     Raises:
         OSError: it cannot be written.
@@ -365,6 +365,7 @@ def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None
     for marks in (MARKS, LEFT):
         make_directory(root / marks)
     disk.put(root / MARKS / f"{run_id}.mark", f"{place}\n".ljust(MARK_BYTES))
+    remove(root / LEFT / f"{run_id}.mark")
 
 
 def note_end(

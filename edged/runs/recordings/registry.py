@@ -260,6 +260,7 @@ class Recording:
 
 SYNC_EVERY_S: Final = 1.0
 WRITTEN_WITHIN_S: Final = 1.0
+MENDED_WITHIN_S: Final = 60.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
@@ -376,6 +377,8 @@ class RunRegistry:
                 f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
                 f"refuses them. Make room where DATA_DIR is ({self.root}).",
             )
+        if head.run_id in self._open or head.run_id in self._line:
+            return self._refuse(recording, f"{head.run_id} is still being recorded.")
         date = recording.meta["started"][:10]
         self._beginning[head.run_id] = begun = asyncio.Event()
         try:
@@ -385,11 +388,14 @@ class RunRegistry:
                 )
             else:
                 # What mends a recording after a crash would end this one.
-                await self.mended.wait()
+                async with asyncio.timeout(MENDED_WITHIN_S):
+                    await self.mended.wait()
                 recording.files, left = await self._on_disk(
                     _go_on, self.root, recording, self._bench.clock.wall_ms(), self._disk
                 )
                 recording.go_on(left)
+        except TimeoutError:
+            return self._refuse(recording, "Recordings of before are still being made whole.")
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         finally:
@@ -413,8 +419,9 @@ class RunRegistry:
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """End a recording; see ``RowSink.close``."""
-        if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
+        if self._open.get(recording.head.run_id) is not recording:
             return
+        del self._open[recording.head.run_id]
         recording.ends_as = status
         self._line[recording.head.run_id] = recording
         await self._to_its_end(self._end(recording, status, dict(summary)))

@@ -14,6 +14,7 @@ from edged.runs.recordings.checks import Check, Limits, UnitVerdict, check_of
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.reader import page_of_run
 from edged.runs.recordings.table import PageWish
+from edged.runs.report.gather import look_at
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from tests.unit.work.test_runs import Bench, head
 from tests.unit.work.test_runs_full_disk import FullBench
@@ -180,6 +181,49 @@ async def test_what_cannot_be_gone_on_with_or_begun_is_told_and_harms_nothing(
     assert (place(bench) / "meta.json").read_bytes() == before
     assert not list(bench.data_dir.glob("runs/*/exp-2"))
     await bench.book.stop()
+
+
+async def test_one_that_is_recorded_is_not_begun_or_gone_on_with_a_second_time(
+    bench: Bench,
+) -> None:
+    sink = await bench.book.open(map_head())
+    for resumed_at in (None, {"v_g": 0}):
+        second = await bench.book.open(replace(map_head(), resumed_at=resumed_at))
+        assert "exp-1 is still being recorded" in second.told()["error"]
+        await second.close("failed")
+    sink.append((0.0, 0.0, 1.0, None, None), (0, 0))
+    await sink.close("completed")
+    assert (bench.meta("exp-1")["status"], bench.meta("exp-1")["rows"]) == ("completed", 1)
+
+
+async def test_one_that_could_not_be_mended_before_it_goes_on_is_not_mended_under_it(
+    tmp_path: Path,
+) -> None:
+    bench = await killed(tmp_path)
+    left = bench.book.root / ".left" / "exp-1.mark"
+    left.write_text(f"{place(bench).relative_to(bench.book.root)}\n")
+    sink = await bench.book.open(replace(map_head(), resumed_at={"v_g": 1}))
+    assert not left.exists()
+    await sink.close("completed")
+    await bench.book.stop()
+
+
+async def test_a_report_hashes_all_files_but_the_one_that_is_derived(bench: Bench) -> None:
+    sink = await bench.book.open(map_head())
+    sink.append((0.0, 0.0, 1.0, None, None), (0, 0))
+    await sink.close("completed")
+    found = look_at(bench.book.root, "exp-1")
+    assert [file.path.name for file in found.files] == [
+        "data.csv",
+        "T_log.csv",
+        "checks.csv",
+        "dimensions.json",
+        "events.jsonl",
+        "plan.yaml",
+        "resolved.json",
+        "meta.json",
+    ]
+    assert len(found.figures) == 1
 
 
 async def test_what_a_full_disk_refuses_waits_for_each_file(tmp_path: Path) -> None:
