@@ -40,7 +40,6 @@ from edged.runs.recordings.formats import (
     text_npy_bytes,
 )
 from edged.runs.recordings.table import PageWish, cell_value, read_page, rows_of, stats_of
-from edged.runs.recordings.unit_reports import junit, openhtf
 
 FORMATS: Final = ("csv", "jsonl", "npz", "nc", "junit", "openhtf")
 MAX_ROWS: Final = 10_000
@@ -243,11 +242,15 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             raw, following = _netcdf(directory, offset)
             name, content, encoding = f"{run_id}.nc", as_base64(raw), "base64"
         case "junit":
+            from edged.runs.recordings.unit_reports import junit  # with xml; for those who export
+
             text = junit(*_units(directory))
             content, encoding = text[offset : offset + CHUNK_BYTES], "utf-8"
             following = offset + len(content) if offset + len(content) < len(text) else None
             name = f"{run_id}.xml"
         case "openhtf":
+            from edged.runs.recordings.unit_reports import openhtf
+
             meta, results = _units(directory)
             if offset >= len(results):
                 raise Invalid(f"{run_id} has {len(results)} units.", data={"offset": offset})
