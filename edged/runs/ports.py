@@ -148,15 +148,11 @@ class ExperimentSink(RowSink, Protocol):
         ...
 
 
-class ExperimentRecorder(Protocol):
-    """Opens the recordings of experiments."""
+OpenExperiment = Callable[[RunHead], Awaitable[ExperimentSink]]
+"""Begins the recording of an experiment, or goes on in one (``RunHead.resumed_at``).
 
-    async def open(self, head: RunHead) -> ExperimentSink:
-        """Begin a recording, or go on in one (``head.resumed_at``); never raises.
-
-        ``told()["error"]`` says why there is none.
-        """
-        ...
+Never raises: ``told()["error"]`` says why there is none.
+"""
 
 
 class Recorder(Protocol):

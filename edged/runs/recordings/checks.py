@@ -20,7 +20,7 @@ from edged.runs.recordings.table import cell_value
 from edged.yaml.tree import Scalar
 
 
-class Verdict(enum.StrEnum):
+class UnitVerdict(enum.StrEnum):
     """The verdicts, from the best to the worst.
 
     ``NONE`` is that of a unit without any check. ``ERROR`` says that nothing is known, for example
@@ -36,13 +36,13 @@ class Verdict(enum.StrEnum):
     ERROR = "error"
 
 
-ORDER: Final = tuple(Verdict)
+ORDER: Final = tuple(UnitVerdict)
 NEVER_RAN: Final = "This check never ran."
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[UnitVerdict]) -> UnitVerdict:
     """The worst of some verdicts; ``NONE`` if there are none."""
-    return max(verdicts, key=ORDER.index, default=Verdict.NONE)
+    return max(verdicts, key=ORDER.index, default=UnitVerdict.NONE)
 
 
 @record
@@ -70,7 +70,7 @@ class Limits:
         )
 
 
-def judge(value: Scalar | None, limits: Limits) -> Verdict:
+def judge(value: Scalar | None, limits: Limits) -> UnitVerdict:
     """The verdict on a value.
 
     Args:
@@ -78,12 +78,12 @@ def judge(value: Scalar | None, limits: Limits) -> Verdict:
             included, is a missing reading.
     """
     if isinstance(value, bool):
-        return Verdict.PASS if value else Verdict.FAIL
+        return UnitVerdict.PASS if value else UnitVerdict.FAIL
     if not isinstance(value, int | float) or math.isnan(value):
-        return Verdict.ERROR
+        return UnitVerdict.ERROR
     if not _is_within(value, limits.least, limits.most):
-        return Verdict.FAIL
-    return Verdict.PASS if _is_within(value, *limits.inner) else Verdict.MARGINAL
+        return UnitVerdict.FAIL
+    return UnitVerdict.PASS if _is_within(value, *limits.inner) else UnitVerdict.MARGINAL
 
 
 def _is_within(value: float, least: float | None, most: float | None) -> bool:
@@ -103,7 +103,7 @@ class Check:
         message: a sentence for the reader of a report.
     """
 
-    verdict: Verdict
+    verdict: UnitVerdict
     time_ms: int
     unit: str = ""
     try_number: int = 1
@@ -139,7 +139,7 @@ def check_of(cells: Mapping[str, str]) -> Check:
         ValueError, KeyError: this row was not written from ``cells_of``.
     """
     return Check(
-        verdict=Verdict(cells["verdict"]),
+        verdict=UnitVerdict(cells["verdict"]),
         time_ms=int(cells["time_ms"]),
         unit=unguarded(cells["unit"]),
         try_number=int(cells["try"]),
@@ -173,12 +173,12 @@ class UnitResult:
     try_number: int
     checks: tuple[Check, ...]
     messages: tuple[str, ...]
-    own: Verdict
+    own: UnitVerdict
     began_ms: int
     ended_ms: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> UnitVerdict:
         """The worst of its checks, and of its own."""
         return worst((self.own, *(check.verdict for check in self.checks)))
 
@@ -203,7 +203,7 @@ def unit_results(checks: Iterable[Check], planned: Sequence[str]) -> tuple[UnitR
     for (unit, try_number), of_unit in rows.items():
         is_the_run = has_units and not unit
         result = _result(unit, try_number, of_unit, () if is_the_run else planned)
-        if not is_the_run or result.verdict is not Verdict.NONE:
+        if not is_the_run or result.verdict is not UnitVerdict.NONE:
             found.append(result)
     return tuple(found)
 
@@ -218,7 +218,7 @@ def _result(
             unit=unit,
             try_number=try_number,
             name=name,
-            verdict=Verdict.INCOMPLETE,
+            verdict=UnitVerdict.INCOMPLETE,
             time_ms=max(times),
             message=NEVER_RAN,
         )
@@ -237,7 +237,7 @@ def _result(
     )
 
 
-def run_verdict(results: Sequence[UnitResult]) -> Verdict:
+def run_verdict(results: Sequence[UnitResult]) -> UnitVerdict:
     """The verdict of a run: the worst of its units, each at its last try."""
     last = {result.unit: result.verdict for result in sorted(results, key=_try_number)}
     return worst(last.values())

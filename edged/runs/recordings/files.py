@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
@@ -45,6 +45,7 @@ ROWS_FILE: Final = "data.csv"
 ARRAYS_FILE: Final = "data.npz"
 META_FILE: Final = "meta.json"
 DIMENSIONS_FILE: Final = "dimensions.json"
+NC_FILE: Final = "data.nc"
 EVENTS_FILE: Final = "events.jsonl"
 CHECKS_FILE: Final = "checks.csv"
 MOST_HARMS: Final = 8
@@ -356,7 +357,7 @@ def came_to_its_end(status: str) -> bool:
 
 
 def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None:
-    """The recording at ``place`` (below ``root``) is being written.
+    """The recording at ``place`` (below ``root``) is being written, and is not to be mended.
 
     Raises:
         OSError: it cannot be written.
@@ -364,6 +365,7 @@ def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None
     for marks in (MARKS, LEFT):
         make_directory(root / marks)
     disk.put(root / MARKS / f"{run_id}.mark", f"{place}\n".ljust(MARK_BYTES))
+    remove(root / LEFT / f"{run_id}.mark")
 
 
 def note_end(
@@ -397,24 +399,29 @@ def drop_mark(root: Path, run_id: str) -> None:
     remove(root / MARKS / f"{run_id}.mark")
 
 
-def repair_interrupted(root: Path, now: str) -> int:
+def repair_interrupted(
+    root: Path, now: str, mended: Callable[[Path, Mapping[str, Any]], None] | None = None
+) -> int:
     """Mend every recording whose mark ``claim_marks`` has put aside.
 
     Args:
         now: when they were found, as meta.json writes it.
+        mended: is called with the directory and meta.json of each.
 
     Returns:
         How many were mended.
     """
     marks = root / LEFT
-    mended = 0
+    count = 0
     for mark in sorted(marks.glob("*.mark")) if marks.is_dir() else ():
         try:
             place, _, end = read_text(mark).partition("\n")
             directory = root / place
             if place and directory.is_relative_to(root) and ".." not in directory.parts:
-                _mend(directory, now, _noted(end))
-                mended += 1
+                meta = _mend(directory, now, _noted(end))
+                if mended is not None:
+                    mended(directory, meta)
+                count += 1
         except (FileNotFoundError, ValueError):
             # Removed by its owner, or written by nobody here: nothing to mend.
             pass
@@ -423,7 +430,7 @@ def repair_interrupted(root: Path, now: str) -> int:
             continue
         with contextlib.suppress(OSError):
             remove(mark)
-    return mended
+    return count
 
 
 def used_bytes(root: Path) -> int:
@@ -443,8 +450,8 @@ def _noted(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
-    """Make it whole and say how it ended.
+def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> dict[str, Any]:
+    """Make it whole and say how it ended; returns its meta.json.
 
     Args:
         end: what was noted of it, if it had ended and waited for the disk.
@@ -452,7 +459,7 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     meta: dict[str, Any] = json.loads(read_text(directory / META_FILE))
     rows, arrays = repair(directory)
     if meta.get("status") != "running":
-        return
+        return meta
     if end is None:
         # An experiment may go on.
         is_experiment = meta.get("kind") == RunKind.EXPERIMENT
@@ -471,3 +478,4 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     with contextlib.suppress(EdgedError):
         meta["statistics"] = stats_of(directory / ROWS_FILE)
     write_meta(directory, meta)
+    return meta

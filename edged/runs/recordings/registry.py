@@ -20,6 +20,7 @@ import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,12 +28,13 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.errors import NotFound
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.runs.recordings.checks import COLUMNS as CHECK_COLUMNS
 from edged.runs.recordings.checks import Check, cells_of
+from edged.runs.recordings.data_nc import CellFile, make_again, open_cells
 from edged.runs.recordings.files import (
     CHECKS_FILE,
     EVENTS_FILE,
@@ -52,6 +54,7 @@ from edged.runs.recordings.files import (
     write_dimensions,
     write_meta,
 )
+from edged.runs.recordings.lines import Lines
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
 from edged.runs.recordings.reader import check_own_run, find_run, read_meta
 from edged.runs.recordings.table import stats_so_far
@@ -75,6 +78,8 @@ class Recording:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
+        # data.nc; only of an experiment, and only while the disk takes it.
+        self.cells: CellFile | None = None
         # Why there is no recording at all; empty where there is one.
         self.refused = ""
         # Why the disk does not take what waits; empty when it does.
@@ -212,7 +217,7 @@ class Recording:
         self.arrays[:0] = arrays
         self._waiting_bytes += sum(len(array.samples) for array in arrays)
 
-    def go_on(self, left: Left) -> None:
+    def go_on(self, left: Interrupted) -> None:
         """Go on behind what an interrupted attempt has left."""
         self.meta = left.meta
         self.statistics = left.statistics
@@ -255,6 +260,7 @@ class Recording:
 
 SYNC_EVERY_S: Final = 1.0
 WRITTEN_WITHIN_S: Final = 1.0
+MENDED_WITHIN_S: Final = 60.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
@@ -371,6 +377,8 @@ class RunRegistry:
                 f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
                 f"refuses them. Make room where DATA_DIR is ({self.root}).",
             )
+        if head.run_id in self._open or head.run_id in self._line:
+            return self._refuse(recording, f"{head.run_id} is still being recorded.")
         date = recording.meta["started"][:10]
         self._beginning[head.run_id] = begun = asyncio.Event()
         try:
@@ -380,11 +388,14 @@ class RunRegistry:
                 )
             else:
                 # What mends a recording after a crash would end this one.
-                await self.mended.wait()
+                async with asyncio.timeout(MENDED_WITHIN_S):
+                    await self.mended.wait()
                 recording.files, left = await self._on_disk(
                     _go_on, self.root, recording, self._bench.clock.wall_ms(), self._disk
                 )
                 recording.go_on(left)
+        except TimeoutError:
+            return self._refuse(recording, "Recordings of before are still being made whole.")
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         finally:
@@ -408,8 +419,9 @@ class RunRegistry:
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """End a recording; see ``RowSink.close``."""
-        if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
+        if self._open.get(recording.head.run_id) is not recording:
             return
+        del self._open[recording.head.run_id]
         recording.ends_as = status
         self._line[recording.head.run_id] = recording
         await self._to_its_end(self._end(recording, status, dict(summary)))
@@ -465,6 +477,28 @@ class RunRegistry:
     async def write(self, recording: Recording) -> None:
         """Write what waits of one recording."""
         await self._to_its_end(self._sync_now([recording]))
+
+    async def add_event(self, run_id: str, name: str, fields: Mapping[str, Any]) -> None:
+        """Add a line to events.jsonl of an experiment, also long after its end: a note, a tag.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+            Failed: RECORDING_FAILED, it has no events, or the disk refuses.
+        """
+        await self.closed(run_id)
+        # One that waits for the disk takes it, too.
+        recording = self._open.get(run_id) or self._line.get(run_id)
+        if recording is not None:
+            recording.event(name, fields)
+            return
+        event = {"time_ms": self._bench.clock.wall_ms(), "event": name, **fields}
+        try:
+            await self._on_disk(_add_late, self.root, run_id, event, self._disk)
+        except OSError as refused:
+            raise Failed(
+                f"The events of {run_id} cannot be written: {refused}.",
+                code=ErrorCode.RECORDING_FAILED,
+            ) from refused
 
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
@@ -549,7 +583,7 @@ class RunRegistry:
         await asyncio.shield(claimed)
         while True:
             # What a full disk kept from being mended is tried again each time.
-            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()))
+            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()), make_again)
             self.mended.set()
             await self.measure()
             await self._bench.clock.sleep(MEASURE_EVERY_S)
@@ -644,8 +678,11 @@ class _Batch:
 
     def write(self, disk: Disk) -> None:
         self.written = self.files.write(self.rows, self.arrays)
-        for row in self.rows.get(ROWS_FILE, ())[: self.written.rows.get(ROWS_FILE, 0)]:
+        rows = self.rows.get(ROWS_FILE, [])[: self.written.rows.get(ROWS_FILE, 0)]
+        for row in rows:
             self.recording.statistics.add(row)
+        if self.recording.cells is not None:
+            self.recording.cells.put(rows)
         if self.is_meta_owed and self.written.error is None:
             try:
                 write_meta(self.files.directory, self.recording.told_meta(), disk)
@@ -669,11 +706,13 @@ def _make_files(root: Path, date: str, recording: Recording, disk: Disk) -> RunF
         files.discard()
         drop_mark(root, run_id)
         raise
+    if head.kind is RunKind.EXPERIMENT:
+        recording.cells = open_cells(files.directory, recording.meta, disk)
     return files
 
 
 @record
-class Left:
+class Interrupted:
     """What an interrupted attempt has left on the disk."""
 
     meta: dict[str, Any]
@@ -683,7 +722,9 @@ class Left:
     elapsed_s: float
 
 
-def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[RunFiles, Left]:
+def _go_on(
+    root: Path, recording: Recording, now_ms: int, disk: Disk
+) -> tuple[RunFiles, Interrupted]:
     """Open the files of an experiment that was interrupted.
 
     Raises:
@@ -710,13 +751,27 @@ def _go_on(root: Path, recording: Recording, now_ms: int, disk: Disk) -> tuple[R
     except OSError:
         files.leave()
         raise
-    return files, Left(
+    recording.cells = open_cells(directory, meta, disk)
+    return files, Interrupted(
         meta=meta, statistics=statistics, rows=rows, arrays=arrays, elapsed_s=elapsed_s
     )
 
 
 def _names(columns: Sequence[Column]) -> list[str]:
     return [column.name for column in columns]
+
+
+def _add_late(root: Path, run_id: str, event: Mapping[str, Any], disk: Disk) -> None:
+    path = find_run(root, run_id) / EVENTS_FILE
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, "it has none", str(path))
+    events = Lines(path, None, disk, goes_on=True)
+    try:
+        _, _, refused = events.add([event])
+        if refused is not None:
+            raise refused
+    finally:
+        events.close()
 
 
 def _further(head: RunHead) -> dict[str, Sequence[str] | None]:
@@ -738,6 +793,8 @@ def _further(head: RunHead) -> dict[str, Sequence[str] | None]:
 
 def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) -> None:
     files.close()
+    if recording.cells is not None:
+        recording.cells.close()
     write_meta(files.directory, recording.told_meta(is_whole=True), disk)
     drop_mark(root, files.directory.name)
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.files import open_bytes
+from edged.files import names_in, open_bytes
 from edged.plot.figure import Figure
 from edged.record import record
 from edged.runs.recordings.figures import PlotWish, run_figure
-from edged.runs.recordings.files import META_FILE, ROWS_FILE
+from edged.runs.recordings.files import META_FILE, NC_FILE, ROWS_FILE
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import PageWish, read_page
 from edged.runs.report.facts import DataFile, Extract
@@ -64,7 +64,7 @@ def look_at(root: Path, run_id: str) -> RecordedRun:
     directory = find_run(root, run_id)
     figures, undrawn = _figures(root, run_id)
     archives = sorted(directory.glob("data*.npz"), key=archive_number)
-    paths = (directory / ROWS_FILE, *archives, directory / META_FILE)
+    paths = (directory / ROWS_FILE, *archives, *_further(directory), directory / META_FILE)
     return RecordedRun(
         meta=read_meta(directory),
         directory=directory,
@@ -73,6 +73,21 @@ def look_at(root: Path, run_id: str) -> RecordedRun:
         extract=_extract(directory / ROWS_FILE),
         files=tuple(FileHash(path=path) for path in paths if path.exists()),
     )
+
+
+def _further(directory: Path) -> list[Path]:
+    """The other files of an experiment that are not made from these."""
+    known = {ROWS_FILE, META_FILE, NC_FILE}
+    with contextlib.suppress(OSError):
+        return [
+            directory / name
+            for name in sorted(names_in(directory))
+            if name not in known
+            and not name.endswith(".npz")
+            and not name.startswith(".")
+            and (directory / name).is_file()
+        ]
+    return []
 
 
 def take_piece(_root: Path, file: FileHash) -> bool:

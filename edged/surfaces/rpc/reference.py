@@ -264,7 +264,8 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "{runs}",
                 limit=_whole("how many at most (100)", 1, 10_000),
                 kind=_text(
-                    "sweep, stream or sequence", enum=["", *(kind.value for kind in RunKind)]
+                    "sweep, stream, sequence or experiment",
+                    enum=["", *(kind.value for kind in RunKind)],
                 ),
                 instrument=_text("only recordings of this instrument"),
             ),
@@ -282,7 +283,7 @@ METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
                 "the piece",
                 "run_id",
                 run_id=_text("its id"),
-                format=_text("csv (the default), jsonl or npz"),
+                format=_text("csv (the default), jsonl, npz, nc, junit or openhtf"),
                 offset=_whole("where to go on", 0, 1 << 62),
             ),
             _entry(

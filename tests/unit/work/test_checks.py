@@ -15,7 +15,7 @@ from edged.runs.recordings.checks import (
     ORDER,
     Check,
     Limits,
-    Verdict,
+    UnitVerdict,
     cells_of,
     check_of,
     judge,
@@ -26,7 +26,7 @@ from edged.runs.recordings.checks import (
 from edged.runs.recordings.lines import encoded
 from edged.yaml.tree import Scalar
 
-NONE, PASS, MARGINAL, INCOMPLETE, FAIL, ABORTED, ERROR = Verdict
+NONE, PASS, MARGINAL, INCOMPLETE, FAIL, ABORTED, ERROR = UnitVerdict
 
 
 def test_the_order_is_that_of_the_design() -> None:
@@ -69,13 +69,13 @@ BAND = Limits(least=1.5, most=2.5, near=0.01, unit="V")
     ],
 )
 def test_a_value_is_judged_by_its_limits(
-    value: Scalar | None, limits: Limits, verdict: Verdict
+    value: Scalar | None, limits: Limits, verdict: UnitVerdict
 ) -> None:
     assert judge(value, limits) is verdict
 
 
 def row(
-    verdict: Verdict, unit: str = "", name: str = "", try_number: int = 1, at: int = 0
+    verdict: UnitVerdict, unit: str = "", name: str = "", try_number: int = 1, at: int = 0
 ) -> Check:
     return Check(verdict=verdict, unit=unit, name=name, try_number=try_number, time_ms=at)
 
@@ -130,7 +130,7 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 @given(
     st.builds(
         Check,
-        verdict=st.sampled_from(Verdict),
+        verdict=st.sampled_from(UnitVerdict),
         time_ms=st.integers(0, 1 << 50),
         unit=words,
         try_number=st.integers(1, 9),

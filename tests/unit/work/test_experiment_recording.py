@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from edged.actions.caller import Caller, Route
-from edged.runs.recordings.checks import Check, Limits, Verdict, check_of
+from edged.errors import EdgedError, ErrorCode
+from edged.runs.recordings.checks import Check, Limits, UnitVerdict, check_of
+from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.reader import page_of_run
 from edged.runs.recordings.table import PageWish
+from edged.runs.report.gather import look_at
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
-from tests.unit.work.test_runs import Bench
+from tests.unit.work.test_runs import Bench, head
 from tests.unit.work.test_runs_full_disk import FullBench
 
 GRID = ("v_g", "v_d")
@@ -69,7 +72,7 @@ async def test_its_directory_has_all_that_the_design_lists(bench: Bench) -> None
     sink.append_to("T_log", (77.25,))
     sink.check(
         Check(
-            verdict=Verdict.PASS,
+            verdict=UnitVerdict.PASS,
             time_ms=5,
             unit="0012",
             name="idle",
@@ -180,6 +183,49 @@ async def test_what_cannot_be_gone_on_with_or_begun_is_told_and_harms_nothing(
     await bench.book.stop()
 
 
+async def test_one_that_is_recorded_is_not_begun_or_gone_on_with_a_second_time(
+    bench: Bench,
+) -> None:
+    sink = await bench.book.open(map_head())
+    for resumed_at in (None, {"v_g": 0}):
+        second = await bench.book.open(replace(map_head(), resumed_at=resumed_at))
+        assert "exp-1 is still being recorded" in second.told()["error"]
+        await second.close("failed")
+    sink.append((0.0, 0.0, 1.0, None, None), (0, 0))
+    await sink.close("completed")
+    assert (bench.meta("exp-1")["status"], bench.meta("exp-1")["rows"]) == ("completed", 1)
+
+
+async def test_one_that_could_not_be_mended_before_it_goes_on_is_not_mended_under_it(
+    tmp_path: Path,
+) -> None:
+    bench = await killed(tmp_path)
+    left = bench.book.root / ".left" / "exp-1.mark"
+    left.write_text(f"{place(bench).relative_to(bench.book.root)}\n")
+    sink = await bench.book.open(replace(map_head(), resumed_at={"v_g": 1}))
+    assert not left.exists()
+    await sink.close("completed")
+    await bench.book.stop()
+
+
+async def test_a_report_hashes_all_files_but_the_one_that_is_derived(bench: Bench) -> None:
+    sink = await bench.book.open(map_head())
+    sink.append((0.0, 0.0, 1.0, None, None), (0, 0))
+    await sink.close("completed")
+    found = look_at(bench.book.root, "exp-1")
+    assert [file.path.name for file in found.files] == [
+        "data.csv",
+        "T_log.csv",
+        "checks.csv",
+        "dimensions.json",
+        "events.jsonl",
+        "plan.yaml",
+        "resolved.json",
+        "meta.json",
+    ]
+    assert len(found.figures) == 1
+
+
 async def test_what_a_full_disk_refuses_waits_for_each_file(tmp_path: Path) -> None:
     bench = FullBench(tmp_path)
     sink = await bench.book.open(map_head())
@@ -196,6 +242,37 @@ async def test_what_a_full_disk_refuses_waits_for_each_file(tmp_path: Path) -> N
     assert [json.loads(line)["number"] for line in events] == list(range(40))
     assert bench.meta("exp-1")["error"] == ""
     await bench.book.stop()
+
+
+async def test_a_note_is_added_while_it_runs_and_long_after_it_has_ended(bench: Bench) -> None:
+    sink = await bench.book.open(map_head())
+    await bench.book.add_event("exp-1", "note", {"text": "first"})
+    await sink.close("completed")
+    before = bench.meta("exp-1")
+    await bench.book.add_event("exp-1", "note", {"text": "second"})
+    events = list(map(json.loads, (place(bench) / "events.jsonl").read_text().splitlines()))
+    assert [event["text"] for event in events] == ["first", "second"]
+    assert bench.meta("exp-1") == before
+    await (await bench.book.open(head("mcp-1"))).close("ended")
+    for run_id, code in (("exp-9", ErrorCode.UNKNOWN_RUN), ("mcp-1", ErrorCode.RECORDING_FAILED)):
+        with pytest.raises(EdgedError) as refused:
+            await bench.book.add_event(run_id, "note", {})
+        assert refused.value.code is code
+
+
+async def test_it_is_drawn_over_its_innermost_loop_without_places_and_attempts(
+    bench: Bench,
+) -> None:
+    sink = await bench.book.open(map_head())
+    for number in range(12):
+        row = (number // 4 / 2, number % 4 * 1.0, number / 1000, None, None)
+        sink.append(row, divmod(number, 4))
+    await sink.close("completed")
+    figure = run_figure(bench.book.root, "exp-1")
+    assert (figure.x_label, figure.x_unit) == ("v_d", "V")
+    drawn = {line.label for panel in figure.panels for line in panel.lines}
+    assert drawn == {"v_g", "i_d"}
+    assert run_figure(bench.book.root, "exp-1", PlotWish(x="n_v_g", y=("i_d",))).x_label == "n_v_g"
 
 
 async def test_a_further_file_that_another_program_removes_is_told(tmp_path: Path) -> None:
