@@ -263,7 +263,7 @@ async def test_after_stop_all_and_a_trip_only_safe_commands_of_finally_run(
     task = asyncio.create_task(lab.run(sequence, voltage=5.0, channel=1))
     await lab.reached("measure")
 
-    await lab.book.stop_all(cause)
+    await lab.runs.stop_all(cause)
 
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
@@ -283,7 +283,7 @@ async def test_a_finally_step_that_waits_when_all_is_stopped_is_not_sent_any_mor
     task = asyncio.create_task(lab.run(sequence, channel=1))
     await lab.reached("set_voltage")
 
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
 
     with pytest.raises(Failed, match="was stopped"):
         await task
