@@ -37,6 +37,7 @@ from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunNotes
+from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.report.reports import Maker, Reports
 from edged.runs.sequences.registry import SequenceRegistry
@@ -77,6 +78,7 @@ class LongWork:
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         notes: told of each run that writes.
         new_plan: judges all steps of a run before its first.
+        disk: writes recordings.
     """
 
     def __init__(
@@ -90,11 +92,12 @@ class LongWork:
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]],
         notes: RunNotes,
         new_plan: NewPlan,
+        disk: Disk,
     ) -> None:
         self._bench = bench
         self._profiles = profiles
         self._visa = visa
-        self.runs = RunRegistry(bench)
+        self.runs = RunRegistry(bench, disk=disk)
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
