@@ -76,7 +76,7 @@ class _Unsynced(Disk):
         path.write_text(text, encoding="utf-8")
 
 
-class Rehearsal(Core):
+class TwinCore(Core):
     """A core whose units are twins. All methods belong to one loop in virtual time."""
 
     def __init__(
@@ -169,7 +169,7 @@ async def rehearse_here(request: Mapping[str, Any], clock: VirtualClock) -> dict
     )
     async with contextlib.AsyncExitStack() as parts:
         directory = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="edged-")))
-        core = Rehearsal(
+        core = TwinCore(
             _config_in(directory, request["config"]),
             clock=clock,
             twins=twins,

@@ -96,12 +96,14 @@ class DatabaseAtOnce(Database):
                 flag.is_raised, flag.is_open = False, True
                 flag.book.write(connection, is_last=is_last)
         connection.execute("SAVEPOINT job")
+        is_done = False
         try:
-            return statement(connection)
-        except Exception:
-            connection.execute("ROLLBACK TO job")
-            raise
+            result = statement(connection)
+            is_done = True
+            return result
         finally:
+            if not is_done:
+                connection.execute("ROLLBACK TO job")
             connection.execute("COMMIT")
             for flag in self._flags:
                 if flag.is_open:

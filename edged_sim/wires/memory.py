@@ -40,7 +40,9 @@ class MemoryWire:
     async def close(self) -> None:
         self.is_listening = False
 
-    def join(self, say: Callable[[bytes], None], end: Callable[[], None]) -> Connection | None:
+    def join(
+        self, say: Callable[[bytes], None], end: Callable[[], None]
+    ) -> MemoryConnection | None:
         """Connect; ``None``: not now.
 
         Args:
@@ -48,10 +50,12 @@ class MemoryWire:
             end: called when the instrument closes the connection.
         """
         visit = self._host.join(_Mouth(say, end)) if self.is_listening else None
-        return None if visit is None else Connection(visit, LineFramer(self._host.message_end))
+        return (
+            None if visit is None else MemoryConnection(visit, LineFramer(self._host.message_end))
+        )
 
 
-class Connection:
+class MemoryConnection:
     """One reader at the instrument."""
 
     def __init__(self, visit: Visit, framer: LineFramer) -> None:
