@@ -8,7 +8,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +30,8 @@ DEADLINE_S: Final = 120.0
 ENDS_ITSELF_S: Final = 1.0
 """A child that has lost its daemon ends itself so much after its deadline."""
 MAX_WAITING: Final = 4
+TEMPORARY: Final = ("TMPDIR", "TEMP", "TMP")
+"""Variables that say where temporary files go."""
 LAST_WORDS: Final = 300
 
 
@@ -175,12 +180,21 @@ class Rehearsals:
 
     async def _ask(self, request: Mapping[str, Any]) -> tuple[bytes, bytes]:
         """What the child answered, and its last words."""
+        # Whoever is killed removes nothing, so its files have a place that is removed here.
+        place = await asyncio.to_thread(tempfile.mkdtemp, prefix="edged-rehearsal-")
+        try:
+            return await self._ask_child(request, place)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
+
+    async def _ask_child(self, request: Mapping[str, Any], place: str) -> tuple[bytes, bytes]:
         deadline_s = request["deadline_s"]
         process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **dict.fromkeys(TEMPORARY, place)},
         )
         try:
             async with asyncio.timeout(deadline_s):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -169,11 +170,16 @@ async def test_an_interlock_holds_where_its_meter_has_a_twin_and_is_named_where_
     assert "cold" in answer["result"]["error"]["message"]
 
 
-async def test_a_rehearsal_is_ended_at_its_deadline(lab: Lab) -> None:
-    request = lab.sequence(COOLING, {"count": 100_000, "interval_ms": 1_000}, deadline_s=2.0)
-    with pytest.raises(Failed, match="within 2 s") as late:
+async def test_a_rehearsal_is_ended_at_its_deadline_and_leaves_no_files(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    request = lab.sequence(COOLING, {"count": 100_000, "interval_ms": 1_000}, deadline_s=4.0)
+    with pytest.raises(Failed, match="within 4 s") as late:
         await Rehearsals().rehearse(request)
     assert late.value.code is ErrorCode.TIMEOUT
+    assert list(tmp_path.iterdir()) == []
 
 
 def _child(*lines: str) -> Sequence[str]:
