@@ -39,6 +39,7 @@ from edged.runs.crash_recovery import AfterCrash
 from edged.runs.experiments.registry import Experiments
 from edged.runs.left_work import LeftWork
 from edged.runs.ports import NewPlan, RunLeases, RunNotes
+from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
@@ -86,6 +87,7 @@ class LongWork:
         notes: told of each run that writes.
         leases: gives experiments the units that they write to.
         new_plan: judges all steps of a run before its first.
+        disk: writes recordings.
     """
 
     def __init__(
@@ -100,11 +102,12 @@ class LongWork:
         notes: RunNotes,
         leases: RunLeases,
         new_plan: NewPlan,
+        disk: Disk,
     ) -> None:
         self._bench = bench
         self._profiles = profiles
         self._visa = visa
-        self.runs = RunRegistry(bench)
+        self.runs = RunRegistry(bench, disk=disk)
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)

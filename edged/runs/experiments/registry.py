@@ -36,8 +36,9 @@ from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Watching
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import ExperimentRecorder, ExperimentSink, RunLeases
-from edged.runs.recordings.checks import Verdict, worst
+from edged.runs.ports import ExperimentSink, RunLeases
+from edged.runs.recordings.checks import UnitVerdict, worst
+from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
@@ -87,7 +88,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     kind = RunKind.EXPERIMENT
 
-    def __init__(self, registry: Registry, recorder: ExperimentRecorder, leases: RunLeases) -> None:
+    def __init__(self, registry: Registry, recorder: RunRegistry, leases: RunLeases) -> None:
         super().__init__(registry)
         self._recorder = recorder
         self._leases = leases
@@ -286,7 +287,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if failure and not run.error.startswith(failure):
             run.error = f"{failure} {run.error}".strip()
         if event is not RunEvent.DONE:
-            own = Verdict.ERROR if event is RunEvent.FAILURE else Verdict.ABORTED
+            own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
             run.verdict = worst((run.verdict, own))
         # Who reads that it is over finds its rows on the disk, unless that hangs.
         with contextlib.suppress(TimeoutError):

@@ -14,7 +14,7 @@ from edged.instruments.instrument import Instrument
 from edged.record import record
 from edged.runs.experiments.moving import Axis
 from edged.runs.ports import ExperimentSink
-from edged.runs.recordings.checks import Verdict, worst
+from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
 from edged.yaml.tree import Scalar
@@ -63,7 +63,7 @@ class UnitNow:
     name: str
     number: int
     tries: int = 1
-    verdict: Verdict = Verdict.NONE
+    verdict: UnitVerdict = UnitVerdict.NONE
     failed: list[str] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
 
@@ -125,7 +125,7 @@ class ExperimentRun(Run):
     seen: dict[str, int] = field(default_factory=dict)
     under_test: UnitNow | None = None
     tested: list[UnitNow] = field(default_factory=list)
-    verdict: Verdict = Verdict.NONE
+    verdict: UnitVerdict = UnitVerdict.NONE
     waiting: asyncio.Event | None = None
     going: asyncio.Event = field(default_factory=asyncio.Event)
     paused_at: float = 0.0
@@ -171,14 +171,14 @@ class ExperimentRun(Run):
         if text not in self.said and len(self.said) < MOST_NOTES:
             self.said.append(text)
 
-    def judged(self, verdict: Verdict, name: str) -> None:
+    def judged(self, verdict: UnitVerdict, name: str) -> None:
         """A check has come to a verdict."""
         self.verdict = worst((self.verdict, verdict))
         unit = self.under_test
         if unit is not None and name:
             unit.verdict = worst((unit.verdict, verdict))
             unit.missing.discard(name)
-            if verdict in {Verdict.FAIL, Verdict.ERROR}:
+            if verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}:
                 unit.failed.append(name)
 
     @property
@@ -223,7 +223,7 @@ class ExperimentRun(Run):
             "experiment": self.checked.experiment.name,
             "plan_id": self.plan_id,
             "state": self.status,
-            "verdict": None if self.verdict is Verdict.NONE else self.verdict.value,
+            "verdict": None if self.verdict is UnitVerdict.NONE else self.verdict.value,
             "step": self.path or None,
             "loops": {loop.name: f"{loop.number + 1} of {loop.count}" for loop in self.loops},
             "done": done,

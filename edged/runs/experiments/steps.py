@@ -55,7 +55,7 @@ from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import ExperimentRun, LoopNow, Question, UnitNow
 from edged.runs.experiments.view import swept
-from edged.runs.recordings.checks import Check, Limits, Verdict, judge, worst
+from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
 from edged.runs.sweeps.sweep import SweptThing
 from edged.runs.units import unit_of_instrument
 from edged.yaml.tree import Scalar
@@ -536,16 +536,20 @@ class Steps:
         )
         limits = Limits(least=least, most=most, near=near, unit=step.unit)
         is_judged = isinstance(value, bool) or least is not None or most is not None
-        verdict = judge(value, limits) if is_judged else Verdict.ERROR
+        verdict = judge(value, limits) if is_judged else UnitVerdict.ERROR
         self._judged(step.name, verdict, value, limits)
-        if verdict in {Verdict.FAIL, Verdict.ERROR}:
+        if verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}:
             if step.on_fail is OnFail.END_UNIT:
                 raise EndUnit
             if step.on_fail is OnFail.ABORT:
                 raise AbortRun(f"check {step.name}: {verdict.value}")
 
     def _judged(
-        self, name: str, verdict: Verdict, value: Scalar | None = None, limits: Limits = NO_LIMITS
+        self,
+        name: str,
+        verdict: UnitVerdict,
+        value: Scalar | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         """A verdict; without a name that of the unit itself."""
         unit = self._run.under_test
@@ -644,7 +648,7 @@ class Steps:
                 raise
         except EdgedError as error:
             if step.unit is not None and run.under_test is not None:
-                run.under_test.verdict = worst((run.under_test.verdict, Verdict.ERROR))
+                run.under_test.verdict = worst((run.under_test.verdict, UnitVerdict.ERROR))
             if step.on_error is OnError.ABORT:
                 raise
             run.note(f"{run.path}: {error.message} (pass {loop.number + 1} of {step.name})")
@@ -676,7 +680,7 @@ class Steps:
         unit.name = str(name)
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
         # The first row of a unit says when it began.
-        self._judged("", Verdict.NONE)
+        self._judged("", UnitVerdict.NONE)
 
     def _unit_over(self, step: ForStep) -> None:
         run, unit = self._run, self._run.under_test
@@ -684,10 +688,14 @@ class Steps:
             return
         if unit.missing:
             # A check that never ran makes it incomplete, and no pass.
-            unit.verdict = worst((unit.verdict, Verdict.INCOMPLETE))
+            unit.verdict = worst((unit.verdict, UnitVerdict.INCOMPLETE))
         if run.ending is not None:
-            unit.verdict = worst((unit.verdict, Verdict.ABORTED))
-        own = unit.verdict if unit.verdict in {Verdict.ABORTED, Verdict.ERROR} else Verdict.NONE
+            unit.verdict = worst((unit.verdict, UnitVerdict.ABORTED))
+        own = (
+            unit.verdict
+            if unit.verdict in {UnitVerdict.ABORTED, UnitVerdict.ERROR}
+            else UnitVerdict.NONE
+        )
         self._judged("", own)
         run.verdict = worst((run.verdict, unit.verdict))
         run.tested.append(unit)

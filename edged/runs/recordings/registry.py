@@ -591,7 +591,8 @@ class RunRegistry:
     async def _sync_forever(self) -> None:
         while True:
             await self._bench.clock.sleep(SYNC_EVERY_S)
-            await self.sync()
+            if self._line or any(recording.is_owed for recording in self._open.values()):
+                await self.sync()
 
     async def _sync_all(self) -> None:
         await self._sync_now(tuple(self._open.values()))
