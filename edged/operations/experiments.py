@@ -25,7 +25,7 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.experiments.check import Asked, Checked, Span
 from edged.experiments.problem import Problem
-from edged.experiments.reading import MOST_BYTES
+from edged.experiments.reading import MOST_BYTES, placed
 from edged.record import record
 from edged.runs.experiments.registry import ExperimentRegistry, Plan
 from edged.runs.experiments.run import ExperimentRun
@@ -117,9 +117,10 @@ class ExperimentOperations:
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments
         source = await self._source(asked)
-        return self.experiments.check(
+        plan, problems = self.experiments.check(
             action, source, asked.get("roles") or {}, asked.get("parameters") or {}
         )
+        return plan, placed(problems, source) if isinstance(source, str) else problems
 
     async def _source(self, asked: Mapping[str, Any]) -> str | Mapping[str, Any]:
         given = [key for key in PLAN_KEYS if asked.get(key) is not None]
