@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from edged.experiments.examples import EXAMPLES
+from edged.experiments.schema import experiment_schema, grammar_text
 from edged.host import ExitStatus
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
+from tests.bench.mcp_client import McpClient
 from tests.bench.waiting import HANGS_S, first
 
 BENCH = "smu1=keithley_2400,smu2=keithley_2400,psu1=rigol_dp832,dmm1=keysight_34461a"
@@ -205,3 +207,25 @@ def test_ctrl_c_leaves_the_run_alone_and_says_so(engine: Engine, tmp_path: Path)
     assert process.returncode == ExitStatus.INTERRUPTED
     assert state_of(engine, run_id)["state"] == "running"
     edged(engine, "abort", run_id)
+
+
+async def test_agents_read_the_grammar_the_schema_and_saved_experiments(engine: Engine) -> None:
+    client = McpClient(engine.ports["mcp_port"], engine.ports["mcp_path"])
+    await client.initialize("2025-11-25")
+
+    async def read(uri: str) -> tuple[str, str]:
+        answer = await client.request("resources/read", {"uri": uri})
+        (content,) = answer.json()["result"]["contents"]
+        return content["mimeType"], content["text"]
+
+    assert await read("edged://experiments/grammar") == ("text/markdown", grammar_text())
+    mime_type, schema = await read("edged://experiments/schema")
+    assert (mime_type, json.loads(schema)) == ("application/schema+json", experiment_schema())
+    saved = await read("edged://experiments/saved/warm_up")
+    assert saved == ("application/yaml", EXAMPLES["log"])
+    asked = {
+        "ref": {"type": "ref/resource", "uri": "edged://experiments/saved/{experiment_name}"},
+        "argument": {"name": "experiment_name", "value": "warm"},
+    }
+    answer = await client.request("completion/complete", asked)
+    assert answer.json()["result"]["completion"]["values"] == ["warm_up"]
