@@ -212,7 +212,7 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
             if isinstance(points, int)
             else f"{points['least']} to {points['most']}",
             "duration": f"{_time(duration['likely'])} (at most {_time(duration['most'])})",
-            "columns": ", ".join(map(_column, told["columns"])),
+            "columns": "; ".join(map(_column, told["columns"])),
             "asks a person": told["asks_a_person"],
         }
     )

@@ -438,7 +438,7 @@ EXPERIMENT: Final = Table(
         "The units that it uses.", is_required=True),
     PARAMETERS._replace(
         # Names may have capital letters here; a profile's become names of arguments.
-        kind=Kind("name → [parameter](profiles.md#parameter)", mapping("", reference("parameter")).schema),
+        kind=mapping("name → [parameter](profiles.md#parameter)", reference("parameter")),
         sentence="Values that a start can set.",
     ),
     Key("tags", made(array(text(64), 50), tuple), "To find the run again."),
