@@ -37,11 +37,16 @@ SYSTEM_SHARE: Final = Path("/usr/share/edged")
 
 
 class ExitStatus(enum.IntEnum):
-    """What the programs of edged end with; the numbers from 64 up are those of sysexits.h."""
+    """What the programs of edged end with; the numbers from 64 up are those of sysexits.h.
+
+    STOPPED and ERROR are how the run of an experiment ended, which has a verdict besides.
+    """
 
     OK = 0
     FAILED = 1
     USAGE = 2
+    STOPPED = 3
+    ERROR = 4
     UNAVAILABLE = 69
     RESTART = 75
     CONFIG = 78

@@ -139,6 +139,7 @@ class McpParts:
             streams=work.streams,
             runs=work.runs,
             waveforms=work.waveforms,
+            experiment_dirs=config.experiment_dirs,
         )
         self._news = ResourceNews(sources, clock)
         settings = _settings(config, is_port_shared=is_supervised)

@@ -173,7 +173,9 @@ def _named(inner: Callable[[Node, str], Any], most: int = 100) -> Callable[..., 
 VALUE: Final = Kind('value or "{expression}"', SCALAR_SCHEMA, _at(value_of))
 NUMBER: Final = Kind("number or expression", SCALAR_SCHEMA, _at(value_of, is_bare=True))
 CONDITION: Final = Kind("condition", {"type": "string"}, _at(_condition_of))
-_TARGET_SCHEMA: Final[Schema] = {"type": "string", "pattern": f"^{TARGET_TEXT}$"}
+_TARGET_SCHEMA: Final[Schema] = {
+    "anyOf": [{"type": "string", "pattern": f"^{TARGET_TEXT}$"}, reference("call")]
+}
 TARGET: Final = Kind("role.command", _TARGET_SCHEMA, _at(target_of))
 VALUES: Final = Kind("name → value", mapping("", SCALAR_SCHEMA).schema, _named(value_of))
 _PARAMETERS: Final = Key("parameters", VALUES, "The command's arguments.")
@@ -186,7 +188,7 @@ _CALL: Final[Table[dict[str, Any]]] = Table(
 )
 _READINGS: Final = Kind(
     "name → role.command.field",
-    mapping("", {"anyOf": [_TARGET_SCHEMA, reference("call")]}, least=1).schema,
+    mapping("", _TARGET_SCHEMA, least=1).schema,
     _named(target_of),
 )
 _COLUMNS: Final = Kind(
@@ -434,7 +436,11 @@ EXPERIMENT: Final = Table(
     Key("roles", Kind("role → unit", mapping("", TEXT_SCHEMA, least=1).schema,
                       _named(lambda node, owner: text_of(node, owner, most=200))),
         "The units that it uses.", is_required=True),
-    PARAMETERS,
+    PARAMETERS._replace(
+        # Names may have capital letters here; a profile's become names of arguments.
+        kind=mapping("name → [parameter](profiles.md#parameter)", reference("parameter")),
+        sentence="Values that a start can set.",
+    ),
     Key("tags", made(array(text(64), 50), tuple), "To find the run again."),
     Key("with", Kind("role → parameter → value",
                      mapping("", mapping("", SCALAR_SCHEMA).schema).schema,
@@ -450,8 +456,7 @@ EXPERIMENT: Final = Table(
         "Values that are read beside the steps."),
     Key("watch", Kind("list of [watch](#watch)", {"type": "array", "items": reference("watch")}),
         "Conditions that must hold."),
-    Key("steps", Kind(_STEPS.word, {**_STEPS.schema, "minItems": 1}), "The steps, in order.",
-        is_required=True),
+    Key("steps", _STEPS, "The steps, in order.", is_required=True),
     Key("finally", _STEPS, "Steps that always run at the end."),
     Key("on_pause", _STEPS, "Steps of a pause."),
     Key("on_resume", _STEPS, "Steps before it goes on."),

@@ -147,6 +147,27 @@ def paths_of(root: Node) -> dict[Mark, str]:
     return found
 
 
+def placed(problems: Collection[Problem], source: str) -> tuple[Problem, ...]:
+    """Problems that know their path, each with its line in the YAML text.
+
+    One whose path is missing in the text gets the line of the innermost mapping or list around it.
+    """
+    lines: dict[str, int] = {}
+    if not all(problem.line for problem in problems):
+        for mark, path in paths_of(_document(source, "plan")).items():
+            lines.setdefault(path, mark.line)
+
+    def line_of(path: str) -> int:
+        while path and path not in lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return lines[path] if path else 0
+
+    return tuple(
+        problem if problem.line else replace(problem, line=line_of(problem.path))
+        for problem in problems
+    )
+
+
 class _Reader:
     """Reads one file.
 

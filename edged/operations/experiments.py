@@ -26,7 +26,8 @@ from edged.commands.target import Target
 from edged.errors import ErrorCode, Invalid, NotFound
 from edged.experiments.check import Checked, Span
 from edged.experiments.problem import Problem
-from edged.experiments.reading import MOST_BYTES
+from edged.experiments.reading import MOST_BYTES, placed
+from edged.experiments.schema import experiment_schema, grammar_text
 from edged.record import record
 from edged.runs.experiments.registry import Experiments, Plan
 from edged.runs.experiments.run import ExperimentRun
@@ -51,6 +52,23 @@ class StartExperiment(Action):
 @record
 class ControlRun(Action):
     """Look at the run of an experiment, pause it, answer it, end it."""
+
+
+@record
+class ReadGrammar(Action):
+    """Read the grammar of experiments, as a text for agents."""
+
+
+@record
+class ReadExperimentSchema(Action):
+    """Read the JSON Schema of experiments."""
+
+
+@record
+class ReadExperiment(Action):
+    """Read a saved experiment."""
+
+    name: str
 
 
 @record
@@ -95,6 +113,20 @@ class ExperimentOperations:
         await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
         return Done(data=self.experiments.status(run.run_id))
 
+    async def read_grammar(self, _action: ReadGrammar, _target: Target, _began: float) -> Done:
+        """The grammar in Markdown."""
+        return Done(data=grammar_text())
+
+    async def read_schema(
+        self, _action: ReadExperimentSchema, _target: Target, _began: float
+    ) -> Done:
+        """The grammar as a JSON Schema."""
+        return Done(data=experiment_schema())
+
+    async def read_saved(self, action: ReadExperiment, _target: Target, _began: float) -> Done:
+        """The YAML text of a saved experiment."""
+        return Done(data=await asyncio.to_thread(saved, self.directories, action.name))
+
     async def _do(self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str) -> None:
         match wish:
             case "pause":
@@ -117,9 +149,10 @@ class ExperimentOperations:
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments
         source = await self._source(asked)
-        return self.experiments.check(
+        plan, problems = self.experiments.check(
             action, source, asked.get("roles") or {}, asked.get("parameters") or {}
         )
+        return plan, placed(problems, source) if isinstance(source, str) else problems
 
     async def _source(self, asked: Mapping[str, Any]) -> str | Mapping[str, Any]:
         given = [key for key in PLAN_KEYS if asked.get(key) is not None]
@@ -135,13 +168,18 @@ class ExperimentOperations:
         return source
 
 
+def saved_files(directories: Sequence[Path]) -> dict[str, Path]:
+    """Name → experiment file; of a name that is twice the one in the last directory. Blocks."""
+    return {file.stem: file for place in directories for file in sorted(place.glob("*.yaml"))}
+
+
 def saved(directories: Sequence[Path], name: str) -> str:
     """The text of an experiment file; blocks.
 
     Raises:
         NotFound: there is none of that name.
     """
-    known = {file.stem: file for place in directories for file in sorted(place.glob("*.yaml"))}
+    known = saved_files(directories)
     if NAME.fullmatch(name) is None or name not in known:
         raise NotFound(
             f"There is no experiment {name[:64]!r}.",
@@ -262,5 +300,17 @@ OPERATIONS: Final = (
             annotations=CALM,
             needs_instruments=True,
         ),
+    ),
+    Operation(
+        action=ReadGrammar,
+        run=ExperimentOperations.read_grammar,
+    ),
+    Operation(
+        action=ReadExperimentSchema,
+        run=ExperimentOperations.read_schema,
+    ),
+    Operation(
+        action=ReadExperiment,
+        run=ExperimentOperations.read_saved,
     ),
 )  # fmt: skip

@@ -12,8 +12,10 @@ else is in memory.
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -24,6 +26,12 @@ from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.operations.bench import GetCapabilities, GetStatus, ListInstruments, ListProfiles
+from edged.operations.experiments import (
+    ReadExperiment,
+    ReadExperimentSchema,
+    ReadGrammar,
+    saved_files,
+)
 from edged.operations.resources import ReadApp, ReadPicture, ReadProfile, ReadRun, ReadStream
 from edged.operations.streams import FetchWaveform
 from edged.operations.sweeps import ReadSweep
@@ -200,6 +208,12 @@ def _app(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadApp(**shared, app=asked.uri.rpartition("/")[2], arguments={"uri": asked.uri})
 
 
+def _experiment(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
+    return ReadExperiment(
+        **shared, name=asked.values["experiment_name"], arguments={"uri": asked.uri}
+    )
+
+
 def _picture(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
     return ReadPicture(
         **shared,
@@ -300,6 +314,33 @@ KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
                 mime_type="application/octet-stream",
             ),
             ResourceKind(
+                template="edged://experiments/grammar",
+                name="experiment_grammar",
+                title="How to write an experiment",
+                description="Steps, keys and values of an experiment plan, and an example.",
+                tool="bench__check_experiment",
+                make=_memory(ReadGrammar),
+                mime_type="text/markdown",
+            ),
+            ResourceKind(
+                template="edged://experiments/schema",
+                name="experiment_schema",
+                title="JSON Schema of experiments",
+                description="For editors and programs that write experiment plans.",
+                tool="bench__check_experiment",
+                make=_memory(ReadExperimentSchema),
+                mime_type="application/schema+json",
+            ),
+            ResourceKind(
+                template="edged://experiments/saved/{experiment_name}",
+                name="experiment",
+                title="One saved experiment",
+                description="The YAML text of an experiment file of this bench.",
+                tool="bench__check_experiment",
+                make=_experiment,
+                mime_type="application/yaml",
+            ),
+            ResourceKind(
                 template=BENCH_APP,
                 name="bench_app",
                 title="The bench, in the chat",
@@ -343,6 +384,7 @@ class ResourceSources:
 
     Attributes:
         profiles: gives the library as it is now.
+        experiment_dirs: where experiment files are.
     """
 
     pool: InstrumentPool
@@ -351,11 +393,12 @@ class ResourceSources:
     streams: Streams
     runs: RunRegistry
     waveforms: WaveformRegistry
+    experiment_dirs: Sequence[Path] = ()
 
 
 def present(sources: ResourceSources) -> Iterator[ResourceEntry]:
     """What there is, but for recordings, which are on the disk."""
-    for name in ("status", "instruments", "profiles"):
+    for name in ("status", "instruments", "profiles", "experiment_grammar", "experiment_schema"):
         yield _entry(name)
     instruments = sources.pool.all()
     for instrument in instruments:
@@ -410,6 +453,9 @@ async def values_of(
         case "profile_key":
             for key in sorted(sources.profiles()):
                 yield key
+        case "experiment_name":
+            for name in sorted(await asyncio.to_thread(saved_files, sources.experiment_dirs)):
+                yield name
         case "sweep_id":
             for sweep in reversed(sources.sweeps.listed()):
                 yield str(sweep["sweep_id"])

@@ -290,7 +290,7 @@ class Resources:
 def _content(kind: ResourceKind, asked: ResourceRead, data: Any) -> Content:
     """The content that an action's data are."""
     match kind.name:
-        case "profile" | "bench_app" | "run_app":
+        case "profile" | "bench_app" | "run_app" | "experiment_grammar" | "experiment":
             return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
         case "waveform":
             about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}

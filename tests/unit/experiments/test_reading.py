@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edged.experiments.model import Experiment, ForStep, LetStep, MeasureStep, WaitStep, walk
 from edged.experiments.problem import Problem
-from edged.experiments.reading import BadPlan, read_plan
+from edged.experiments.reading import BadPlan, placed, read_plan
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
 
@@ -158,3 +158,17 @@ def test_whatever_is_sent_is_a_plan_or_a_list_of_errors(steps: list[Any]) -> Non
 def test_whatever_text_is_sent_is_a_plan_or_a_list_of_errors(text: str) -> None:
     with contextlib.suppress(BadPlan):
         read_plan(text)
+
+
+def test_a_problem_of_the_check_gets_the_line_of_its_path() -> None:
+    text = (
+        "format: 1\nexperiment: x\nroles: {a: psu1}\nsteps:\n"
+        "  - command: a.on\n    parameters: {v: 1}\n  - {wait_s: 1}\n"
+    )
+    paths = ("steps[0].command", "steps[0].parameters.v", "steps[1].wait_s.x", "roles.b", "bounds")
+    found = placed([Problem(path=path, code="x", message="") for path in paths], text)
+    assert [problem.line for problem in found] == [5, 6, 7, 3, 0]
+
+
+def test_an_unreadable_text_needs_no_lines() -> None:
+    assert placed(problems("a: [1"), "a: [1")[0].line == 1

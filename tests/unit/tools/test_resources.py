@@ -34,6 +34,7 @@ VALUES = {
     "point_index": "0",
     "tool": "camera__shot",
     "picture_id": "picture-1",
+    "experiment_name": "warm_up",
 }
 PERMITS = {
     "status": "get_status",
@@ -47,10 +48,13 @@ PERMITS = {
     "run": "resources/read:runs",
     "waveform": "fetch_waveform",
     "picture": "camera__shot:set_voltage",
+    "experiment_grammar": "bench__check_experiment",
+    "experiment_schema": "bench__check_experiment",
+    "experiment": "bench__check_experiment",
     "bench_app": "get_status",
     "run_app": "get_status",
 }
-UNLISTED = {"command", "bench_app", "run_app"}
+UNLISTED = {"command", "experiment", "bench_app", "run_app"}
 DIRECT = Caller(route=Route.DIRECT)
 
 
