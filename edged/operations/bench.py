@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from edged.actions.action import Action, StopAll
+from edged.actions.action import MemoryAction, NamedAction, StopAll
 from edged.actions.outcome import Done
 from edged.commands.capabilities import capabilities_of
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Resource, ResourceRead, Rows, as_json, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
     CALM,
@@ -24,43 +24,12 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
+from edged.errors import ErrorCode, NotFound
 from edged.operations.instrument_list import InstrumentList
 from edged.profiles.model import ProfileHead
+from edged.protocol.messages import Content
 from edged.record import record
 from edged.runs.bench import Bench
-
-
-@record
-class ListInstruments(Action):
-    """Say what is on the bench, from memory."""
-
-    answers_at_once = True
-
-
-@record
-class GetCapabilities(Action):
-    """Say what instruments can do, from memory."""
-
-    answers_at_once = True
-
-
-@record
-class ListProfiles(Action):
-    """Say which profiles there are, from memory."""
-
-    answers_at_once = True
-
-
-@record
-class GetStatus(Action):
-    """Say how the daemon stands, from memory."""
-
-    answers_at_once = True
-
-
-@record
-class Scan(Action):
-    """Look at every bus and address now."""
 
 
 @record
@@ -86,16 +55,16 @@ class BenchOperations:
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]]
     wrappers: Callable[[], list[dict[str, Any]]]
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    def list_instruments(self, action: ListInstruments, _target: Target, _began: float) -> Done:
+    def list_instruments(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Entries in which some field holds the text, whatever its case."""
         entries, text = self.listing.all(), str(action.arguments.get("filter", "")).casefold()
         return Done(data=[e for e in entries if _holds(e, text)] if text else entries)
 
-    def get_capabilities(self, action: GetCapabilities, _target: Target, _began: float) -> Done:
+    def get_capabilities(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """What each instrument and SDK wrapper can do."""
         arguments = action.arguments
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
@@ -116,11 +85,11 @@ class BenchOperations:
         ]
         return Done(data=entries + more)
 
-    async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
+    async def scan(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """Look at the buses now."""
         return Done(data=[self.listing.entry(found) for found in await self.discovery.scan()])
 
-    def list_profiles(self, _action: ListProfiles, _target: Target, _began: float) -> Done:
+    def list_profiles(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The library, with how many instruments each profile has here."""
         counts = Counter(i.profile.key for i in self.bench.pool.all() if i.profile is not None)
         rows = [
@@ -140,7 +109,7 @@ class BenchOperations:
         ]
         return Done(data=rows)
 
-    def get_status(self, _action: GetStatus, _target: Target, _began: float) -> Done:
+    def get_status(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The daemon itself."""
         return Done(data=self.status())
 
@@ -160,6 +129,24 @@ def _holds(value: Any, text: str) -> bool:
 def at_the_bench(_resolver: Resolver, _action: StopAll) -> Target:
     """All of it, to make it safe: nothing holds that back."""
     return Target(is_safe=True, is_write=True)
+
+
+def _as_instrument(resource: Resource, asked: ResourceRead, data: Any) -> Content:
+    return as_json(resource, asked, data[0])
+
+
+def _as_command(resource: Resource, asked: ResourceRead, data: Any) -> Content:
+    capabilities, name = data[0], asked.values["command_name"]
+    for command in capabilities["commands"]:
+        if command["name"] == name:
+            one = {"instrument_id": capabilities["instrument_id"], **command}
+            return as_json(resource, asked, one)
+    raise NotFound(
+        f"{capabilities['instrument_id']} has no command {name[:100]!r}.",
+        code=ErrorCode.UNKNOWN_COMMAND,
+        data={"uri": asked.uri},
+        remedy="Its resource without /commands lists them.",
+    )
 
 
 SUMMARY: Final = (
@@ -182,7 +169,7 @@ STATUS: Final = (
 
 OPERATIONS: Final = (
     Operation(
-        action=ListInstruments,
+        action=MemoryAction,
         run=BenchOperations.list_instruments,
         tool=StaticTool(
             name="list_instruments",
@@ -201,9 +188,17 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="instruments",
         ),
+        resources=(
+            Resource(
+                template="edged://instruments",
+                name="instruments",
+                title="Instruments on this bench",
+                description="Every instrument with id, alias, model and whether it answers.",
+            ),
+        ),
     ),
     Operation(
-        action=GetCapabilities,
+        action=MemoryAction,
         run=BenchOperations.get_capabilities,
         tool=StaticTool(
             name="get_capabilities",
@@ -224,9 +219,28 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="capabilities",
         ),
+        resources=(
+            Resource(
+                template="edged://instruments/{instrument_id}",
+                name="instrument",
+                title="One instrument",
+                description="What one instrument can do: commands with arguments, units and "
+                "limits, sequences, settings.",
+                arguments=("instrument_id",),
+                show=_as_instrument,
+            ),
+            Resource(
+                template="edged://instruments/{instrument_id}/commands/{command_name}",
+                name="command",
+                title="One command of an instrument",
+                description="One command with the JSON Schema of its arguments, its unit and how "
+                "it has fared on this instrument.",
+                arguments=("instrument_id",),
+                show=_as_command,
+            ),
+        ),
     ),
     Operation(
-        action=Scan,
         run=BenchOperations.scan,
         tool=StaticTool(
             name="scan_instruments",
@@ -243,7 +257,7 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=ListProfiles,
+        action=MemoryAction,
         run=BenchOperations.list_profiles,
         tool=StaticTool(
             name="list_profiles",
@@ -256,9 +270,17 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="profiles",
         ),
+        resources=(
+            Resource(
+                template="edged://profiles",
+                name="profiles",
+                title="Profiles",
+                description="Every instrument profile that this daemon knows.",
+            ),
+        ),
     ),
     Operation(
-        action=GetStatus,
+        action=MemoryAction,
         run=BenchOperations.get_status,
         tool=StaticTool(
             name="get_status",
@@ -270,6 +292,14 @@ OPERATIONS: Final = (
             schema=NO_ARGUMENTS,
             output=result_of(*STATUS),
             annotations=READ,
+        ),
+        resources=(
+            Resource(
+                template="edged://status",
+                name="status",
+                title="Status of the daemon",
+                description="Identity, version, what runs, what needs attention.",
+            ),
         ),
     ),
     Operation(

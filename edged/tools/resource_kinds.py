@@ -1,10 +1,6 @@
-"""``KINDS``: what can be read by a URI, each with the tool by whose permission it is read.
+"""``KINDS``: what can be read by a URI, from the rows of operations (``commands/operation.py``).
 
-A resource is a tool's answer at an address: whoever may not use the tool may not read it here, and
-the row in the audit is the tool's. Recordings have no tool; they are read by the permission
-``resources/read:runs`` (docs/relay.md).
-
-What stands where: the resources that there are now, and the names that complete their URIs.
+The resources that there are now, and the names that complete their URIs.
 
 Who may see them is not judged here (``resources.py``). Only recordings are on the disk; everything
 else is in memory.
@@ -18,99 +14,37 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from edged.actions.action import Action
-from edged.actions.caller import Caller
+from edged.commands.operation import SCHEME, Resource, parts_of
 from edged.errors import EdgedError, ErrorCode, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
-from edged.operations.bench import GetCapabilities, GetStatus, ListInstruments, ListProfiles
-from edged.operations.resources import ReadApp, ReadPicture, ReadProfile, ReadRun, ReadStream
-from edged.operations.streams import FetchWaveform
-from edged.operations.sweeps import ReadSweep
+from edged.operations.table import OPERATIONS
 from edged.profiles.model import Profile
-from edged.protocol.apps import BENCH_APP, RUN_APP
-from edged.protocol.apps import MIME_TYPE as APP_MIME
 from edged.protocol.messages import CompletionParams, ResourceEntry
 from edged.record import record
 from edged.runs.recordings.reader import list_runs
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.streams.registry import StreamRegistry
-from edged.runs.streams.waveforms import PICTURE_URI, WaveformRegistry
+from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.sweeps.registry import SweepRegistry
 
-SCHEME: Final = "edged://"
 APP_SCHEME: Final = "ui://edged/"
-READ_TOOL: Final = "resources/read"
-"""The name under which a read is judged that no tool can do."""
-JSON: Final = "application/json"
-ROWS_OF_A_SWEEP: Final = 200
+
+KINDS: Final[Mapping[str, Resource]] = MappingProxyType(
+    {kind.name: kind for row in OPERATIONS for kind in row.readable()}
+)
 
 
-@record
-class ResourceRead:
-    """One read of a resource; ``values`` are the template's variables."""
-
-    uri: str
-    values: Mapping[str, str]
-    caller: Caller
-    action_id: str
-
-
-@record
-class ResourceKind:
-    """One sort of resource.
-
-    Attributes:
-        template: its URI with variables in braces (RFC 6570, level 1).
-        tool, scope: by what permission it is read.
-        make: the action that a read of it means.
-        is_by_maker: read by whoever may call what made it: its URI names that tool, and the
-            command, which is the scope; ``tool`` then stands where no one of them is meant.
-    """
-
-    template: str
-    name: str
-    title: str
-    description: str
-    tool: str
-    make: Callable[[ResourceRead, Mapping[str, Any]], Action]
-    scope: str | None = None
-    mime_type: str = JSON
-    is_by_maker: bool = False
-
-    def permission(self, values: Mapping[str, str]) -> tuple[str, str | None]:
-        """The tool and scope by which one with these variables is read."""
-        if self.is_by_maker and values:
-            return values["tool"], values["command_name"]
-        return self.tool, self.scope
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """The template's variables in their order."""
-        return tuple(part[1:-1] for part in _parts(self.template) if part.startswith("{"))
-
-    def action(self, asked: ResourceRead) -> Action:
-        """What a read asks for, in the words of the tool; nothing is judged yet."""
-        tool, scope = self.permission(asked.values)
-        shared = {
-            "tool": tool,
-            "scope": scope,
-            "caller": asked.caller,
-            "action_id": asked.action_id,
-        }
-        return self.make(asked, shared)
-
-
-def find_kind(uri: str) -> tuple[ResourceKind, dict[str, str]]:
+def find_kind(uri: str) -> tuple[Resource, dict[str, str]]:
     """What a URI names, and the values of its template's variables.
 
     Raises:
         NotFound: UNKNOWN_RESOURCE, no kind has such URIs.
     """
     if uri.startswith((SCHEME, APP_SCHEME)):
-        given = _parts(uri.rstrip("/"))
+        given = parts_of(uri.rstrip("/"))
         for kind in KINDS.values():
-            values = _values(_parts(kind.template), given)
+            values = _values(parts_of(kind.template), given)
             if values is not None:
                 return kind, values
     raise NotFound(
@@ -130,10 +64,6 @@ def uri_of(name: str, **values: str | int) -> str:
     return uri
 
 
-def _parts(template: str) -> list[str]:
-    return template.removeprefix(SCHEME).split("/")
-
-
 def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
     if len(parts) != len(given):
         return None
@@ -147,189 +77,6 @@ def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
         elif part != text:
             return None
     return values
-
-
-def _memory(kind: type[Action]) -> Callable[[ResourceRead, Mapping[str, Any]], Action]:
-    def make(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-        return kind(**shared, arguments={"uri": asked.uri})
-
-    return make
-
-
-def _capabilities(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    arguments = {"instrument_id": asked.values["instrument_id"], "uri": asked.uri}
-    return GetCapabilities(**shared, arguments=arguments)
-
-
-def _profile(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    return ReadProfile(
-        **shared, profile_key=asked.values["profile_key"], arguments={"uri": asked.uri}
-    )
-
-
-def _sweep(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    sweep_id = asked.values["sweep_id"]
-    return ReadSweep(
-        **shared,
-        sweep_id=sweep_id,
-        points=ROWS_OF_A_SWEEP,
-        arguments={"sweep_id": sweep_id, "uri": asked.uri},
-    )
-
-
-def _stream(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    return ReadStream(**shared, stream_id=asked.values["stream_id"], arguments={"uri": asked.uri})
-
-
-def _run(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    return ReadRun(**shared, run_id=asked.values["run_id"], arguments={"uri": asked.uri})
-
-
-def _waveform(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    index = asked.values["point_index"]
-    is_number = index.isascii() and index.isdigit() and len(index) < 16
-    return FetchWaveform(
-        **shared,
-        stream_id=asked.values["stream_id"],
-        point_index=int(index) if is_number else -1,
-        arguments={"stream_id": asked.values["stream_id"], "uri": asked.uri},
-    )
-
-
-def _app(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    return ReadApp(**shared, app=asked.uri.rpartition("/")[2], arguments={"uri": asked.uri})
-
-
-def _picture(asked: ResourceRead, shared: Mapping[str, Any]) -> Action:
-    return ReadPicture(
-        **shared,
-        command_name=asked.values["command_name"],
-        picture_id=asked.values["picture_id"],
-        arguments={"uri": asked.uri},
-    )
-
-
-KINDS: Final[Mapping[str, ResourceKind]] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            ResourceKind(
-                template="edged://status",
-                name="status",
-                title="Status of the daemon",
-                description="Identity, version, what runs, what needs attention.",
-                tool="get_status",
-                make=_memory(GetStatus),
-            ),
-            ResourceKind(
-                template="edged://instruments",
-                name="instruments",
-                title="Instruments on this bench",
-                description="Every instrument with id, alias, model and whether it answers.",
-                tool="list_instruments",
-                make=_memory(ListInstruments),
-            ),
-            ResourceKind(
-                template="edged://instruments/{instrument_id}",
-                name="instrument",
-                title="One instrument",
-                description="What one instrument can do: commands with arguments, units and "
-                "limits, sequences, settings.",
-                tool="get_capabilities",
-                make=_capabilities,
-            ),
-            ResourceKind(
-                template="edged://instruments/{instrument_id}/commands/{command_name}",
-                name="command",
-                title="One command of an instrument",
-                description="One command with the JSON Schema of its arguments, its unit and how "
-                "it has fared on this instrument.",
-                tool="get_capabilities",
-                make=_capabilities,
-            ),
-            ResourceKind(
-                template="edged://profiles",
-                name="profiles",
-                title="Profiles",
-                description="Every instrument profile that this daemon knows.",
-                tool="list_profiles",
-                make=_memory(ListProfiles),
-            ),
-            ResourceKind(
-                template="edged://profiles/{profile_key}",
-                name="profile",
-                title="One profile, to read",
-                description="What a model can do, in Markdown: commands, arguments, limits, "
-                "sequences.",
-                tool="get_capabilities",
-                make=_profile,
-                mime_type="text/markdown",
-            ),
-            ResourceKind(
-                template="edged://sweeps/{sweep_id}",
-                name="sweep",
-                title="One sweep",
-                description="State of a sweep, with up to 200 of its rows and their units.",
-                tool="get_sweep_status",
-                make=_sweep,
-            ),
-            ResourceKind(
-                template="edged://streams/{stream_id}",
-                name="stream",
-                title="One stream",
-                description="State of a stream, with its newest points and statistics.",
-                tool="get_status",
-                make=_stream,
-            ),
-            ResourceKind(
-                template="edged://runs/{run_id}",
-                name="run",
-                title="One recording",
-                description="What a recorded sweep, stream or table is, and its last 100 rows.",
-                tool=READ_TOOL,
-                scope="runs",
-                make=_run,
-            ),
-            ResourceKind(
-                template="edged://waveforms/{stream_id}/{point_index}",
-                name="waveform",
-                title="One waveform",
-                description="The samples as little-endian floats; _meta says which, and the units.",
-                tool="fetch_waveform",
-                make=_waveform,
-                mime_type="application/octet-stream",
-            ),
-            ResourceKind(
-                template=BENCH_APP,
-                name="bench_app",
-                title="The bench, in the chat",
-                description="For hosts of MCP Apps: instruments, what runs, and STOP.",
-                tool="get_status",
-                make=_app,
-                mime_type=APP_MIME,
-            ),
-            ResourceKind(
-                template=RUN_APP,
-                name="run_app",
-                title="A run, in the chat",
-                description="For hosts of MCP Apps: the plot of a sweep, stream or recording.",
-                tool="get_status",
-                make=_app,
-                mime_type=APP_MIME,
-            ),
-            ResourceKind(
-                template=PICTURE_URI,
-                name="picture",
-                title="One large picture",
-                description="A captured picture that was too large for a tool's result.",
-                tool="execute_command",
-                make=_picture,
-                mime_type="",
-                is_by_maker=True,
-            ),
-        )
-    }
-)
 
 
 MOST_RUNS: Final = 50
@@ -355,7 +102,8 @@ class ResourceSources:
 
 def present(sources: ResourceSources) -> Iterator[ResourceEntry]:
     """What there is, but for recordings, which are on the disk."""
-    for name in ("status", "instruments", "profiles"):
+    plain = [kind.name for kind in KINDS.values() if kind.is_listed]
+    for name in sorted(plain, key=lambda name: name != "status"):
         yield _entry(name)
     instruments = sources.pool.all()
     for instrument in instruments:

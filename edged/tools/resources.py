@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
+from edged.commands.operation import READ_TOOL, Resource, ResourceRead
 from edged.commands.path import CommandPath
 from edged.errors import Conflict, ErrorCode, Invalid, NotFound
 from edged.instruments.pool import Changed, Event
-from edged.protocol.jsonrpc import encode
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
 from edged.runs.recordings.reader import check_own_run, list_runs
 from edged.runs.streams.registry import StreamNews
@@ -30,9 +30,6 @@ from edged.runs.sweeps.registry import SweepChanged
 from edged.tools.resource_kinds import (
     KINDS,
     MOST_RUNS,
-    READ_TOOL,
-    ResourceKind,
-    ResourceRead,
     ResourceSources,
     find_kind,
     present,
@@ -216,7 +213,7 @@ class Resources:
         outcome = await self._path.perform(kind.action(asked))
         if outcome.error is not None:
             raise outcome.error
-        return [_content(kind, asked, outcome.data)]
+        return [kind.show(kind, asked, outcome.data)]
 
     async def watch_key(self, uri: str, caller: Caller) -> str:
         """What names this resource in the news, however the caller spells it.
@@ -267,10 +264,10 @@ class Resources:
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 
-    def _judge(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> None:
+    def _judge(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> None:
         self._path.authorize(caller, *kind.permission(values))
 
-    def _may(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> bool:
+    def _may(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> bool:
         return self._permissions.allows_tool(caller, *kind.permission(values))
 
     def _spend_a_completion(self) -> None:
@@ -285,35 +282,3 @@ class Resources:
                 remedy="Wait for the person to stop typing.",
             )
         self._completions_left -= 1
-
-
-def _content(kind: ResourceKind, asked: ResourceRead, data: Any) -> Content:
-    """The content that an action's data are."""
-    match kind.name:
-        case "profile" | "bench_app" | "run_app":
-            return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
-        case "waveform":
-            about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}
-            return Content(uri=asked.uri, mime_type=kind.mime_type, blob=data["y_data"], meta=about)
-        case "picture":
-            return Content(uri=asked.uri, mime_type=str(data["mime"]), blob=data["image"])
-        case "instrument":
-            told = data[0]
-        case "command":
-            told = _one_command(data[0], asked)
-        case _:
-            told = data
-    return Content(uri=asked.uri, mime_type=kind.mime_type, text=encode(told).decode("ascii"))
-
-
-def _one_command(capabilities: Mapping[str, Any], asked: ResourceRead) -> dict[str, Any]:
-    name = asked.values["command_name"]
-    for command in capabilities["commands"]:
-        if command["name"] == name:
-            return {"instrument_id": capabilities["instrument_id"], **command}
-    raise NotFound(
-        f"{capabilities['instrument_id']} has no command {name[:100]!r}.",
-        code=ErrorCode.UNKNOWN_COMMAND,
-        data={"uri": asked.uri},
-        remedy="Its resource without /commands lists them.",
-    )

@@ -17,7 +17,7 @@ from functools import partial
 from operator import call
 from typing import Any, Final, Protocol
 
-from edged.actions.action import Action, SendProgram
+from edged.actions.action import Action, NamedAction, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
 from edged.actions.outcome import Outcome, Tell
@@ -28,7 +28,6 @@ from edged.commands.pending import Hold, Pending, settled
 from edged.deadlines import Deadlines
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
 from edged.instruments.instrument import Instrument
-from edged.operations.leases import Release, Renew, Reserve
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
@@ -361,7 +360,7 @@ class VisaSession:
             "ttl_s": LOCK_S,
             "purpose": f"lock of {self._caller.client or 'a VISA program'}",
         }
-        told = await self._ordered(Reserve, "visa.lock", asked)
+        told = await self._ordered("bench__reserve", "visa.lock", asked)
         self._lease_id = told["lease_id"]
         self._caller = replace(self._caller, lease=self._lease_id)
         return self._lease_id
@@ -373,7 +372,7 @@ class VisaSession:
             NotFound: UNKNOWN_LEASE, it has ended.
         """
         if self._lease_id:
-            await self._ordered(Renew, "visa.renew", {"lease_id": self._lease_id})
+            await self._ordered("bench__renew", "visa.renew", {"lease_id": self._lease_id})
 
     async def unlock(self) -> None:
         """Give it back; one that has ended already is given back, one of another is left."""
@@ -383,7 +382,7 @@ class VisaSession:
             lease_id = self._lease_id
             self._forget_lock()
             with contextlib.suppress(EdgedError):
-                await self._ordered(Release, "visa.unlock", {"lease_id": lease_id})
+                await self._ordered("bench__release", "visa.unlock", {"lease_id": lease_id})
 
     def hold_lock(self, lease_id: str) -> None:
         """Present a lease that its road holds for several programs; empty: none any more."""
@@ -658,9 +657,10 @@ class VisaSession:
             hold=hold,
         )
 
-    async def _ordered(self, kind: type[Action], name: str, asked: dict[str, Any]) -> Any:
+    async def _ordered(self, operation: str, name: str, asked: dict[str, Any]) -> Any:
         """Have something of the bench done, allowed as all else is."""
-        action = kind(
+        action = NamedAction(
+            operation=operation,
             tool=name,
             plain_tool=PERMISSION,
             caller=self._caller,

@@ -139,7 +139,7 @@ class Bench:
         async def run_later(action: Action, _target: Target, _began: float) -> Done:
             return run(action, _target, _began)
 
-        action_types = {type(self._action(name)) for name in KINDS}
+        actions = {action.row: action for action in map(self._action, KINDS)}
         self.resources = Resources(
             sources=ResourceSources(
                 pool=pool,
@@ -153,8 +153,10 @@ class Bench:
                 pool,
                 Catalog(),
                 {
-                    kind: Operation(action=kind, run=run if kind.answers_at_once else run_later)
-                    for kind in action_types
+                    row: Operation(
+                        action=type(action), run=run if action.answers_at_once else run_later
+                    )
+                    for row, action in actions.items()
                 },
                 self.clock,
                 permissions=permissions,
