@@ -1,8 +1,8 @@
 """An operation: one row that says all of one thing that can be asked of the daemon.
 
 Which action it is, at what it is aimed, how it is run, what shape its failure has, and by what it
-is asked: its static tool, and the resources that are its answer at a URI. The rows are in
-``edged.operations``.
+is asked: its static tool, its RPC method, and the resources that are its answer at a URI. The rows
+are in ``edged.operations``.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ class Operation:
         failed: the data of a failure, in the tool's own shape.
         refused: the same where nothing was sent to anything.
         tool: the static tool that asks for it.
+        short_name: of an RPC method besides that with the name of the tool.
         resources: read by the permission of that tool.
         rehearse: tells what it would send; of those whose tools take ``dry_run``. A method, too.
     """
@@ -190,6 +191,7 @@ class Operation:
     failed: Callable[[Failure], Any] = error_alone
     refused: Callable[[Failure], Any] = said_by_its_error
     tool: StaticTool | None = None
+    short_name: str = ""
     resources: tuple[Resource, ...] = ()
     rehearse: Rehearse = no_rehearsal
 

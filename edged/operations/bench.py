@@ -171,6 +171,7 @@ OPERATIONS: Final = (
     Operation(
         action=MemoryAction,
         run=BenchOperations.list_instruments,
+        short_name="instruments",
         tool=StaticTool(
             name="list_instruments",
             description=(
@@ -242,6 +243,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         run=BenchOperations.scan,
+        short_name="scan",
         tool=StaticTool(
             name="scan_instruments",
             title="Scan for instruments",
@@ -282,6 +284,7 @@ OPERATIONS: Final = (
     Operation(
         action=MemoryAction,
         run=BenchOperations.get_status,
+        short_name="status",
         tool=StaticTool(
             name="get_status",
             title="Status of the daemon",
@@ -305,6 +308,7 @@ OPERATIONS: Final = (
     Operation(
         action=StopAll,
         run=BenchOperations.stop_all,
+        short_name="stop",
         aim=at_the_bench,
         tool=StaticTool(
             name="bench__stop_all",

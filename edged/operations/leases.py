@@ -63,6 +63,7 @@ class LeaseOperations:
 OPERATIONS: Final = (
     Operation(
         run=LeaseOperations.reserve,
+        short_name="leases.reserve",
         tool=StaticTool(
             name="bench__reserve",
             title="Reserve instruments",
@@ -84,6 +85,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         run=LeaseOperations.renew,
+        short_name="leases.renew",
         tool=StaticTool(
             name="bench__renew",
             title="Renew a lease",
@@ -95,6 +97,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         run=LeaseOperations.release,
+        short_name="leases.release",
         tool=StaticTool(
             name="bench__release",
             title="End a lease",

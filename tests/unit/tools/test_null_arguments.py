@@ -11,7 +11,8 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import Tool, ToolCall
 from edged.errors import Invalid
 from edged.operations.table import bench_tools, static_tools
-from edged.surfaces.rpc.reference import METHOD_TABLE, Method
+from edged.surfaces.rpc.methods import METHOD_TABLE
+from edged.surfaces.rpc.own_methods import Method
 from tests.promises import promise
 
 TOOLS = {tool.name: tool for tool in (*static_tools(), *bench_tools())}
