@@ -185,7 +185,7 @@ class SendProgram(SendScpi):
     listens_to: str = ""
 
 
-class Question(Protocol):
+class OutputQuestion(Protocol):
     """A question about an output after an abort; ``profiles.abort.Proof``."""
 
     @property
@@ -223,7 +223,7 @@ class SendLines(Action):
     instrument_id: str
     lines: tuple[str, ...]
     purpose: Purpose
-    asks: tuple[Question, ...] = ()
+    asks: tuple[OutputQuestion, ...] = ()
     cause: Cause | None = None
     note_taken: Callable[[], None] | None = None
 

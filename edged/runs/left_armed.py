@@ -7,14 +7,13 @@ another unit answers there by now, that one is told nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import Final
 
 from edged.clock import Clock
 from edged.errors import EdgedError
-from edged.instruments.dead_man import Words, words_of
+from edged.instruments.dead_man import words_of
 from edged.profiles.match import parse_idn
+from edged.runs.left_work import Visit
 from edged.runs.units import unit_of_identity
 from edged.store.dead_man import ArmedUnit
 
@@ -24,29 +23,13 @@ FEEDS: Final = 6
 """So often it is fed in its time while others are visited: after that the daemon is loaded."""
 
 
-class Feeder(Protocol):
-    """Somebody who talks to an address at which nobody is registered yet."""
-
-    async def identify(self) -> str:
-        """The answer to ``*IDN?``; raises Failed."""
-        ...
-
-    async def feed(self, words: Words) -> None:
-        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
-        ...
-
-
-Feeding = Callable[[str, Mapping[str, Any]], AbstractAsyncContextManager[Feeder]]
-"""Address and what is known besides (how to speak there) → a visit."""
-
-
 def address_of(armed: ArmedUnit) -> str:
     """Where it answered; empty where nobody knows."""
     address = armed.payload.get("address")
     return address if isinstance(address, str) else ""
 
 
-async def feed_left(armed: ArmedUnit, visit: Feeding) -> str:
+async def feed_left(armed: ArmedUnit, visit: Visit) -> str:
     """Feed it; gives why that could not be done, or nothing. Never raises an ``EdgedError``."""
     words, address = words_of(armed.payload), address_of(armed)
     if words is None or not address:
@@ -65,7 +48,7 @@ async def feed_left(armed: ArmedUnit, visit: Feeding) -> str:
 
 
 async def keep_fed(
-    armed: ArmedUnit, visit: Feeding, clock: Clock, first: asyncio.Future[None]
+    armed: ArmedUnit, visit: Visit, clock: Clock, first: asyncio.Future[None]
 ) -> None:
     """Once ``first`` has been there, feed it again and again, until this is cancelled.
 

@@ -21,6 +21,7 @@ from typing import Any, Final, Protocol
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.dead_man import Words
 from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
 from edged.record import record
@@ -45,6 +46,10 @@ class Visitor(Protocol):
 
     async def ask(self, query: str) -> str:
         """The answer to a query; raises Failed."""
+        ...
+
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
         ...
 
     async def abort(

@@ -24,10 +24,10 @@ from edged.record import record
 from edged.surfaces.rpc.own_methods import (
     ANYTHING,
     OWN_METHODS,
-    Method,
     MethodRecord,
     OwnMethod,
     Params,
+    RpcMethod,
     method_of,
     picture_told,
     text_parameter,
@@ -192,15 +192,15 @@ def _shown(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _short_form(name: str, tool_name: str) -> Method:
+def _short_form(name: str, tool_name: str) -> RpcMethod:
     async def handler(context: RpcContext, params: Params) -> Any:
         return await _call(context, tool_name, params)
 
     sentence = f"The tool {tool_name}."
-    return Method(name, sentence, TOOL_ANSWER, ANYTHING, handler, leaves_row=False)
+    return RpcMethod(name, sentence, TOOL_ANSWER, ANYTHING, handler, leaves_row=False)
 
 
-METHODS: Final[Mapping[str, Method]] = MappingProxyType(
+METHODS: Final[Mapping[str, RpcMethod]] = MappingProxyType(
     {
         row.name: row
         for row in (
@@ -230,6 +230,6 @@ METHODS: Final[Mapping[str, Method]] = MappingProxyType(
     }
 )
 """Those that are served here, with the short names of tools."""
-METHOD_TABLE: Final[Mapping[str, Method]] = MappingProxyType(
+METHOD_TABLE: Final[Mapping[str, RpcMethod]] = MappingProxyType(
     {**METHODS, **{row.name: row for row in OWN_METHODS}}
 )

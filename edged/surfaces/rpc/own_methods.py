@@ -70,7 +70,7 @@ class MethodRecord(Protocol):
 
 
 @record(kw_only=False)
-class Method:
+class RpcMethod:
     """One method.
 
     Attributes:
@@ -344,7 +344,7 @@ def method_of(
     /,
     *required: str,
     **properties: Schema,
-) -> Method:
+) -> RpcMethod:
     """A row of a method with these parameters and no others."""
     schema: Schema = {
         "type": "object",
@@ -353,10 +353,10 @@ def method_of(
         "additionalProperties": False,
     }
     check, given = compile_schema(name, schema), compile_given(schema)
-    return Method(name, sentence, result, schema, run, check, given)
+    return RpcMethod(name, sentence, result, schema, run, check, given)
 
 
-def _answer(name: str, run: Callable[..., Awaitable[Any]], meaning: str) -> Method:
+def _answer(name: str, run: Callable[..., Awaitable[Any]], meaning: str) -> RpcMethod:
     return method_of(
         name,
         run,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import call
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from edged.actions.action import Action, NamedAction, SendProgram
 from edged.actions.caller import Caller
@@ -27,6 +27,7 @@ from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.deadlines import Deadlines
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.http.connection import HttpConnection
 from edged.instruments.instrument import Instrument
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind
@@ -51,12 +52,6 @@ LONGEST_S: Final = 600.0
 """What an answer may take, whatever the program's time limit."""
 
 Begin = Callable[[Action, Tell], Outcome | Pending]
-
-
-class WatchedConnection(Protocol):
-    """What a program's requests come by."""
-
-    on_closed: Callable[[], None] | None
 
 
 @record
@@ -174,7 +169,7 @@ class VisaSession:
             lease = self._lease_id or caller.lease
             self._caller = replace(caller, client=self._caller.client, lease=lease)
 
-    def came_by(self, connection: WatchedConnection) -> None:
+    def came_by(self, connection: HttpConnection) -> None:
         """A program has a connection for each unit, and is gone when that is.
 
         A relay's connections carry whichever program asks next: the end of one tells of none.
