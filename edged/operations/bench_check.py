@@ -29,8 +29,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.conversation import Ask, Conversation, Reply, drain_errors
-from edged.instruments.dialogue import Known
+from edged.instruments.conversation import Ask, Conversation, Known, Reply, drain_errors
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.abort import (
