@@ -57,8 +57,7 @@ from edged.surfaces.rpc.figures import MetricFigure
 from edged.surfaces.rpc.own_methods import OwnParts
 from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.resource_kinds import ResourceSources
-from edged.tools.resources import ResourceNews, Resources
+from edged.tools.resources import ResourceNews, Resources, ResourceSources
 
 
 @record

@@ -16,8 +16,14 @@ from edged.commands.target import Catalog, Target
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.protocol.messages import CompletionParams
 from edged.runs.recordings.reader import check_own_run
-from edged.tools.resource_kinds import KINDS, ResourceSources, find_kind, uri_of
-from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
+from edged.tools.resources import (
+    COMPLETIONS_AT_ONCE,
+    KINDS,
+    Resources,
+    ResourceSources,
+    find_kind,
+    uri_of,
+)
 from tests.bench.command_path import command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
