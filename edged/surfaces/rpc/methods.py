@@ -18,13 +18,13 @@ from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
+from edged.commands.record import MethodRecord
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
 from edged.operations.table import OPERATIONS
 from edged.record import record
 from edged.surfaces.rpc.own_methods import (
     ANYTHING,
     OWN_METHODS,
-    MethodRecord,
     OwnMethod,
     Params,
     RpcMethod,

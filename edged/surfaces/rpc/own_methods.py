@@ -14,16 +14,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from edged.actions.action import Check
-from edged.actions.caller import Caller
 from edged.actions.outcome import OutcomeStatus, Picture
 from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
 from edged.commands.lockout import LockoutControl
 from edged.discovery.loop import Discovery
-from edged.errors import EdgedError, ErrorCode, NotFound
+from edged.errors import ErrorCode, NotFound
 from edged.plot.artist import Artist
 from edged.profiles.arguments import Given, compile_given, compile_schema
 from edged.profiles.confirm import Way
@@ -50,23 +49,6 @@ LISTED_UNLESS_ASKED: Final = 100
 ROWS_UNLESS_ASKED: Final = 10
 EXPORT_ROWS: Final = 2_000
 """Rows in one answer of audit.export: some megabytes at most."""
-
-
-class MethodRecord(Protocol):
-    """Where a call of the daemon's own methods is written down."""
-
-    def __call__(
-        self,
-        caller: Caller,
-        name: str,
-        params: Params,
-        *,
-        action_id: str,
-        error: EdgedError | None,
-        duration_ms: float,
-    ) -> None:
-        """Never raises, never waits."""
-        ...
 
 
 @record(kw_only=False)
