@@ -98,6 +98,34 @@ class Action:
     progress: ProgressSink | None = None
     client: CallClient | None = None
 
+    @property
+    def row(self) -> type[Action] | str:
+        """The key of its row in the table of operations."""
+        return type(self)
+
+
+@record
+class NamedAction(Action):
+    """Ask for an operation that needs its arguments alone, by the name of its row.
+
+    Attributes:
+        values: of a resource that is read: the variables of its URI.
+    """
+
+    operation: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def row(self) -> str:
+        return self.operation
+
+
+@record
+class MemoryAction(NamedAction):
+    """Ask for one that is answered from memory."""
+
+    answers_at_once = True
+
 
 @record
 class RunCommand(Action):
@@ -159,7 +187,7 @@ class SendProgram(SendScpi):
     listens_to: str = ""
 
 
-class Question(Protocol):
+class OutputQuestion(Protocol):
     """A question about an output after an abort; ``profiles.abort.Proof``."""
 
     @property
@@ -197,7 +225,7 @@ class SendLines(Action):
     instrument_id: str
     lines: tuple[str, ...]
     purpose: Purpose
-    asks: tuple[Question, ...] = ()
+    asks: tuple[OutputQuestion, ...] = ()
     cause: Cause | None = None
     note_taken: Callable[[], None] | None = None
 

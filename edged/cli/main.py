@@ -74,7 +74,9 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "lease": CliVerb(
             "edged.cli.lease", "reserve instruments: edged lease list | reserve | release"
         ),
-        "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
+        "trace": CliVerb(
+            "edged.cli.instruments:trace", "the last exchanges on an instrument's line"
+        ),
         "profile": CliVerb(
             "edged.cli.profile", "write instrument profiles: lint | new | test | docs | schema"
         ),

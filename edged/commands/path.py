@@ -9,7 +9,7 @@ schema belongs to the command.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from inspect import iscoroutinefunction
@@ -39,7 +39,7 @@ from edged.commands.approvals import (
 )
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
-from edged.commands.operation import Operation, failure_data
+from edged.commands.operation import Rows, failure_data
 from edged.commands.outgoing import Outgoing
 from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
@@ -68,7 +68,7 @@ class CommandPath:
         policy: judges what may be sent.
         preconditions: what may stand in the way of a write just now.
         record: where attempts are written.
-        operations: action type → what it means; the only list of what the daemon can do.
+        operations: the key of a row → what it means; the only list of what the daemon can do.
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
@@ -91,7 +91,7 @@ class CommandPath:
         policy: Policy,
         preconditions: Sequence[Precondition],
         record: Record,
-        operations: Mapping[type[Action], Operation],
+        operations: Rows,
         clock: Clock,
         present_tool: PresentTool,
         send_guards: SendGuards,
@@ -108,7 +108,7 @@ class CommandPath:
         self._of_reads: tuple[Precondition, ...] = (interlocks,)
         self._of_writes: tuple[Precondition, ...] = (*preconditions, *self._of_reads)
         self._operations = operations
-        self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
+        self._tasks = {key for key, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
         self._present_tool = present_tool
         self._send_guards = send_guards
@@ -198,7 +198,7 @@ class CommandPath:
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
         try:
-            return self._operations[type(action)].aim(self._resolver, action)
+            return self._operations[action.row].aim(self._resolver, action)
         except NotFound:
             if isinstance(action, StartSweep):
                 for asked in SweepRequest.measures_asked(action.arguments):
@@ -319,7 +319,7 @@ class CommandPath:
                 running = self._run(action, target, began)
             else:
                 target = judged
-                running = self._operations[type(action)].run(action, target, began)
+                running = self._operations[action.row].run(action, target, began)
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
@@ -351,7 +351,7 @@ class CommandPath:
 
     def _run(self, action: Action, target: Target, began: float) -> Running:
         if not target.is_write or target.is_safe:
-            return self._operations[type(action)].run(action, target, began)
+            return self._operations[action.row].run(action, target, began)
         interlocks = self._interlocks
         if interlocks.is_any and interlocks.guards(action, target):
             return self._once_admitted(action, target, began)
@@ -380,7 +380,7 @@ class CommandPath:
             return go()
         held = Held(written, go)
         # A task is made for a coroutine at once, so that it begins right when the row is there.
-        return begun(held) if type(action) in self._tasks else held
+        return begun(held) if action.row in self._tasks else held
 
     async def _counted(self, written: Awaitable[None] | None) -> None:
         if written is not None:
@@ -442,7 +442,7 @@ class CommandPath:
         needed = missing_yes(action, target)
         if needed is not None:
             rehearsal.conflicts.append(needed)
-        left = self._operations[type(action)].rehearse(action, target, rehearsal)
+        left = self._operations[action.row].rehearse(action, target, rehearsal)
         if left is not None:
             await left
         asked = [one for one in rehearsal.conflicts if isinstance(one, NeedsApproval)]
@@ -455,7 +455,7 @@ class CommandPath:
     def _rehearsal(self, *, asks_instrument: bool = False) -> Rehearsal:
         return Rehearsal(
             self.judge,
-            lambda step: self._operations[type(step)].rehearse,
+            lambda step: self._operations[step.row].rehearse,
             asks_instrument=asks_instrument,
         )
 
@@ -467,7 +467,7 @@ class CommandPath:
         try:
             target = self.judge(action, rehearsal.conflicts)
             rehearsal.check_target(target)
-            left = self._operations[type(action)].rehearse(action, target, rehearsal)
+            left = self._operations[action.row].rehearse(action, target, rehearsal)
             if left is not None:
                 work = _rehearsed(left, rehearsal)
                 return self._pending(action, target, began, work, tell, self._outcome)
@@ -517,7 +517,7 @@ class CommandPath:
         self.check_still_free(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
-        return self._operations[type(action)].run(action, target, began)
+        return self._operations[action.row].run(action, target, began)
 
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -552,7 +552,7 @@ class CommandPath:
         is_failure = isinstance(error, Failed | Fault)
         return Outcome(
             status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
-            data=failure_data(self._operations[type(action)], target, error, spent_ms),
+            data=failure_data(self._operations[action.row], target, error, spent_ms),
             scpi=error.sent if isinstance(error, Failed) else (),
             execution_time_ms=spent_ms,
             error=error,

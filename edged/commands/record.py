@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -59,6 +59,23 @@ class Record(Protocol):
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         """Write down an attempt that ended before there was an action (unknown tool, bad token)."""
+        ...
+
+
+class MethodRecord(Protocol):
+    """Where it is written down that a surface was asked something that is no tool."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Never raises, never waits."""
         ...
 
 

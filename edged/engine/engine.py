@@ -32,14 +32,13 @@ from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
 from edged.engine.binding import PortBinding
 from edged.engine.core import Core
-from edged.engine.here import Here
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.last_resort import end_at_last
 from edged.engine.parts import make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
-from edged.engine.status import StatusReport
+from edged.engine.status import Here, StatusReport
 from edged.engine.surfaces import (
     Arrivals,
     McpParts,
@@ -53,10 +52,9 @@ from edged.engine.visa_port import VisaPort
 from edged.errors import ErrorCode, Failed
 from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
-from edged.operations.bench import BenchOperations
+from edged.operations.bench import BenchOperations, InstrumentList
 from edged.operations.bench_check import BenchCheck
 from edged.operations.history import History
-from edged.operations.instrument_list import InstrumentList
 from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch

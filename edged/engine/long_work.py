@@ -16,11 +16,10 @@ from typing import Any, Final
 
 import structlog
 
-from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.commands.memory import Memory
-from edged.commands.operation import Operation
+from edged.commands.operation import Rows
 from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
@@ -174,9 +173,7 @@ class LongWork:
             tell = log.error if left else log.warning
             tell("exit_safe", id=one["instrument_id"], unconfirmed=left, error=error)
 
-    def operations(
-        self, memory: Memory, note_stopped: Callable[[str], None]
-    ) -> dict[type[Action], Operation]:
+    def operations(self, memory: Memory, note_stopped: Callable[[str], None]) -> Rows:
         """What can be asked of this work.
 
         Args:

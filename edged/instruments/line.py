@@ -24,11 +24,12 @@ from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
+    Known,
     NotAcknowledged,
     greet,
     write_lines,
 )
-from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue, Known
+from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from edged.actions.action import Action
+from edged.actions.action import Action, NamedAction
 from edged.actions.envelope import Envelope
 from edged.actions.outcome import Done
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Resource, Rows, as_text, bind
 from edged.commands.static_tool import (
     CALM,
     OBJECT,
@@ -40,38 +40,6 @@ PLAN_KEYS: Final = ("plan", "text", "name")
 
 
 @record
-class CheckExperiment(Action):
-    """Judge a plan as a whole, and send nothing."""
-
-
-@record
-class StartExperiment(Action):
-    """Run a plan that was checked."""
-
-
-@record
-class ControlRun(Action):
-    """Look at the run of an experiment, pause it, answer it, end it."""
-
-
-@record
-class ReadGrammar(Action):
-    """Read the grammar of experiments, as a text for agents."""
-
-
-@record
-class ReadExperimentSchema(Action):
-    """Read the JSON Schema of experiments."""
-
-
-@record
-class ReadExperiment(Action):
-    """Read a saved experiment."""
-
-    name: str
-
-
-@record
 class ExperimentOperations:
     """What they are run with.
 
@@ -82,18 +50,18 @@ class ExperimentOperations:
     experiments: Experiments
     directories: Sequence[Path]
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    async def check(self, action: CheckExperiment, _target: Target, _began: float) -> Done:
+    async def check(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Every error at once, or what the plan will do."""
         plan, problems = await self._checked(action)
         if plan is None:
             return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
         return Done(data=_told(plan, self.experiments.envelope(plan)))
 
-    async def start(self, action: StartExperiment, _target: Target, _began: float) -> Done:
+    async def start(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Begin a run, and return."""
         plan_id = action.arguments.get("plan_id")
         if plan_id is not None:
@@ -106,26 +74,26 @@ class ExperimentOperations:
         run = await self.experiments.start(action, plan)
         return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
 
-    async def control(self, action: ControlRun, _target: Target, _began: float) -> Done:
+    async def control(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """One wish; then how it stands."""
         asked = action.arguments
         run = self.experiments.find(str(asked.get("run_id", "")))
         await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
         return Done(data=self.experiments.status(run.run_id))
 
-    async def read_grammar(self, _action: ReadGrammar, _target: Target, _began: float) -> Done:
+    async def read_grammar(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The grammar in Markdown."""
         return Done(data=grammar_text())
 
-    async def read_schema(
-        self, _action: ReadExperimentSchema, _target: Target, _began: float
-    ) -> Done:
+    async def read_schema(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The grammar as a JSON Schema."""
         return Done(data=experiment_schema())
 
-    async def read_saved(self, action: ReadExperiment, _target: Target, _began: float) -> Done:
+    async def read_saved(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """The YAML text of a saved experiment."""
-        return Done(data=await asyncio.to_thread(saved, self.directories, action.name))
+        return Done(
+            data=await asyncio.to_thread(saved, self.directories, action.values["experiment_name"])
+        )
 
     async def _do(self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str) -> None:
         match wish:
@@ -242,7 +210,6 @@ STATUS: Final = (
 )  # fmt: skip
 OPERATIONS: Final = (
     Operation(
-        action=CheckExperiment,
         run=ExperimentOperations.check,
         tool=StaticTool(
             name="bench__check_experiment",
@@ -263,7 +230,6 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=StartExperiment,
         run=ExperimentOperations.start,
         tool=StaticTool(
             name="bench__start_experiment",
@@ -279,7 +245,6 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=ControlRun,
         run=ExperimentOperations.control,
         tool=StaticTool(
             name="bench__control_run",
@@ -302,15 +267,47 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=ReadGrammar,
+        name="read_grammar",
         run=ExperimentOperations.read_grammar,
+        resources=(
+            Resource(
+                template="edged://experiments/grammar",
+                name="experiment_grammar",
+                title="How to write an experiment",
+                description="Steps, keys and values of an experiment plan, and an example.",
+                tool="bench__check_experiment",
+                mime_type="text/markdown",
+                show=as_text,
+            ),
+        ),
     ),
     Operation(
-        action=ReadExperimentSchema,
+        name="read_experiment_schema",
         run=ExperimentOperations.read_schema,
+        resources=(
+            Resource(
+                template="edged://experiments/schema",
+                name="experiment_schema",
+                title="JSON Schema of experiments",
+                description="For editors and programs that write experiment plans.",
+                tool="bench__check_experiment",
+                mime_type="application/schema+json",
+            ),
+        ),
     ),
     Operation(
-        action=ReadExperiment,
+        name="read_experiment",
         run=ExperimentOperations.read_saved,
+        resources=(
+            Resource(
+                template="edged://experiments/saved/{experiment_name}",
+                name="experiment",
+                title="One saved experiment",
+                description="The YAML text of an experiment file of this bench.",
+                tool="bench__check_experiment",
+                mime_type="application/yaml",
+                show=as_text,
+            ),
+        ),
     ),
 )  # fmt: skip

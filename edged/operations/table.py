@@ -59,7 +59,8 @@ def bench_tools() -> tuple[Tool, ...]:
 
 def _tools(*, needs_instruments: bool) -> tuple[Tool, ...]:
     return tuple(
-        row.tool.compiled(row.action)
+        tool
         for row in OPERATIONS
         if row.tool is not None and row.tool.needs_instruments is needs_instruments
+        for tool in row.tools()
     )

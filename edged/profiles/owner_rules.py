@@ -144,17 +144,13 @@ class UnitRules:
 
         It stays reachable through execute_command: ``deny`` forbids, this only keeps lists short.
         """
-        if name in self.deny:
+        if not self.expose or "all" in self.expose:
+            return True
+        if "none" in self.expose:
             return False
-        match self.expose:
-            case () | ("all",):
-                return True
-            case ("essential",):
-                return is_essential
-            case ("none",):
-                return False
-            case patterns:
-                return any(fnmatchcase(name, pattern) for pattern in patterns)
+        if "essential" in self.expose and is_essential:
+            return True
+        return any(fnmatchcase(name, pattern) for pattern in self.expose)
 
     @property
     def restrictions(self) -> tuple[str, ...]:

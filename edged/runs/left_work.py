@@ -7,6 +7,9 @@ have taken over, nothing is sent, and a person has to look.
 The instruments are visited directly and not on the command path: nothing is registered yet, and the
 lines were judged when the work began. Who visits, and when, is said in ``crash_recovery.py``.
 
+A unit whose dead-man timer the previous run left running is fed at its address until it is
+registered, so that a restart switches nothing off. Nothing is sent if another unit answers there.
+
 Source: docs/promises.md section 7.
 """
 
@@ -21,13 +24,59 @@ from typing import Any, Final, Protocol
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.dead_man import Words, words_of
 from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
 from edged.record import record
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
+from edged.store.dead_man import ArmedUnit
 from edged.store.journal import JournalEntry, JournalKind
+
+FEED_S: Final = 4.0
+"""Opening, a name and a question."""
+FEEDS: Final = 6
+"""So often it is fed in its time while others are visited: after that the daemon is loaded."""
+
+
+def address_of(armed: ArmedUnit) -> str:
+    """Where it answered; empty where nobody knows."""
+    address = armed.payload.get("address")
+    return address if isinstance(address, str) else ""
+
+
+async def feed_left(armed: ArmedUnit, visit: Visit) -> str:
+    """Feed it; gives why that could not be done, or nothing. Never raises an ``EdgedError``."""
+    words, address = words_of(armed.payload), address_of(armed)
+    if words is None or not address:
+        return "what was written down of it does not say how."
+    try:
+        async with asyncio.timeout(FEED_S), visit(address, armed.payload) as visitor:
+            idn = await visitor.identify()
+            if unit_of_identity(parse_idn(idn), armed.instrument_id).key != armed.unit:
+                return f"{idn.strip()[:120]!r} answers there now, which is another unit."
+            await visitor.feed(words)
+    except TimeoutError:
+        return f"it did not answer within {FEED_S:g} s."
+    except EdgedError as error:
+        return str(error)
+    return ""
+
+
+async def keep_fed(
+    armed: ArmedUnit, visit: Visit, clock: Clock, first: asyncio.Future[None]
+) -> None:
+    """Once ``first`` has been there, feed it again and again, until this is cancelled.
+
+    So one unit that hangs, for which all wait, has no other switch off.
+    """
+    words = words_of(armed.payload)
+    await asyncio.wait([first])
+    while words is not None:
+        await clock.sleep(words.limit_s / FEEDS)
+        await feed_left(armed, visit)
+
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
@@ -47,6 +96,10 @@ class Visitor(Protocol):
 
     async def ask(self, query: str) -> str:
         """The answer to a query; raises Failed."""
+        ...
+
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
         ...
 
     async def abort(

@@ -11,7 +11,7 @@ import pytest
 import pyvisa
 
 from edged.changes import TOLD
-from edged.operations.instrument_list import InstrumentList
+from edged.operations.bench import InstrumentList
 from edged.protocol.results import ToldList
 from tests.bench.engine import Engine
 

@@ -9,6 +9,7 @@ import pytest
 
 from edged.actions.action import (
     Action,
+    MemoryAction,
     Purpose,
     RunCommand,
     RunSequence,
@@ -23,7 +24,6 @@ from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
-from edged.operations.bench import GetStatus
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
@@ -514,7 +514,8 @@ async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
     driven_clock: DrivenClock, grant: Grant | None, arguments: dict[str, Any]
 ) -> None:
     house = House(driven_clock, grant=grant)
-    action = GetStatus(
+    action = MemoryAction(
+        operation="get_status",
         tool="get_status",
         caller=DIRECT,
         action_id="a",
@@ -544,7 +545,8 @@ def test_what_is_done_again_is_recorded_and_keeps_no_client(house: House) -> Non
 
     client = Client()
     is_alive = weakref.ref(client)
-    action = GetStatus(
+    action = MemoryAction(
+        operation="get_status",
         tool="get_status",
         caller=DIRECT,
         action_id="first",

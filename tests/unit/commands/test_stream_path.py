@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, RunCommand, StartStream
+from edged.actions.action import NamedAction, Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
@@ -18,7 +18,7 @@ from edged.commands.freshness import Acquisitions
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.resources import ReadPicture, ResourceOperations
+from edged.operations.resources import ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
 from edged.runs.registry import Registry
@@ -168,13 +168,13 @@ class House:
         self, picture_id: str, caller: Caller = DIRECT, *, of: str = "picture"
     ) -> Outcome:
         return await self.path.perform(
-            ReadPicture(
+            NamedAction(
+                operation="read_picture",
                 tool="execute_command",
                 scope=of,
                 caller=caller,
                 action_id=self.new_id(),
-                command_name=of,
-                picture_id=picture_id,
+                values={"command_name": of, "picture_id": picture_id},
             )
         )
 

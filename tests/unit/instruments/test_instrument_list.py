@@ -16,8 +16,7 @@ from edged.instruments.in_step import Habits
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import RegistrationState
-from edged.operations.bench import SUMMARY
-from edged.operations.instrument_list import InstrumentList
+from edged.operations.bench import SUMMARY, InstrumentList
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection
 from edged.store.lockouts import Lockout
