@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import structlog
 
 from edged.actions.action import Action
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
@@ -138,6 +138,8 @@ BUCKETS_S: Final = (
     30,
 )
 MAX_TOOLS: Final = 500
+MOST_UNCOUNTED: Final = 64
+"""Calls that have ended and are not counted: together they cost a fraction of what each costs."""
 OTHER: Final = "(other)"
 
 
@@ -155,9 +157,6 @@ class CountedRecord:
     """A record that counts, and hands on to another.
 
     Attributes:
-        calls: (kind of action, route, outcome) → how many.
-        tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
-        latencies: kind of action → how long those took that were tried.
         faults: bugs of ours that callers met.
         listener: hears how each command of an instrument ended, where anybody wants to know.
     """
@@ -165,14 +164,35 @@ class CountedRecord:
     def __init__(self, inner: Record) -> None:
         self._inner = inner
         self.intend = inner.intend
-        self.calls: Counter[tuple[str, str, str]] = Counter()
-        self.tools: Counter[tuple[str, str]] = Counter()
-        self.latencies: dict[str, Latencies] = {}
+        self._calls: Counter[tuple[str, str, str]] = Counter()
+        self._tools: Counter[tuple[str, str]] = Counter()
+        self._latencies: dict[str, Latencies] = {}
+        # Not counted yet: kind, route and tool of an action (no tool of an inner one), its outcome
+        # and its time (ms).
+        self._ended: list[tuple[type[Action], Route, str | None, str, float]] = []
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
+    @property
+    def calls(self) -> Counter[tuple[str, str, str]]:
+        """How many, by kind of action, route and outcome."""
+        self._count()
+        return self._calls
+
+    @property
+    def tools(self) -> Counter[tuple[str, str]]:
+        """How many calls from outside, by tool and outcome; names beyond 500 share one."""
+        self._count()
+        return self._tools
+
+    @property
+    def latencies(self) -> dict[str, Latencies]:
+        """How long those took that were tried, by kind of action."""
+        self._count()
+        return self._latencies
+
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        self._count(action, outcome.status._value_, outcome.execution_time_ms)
+        self._note(action, outcome.status._value_, outcome.execution_time_ms)
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)
@@ -180,24 +200,32 @@ class CountedRecord:
             self.listener(action, target, outcome)
 
     def again(self, action: Action, target: Target) -> Again | None:
-        inner, count = self._inner.again(action, target), self._count
-        return inner and (lambda id_, ms: (count(action, "ok", ms), inner(id_, ms)))
+        inner, note = self._inner.again(action, target), self._note
+        return inner and (lambda id_, ms: (note(action, "ok", ms), inner(id_, ms)))
 
-    def _count(self, action: Action, status: str, duration_ms: float) -> None:
-        kind = type(action).__name__
-        self.calls[kind, action.caller.route._value_, status] += 1
-        if not action.parent_id:
-            key = (action.tool, status)
-            if key not in self.tools and len(self.tools) >= MAX_TOOLS:
-                key = (OTHER, status)
-            self.tools[key] += 1
-        latencies = self.latencies.get(kind)
-        if latencies is None:
-            latencies = self.latencies[kind] = Latencies()
-        seconds = duration_ms / 1000
-        latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
-        latencies.sum_s += seconds
+    def _note(self, action: Action, status: str, duration_ms: float) -> None:
+        tool = None if action.parent_id else action.tool
+        self._ended.append((type(action), action.caller.route, tool, status, duration_ms))
+        if len(self._ended) >= MOST_UNCOUNTED:
+            self._count()
+
+    def _count(self) -> None:
+        ended, self._ended = self._ended, []
+        for action, route, tool, status, duration_ms in ended:
+            kind = action.__name__
+            self._calls[kind, route._value_, status] += 1
+            if tool is not None:
+                key = (tool, status)
+                if key not in self._tools and len(self._tools) >= MAX_TOOLS:
+                    key = (OTHER, status)
+                self._tools[key] += 1
+            latencies = self._latencies.get(kind)
+            if latencies is None:
+                latencies = self._latencies[kind] = Latencies()
+            seconds = duration_ms / 1000
+            latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
+            latencies.sum_s += seconds
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        self.calls["none", caller.route.value, "refused"] += 1
+        self._calls["none", caller.route.value, "refused"] += 1
         self._inner.refuse(caller, tool, error)
