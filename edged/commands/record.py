@@ -157,6 +157,9 @@ class CountedRecord:
     """A record that counts, and hands on to another.
 
     Attributes:
+        calls: (kind of action, route, outcome) → how many, as of ``count``; so the next two.
+        tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
+        latencies: kind of action → how long those took that were tried.
         faults: bugs of ours that callers met.
         listener: hears how each command of an instrument ended, where anybody wants to know.
     """
@@ -164,32 +167,14 @@ class CountedRecord:
     def __init__(self, inner: Record) -> None:
         self._inner = inner
         self.intend = inner.intend
-        self._calls: Counter[tuple[str, str, str]] = Counter()
-        self._tools: Counter[tuple[str, str]] = Counter()
-        self._latencies: dict[str, Latencies] = {}
+        self.calls: Counter[tuple[str, str, str]] = Counter()
+        self.tools: Counter[tuple[str, str]] = Counter()
+        self.latencies: dict[str, Latencies] = {}
         # Not counted yet: kind, route and tool of an action (no tool of an inner one), its outcome
         # and its time (ms).
         self._ended: list[tuple[type[Action], Route, str | None, str, float]] = []
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
-
-    @property
-    def calls(self) -> Counter[tuple[str, str, str]]:
-        """How many, by kind of action, route and outcome."""
-        self._count()
-        return self._calls
-
-    @property
-    def tools(self) -> Counter[tuple[str, str]]:
-        """How many calls from outside, by tool and outcome; names beyond 500 share one."""
-        self._count()
-        return self._tools
-
-    @property
-    def latencies(self) -> dict[str, Latencies]:
-        """How long those took that were tried, by kind of action."""
-        self._count()
-        return self._latencies
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
         self._note(action, outcome.status._value_, outcome.execution_time_ms)
@@ -207,25 +192,26 @@ class CountedRecord:
         tool = None if action.parent_id else action.tool
         self._ended.append((type(action), action.caller.route, tool, status, duration_ms))
         if len(self._ended) >= MOST_UNCOUNTED:
-            self._count()
+            self.count()
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Count what has ended."""
         ended, self._ended = self._ended, []
         for action, route, tool, status, duration_ms in ended:
             kind = action.__name__
-            self._calls[kind, route._value_, status] += 1
+            self.calls[kind, route._value_, status] += 1
             if tool is not None:
                 key = (tool, status)
-                if key not in self._tools and len(self._tools) >= MAX_TOOLS:
+                if key not in self.tools and len(self.tools) >= MAX_TOOLS:
                     key = (OTHER, status)
-                self._tools[key] += 1
-            latencies = self._latencies.get(kind)
+                self.tools[key] += 1
+            latencies = self.latencies.get(kind)
             if latencies is None:
-                latencies = self._latencies[kind] = Latencies()
+                latencies = self.latencies[kind] = Latencies()
             seconds = duration_ms / 1000
             latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
             latencies.sum_s += seconds
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        self._calls["none", caller.route.value, "refused"] += 1
+        self.calls["none", caller.route.value, "refused"] += 1
         self._inner.refuse(caller, tool, error)

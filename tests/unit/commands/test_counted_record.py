@@ -31,6 +31,7 @@ def test_each_call_that_ended_is_counted_once(record: CountedRecord, count: int)
         done = Outcome(status=OutcomeStatus.OK, execution_time_ms=2.0)
         record.conclude(action("get_status"), None, done)
     for _ in range(2):
+        record.count()
         assert record.calls == {("GetStatus", "direct", "ok"): count}
         assert record.tools == {("get_status", "ok"): count}
         latencies = record.latencies["GetStatus"]
@@ -40,6 +41,7 @@ def test_each_call_that_ended_is_counted_once(record: CountedRecord, count: int)
 
 def test_what_belongs_to_a_call_is_no_call_of_a_tool(record: CountedRecord) -> None:
     record.conclude(action("get_status", parent_id="0"), None, Outcome(status=OutcomeStatus.OK))
+    record.count()
     assert not record.tools
     assert record.calls.total() == 1
 
@@ -47,5 +49,6 @@ def test_what_belongs_to_a_call_is_no_call_of_a_tool(record: CountedRecord) -> N
 def test_names_beyond_the_most_share_one(record: CountedRecord) -> None:
     for number in range(MAX_TOOLS + 2):
         record.conclude(action(f"tool{number}"), None, Outcome(status=OutcomeStatus.OK))
+    record.count()
     assert record.tools[OTHER, "ok"] == 2
     assert len(record.tools) == MAX_TOOLS + 1
