@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from edged.actions.action import MemoryAction, NamedAction, StopAll
+from edged.actions.caller import Caller
 from edged.actions.outcome import Done
 from edged.changes import TOLD
 from edged.commands.capabilities import capabilities_of
@@ -52,7 +53,7 @@ class InstrumentList:
     ) -> None:
         self._bench = bench
         self._lease = lease
-        # By number: what all of an entry but its times was made of, that, and its JSON, unclosed.
+        # By number: what all of an entry but its times depends on, that, and its JSON, unclosed.
         self._kept: dict[int, tuple[tuple[object, ...], dict[str, Any], str]] = {}
         # The latest list, the mark that it was made under, and the end of its life (Unix ms).
         self._list = ToldList([], "[]")
@@ -68,26 +69,20 @@ class InstrumentList:
         self, instrument: Instrument, now_s: float, now_ms: int
     ) -> tuple[dict[str, Any], str]:
         """The same, and its JSON; an answer changes no more of it than the two times at the end."""
-        # Before the rest is read: what another thread changes meanwhile makes it old.
-        version = instrument.version
         user, used_ms = instrument.last_use(now_ms)
-        lockout, lease = self._bench.store.lockout_of(instrument), self._lease(instrument)
-        state, line_state = self._bench.state_of(instrument), instrument.line_state
-        used_by = user.who if user else None
-        made_of = (version, used_by, lockout, lease, state, line_state, instrument.habits.warning)
+        depends_on = self._depends_on(instrument, user)
         kept = self._kept.get(instrument.number)
-        if kept is None or kept[0] != made_of:
-            rest = {
-                **instrument.summary(),
-                "state": state.value,
-                "lockout": lockout.to_json() if lockout else None,
-                "lease": lease,
-            }
+        if kept is None or kept[0] != depends_on:
+            mark = TOLD.mark()
+            rest = {**instrument.summary(), **self._of_others(instrument)}
             del rest["used_by_ms"]
             text = encode_text(rest)[:-1]
             # Their places: a copy with two members more would be laid out once more.
             rest |= dict.fromkeys(("used_by_ms", "heard_ms"))
-            kept = self._kept[instrument.number] = made_of, rest, text
+            kept = depends_on, rest, text
+            # Not where another thread has changed something meanwhile.
+            if mark == TOLD.mark() and depends_on == self._depends_on(instrument, user):
+                self._kept[instrument.number] = kept
         heard = heard_ms(instrument, now_s, now_ms)
         # As JSON has it.
         used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)
@@ -95,6 +90,27 @@ class InstrumentList:
             {**kept[1], "used_by_ms": used_ms, "heard_ms": heard},
             f'{kept[2]},"used_by_ms":{used},"heard_ms":{told}}}',
         )
+
+    def _depends_on(self, instrument: Instrument, user: Caller | None) -> tuple[object, ...]:
+        """Equal as long as no more of an entry than its times has changed."""
+        bench, actor = self._bench, instrument.actor
+        return (
+            instrument.version,
+            user,
+            bench.store.lockout_of(instrument),
+            self._lease(instrument),
+            instrument.habits.warning,
+            # What else its state depends on; where no line leads, also on what discovery found.
+            (actor.line.state, actor.line.is_silent) if actor else bench.state_of(instrument),
+        )
+
+    def _of_others(self, instrument: Instrument) -> dict[str, Any]:
+        lockout = self._bench.store.lockout_of(instrument)
+        return {
+            "state": self._bench.state_of(instrument).value,
+            "lockout": lockout.to_json() if lockout else None,
+            "lease": self._lease(instrument),
+        }
 
     def all(self) -> ToldList:
         """What is told of each."""
@@ -107,17 +123,14 @@ class InstrumentList:
             made = [self._entry(instrument, now_s, now_ms) for instrument in self._bench.pool.all()]
             text = ",".join([text for _, text in made])
             self._list = ToldList([entry for entry, _ in made], f"[{text}]")
-            ends = [end for end in map(_until_ms, self._list) if end is not None]
+            # A lease is renewed by each call, and a use forgotten.
+            ends = [
+                0 if entry["lease"] else entry["used_by_ms"] + USED_FOR_MS
+                for entry in self._list
+                if entry["lease"] or entry["used_by_ms"] is not None
+            ]
             self._until_ms = min(ends, default=None)
         return self._list
-
-
-def _until_ms(entry: Mapping[str, Any]) -> int | None:
-    """Until when it stays true by itself: a lease is renewed by each call, and a use forgotten."""
-    if entry["lease"] is not None:
-        return 0
-    used_ms: int | None = entry["used_by_ms"]
-    return None if used_ms is None else used_ms + USED_FOR_MS
 
 
 @record

@@ -132,6 +132,28 @@ def test_each_warning_is_told_at_once(warn: Callable[[Instrument], object]) -> N
     assert bench.told()["warning"] != before
 
 
+def test_what_a_line_passes_through_while_its_entry_is_made_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    line, summary = bench.actor.line, Instrument.summary
+
+    def on_its_thread(state: LineState) -> None:
+        line.state = state
+        TOLD.note()
+
+    def at_work(one: Instrument) -> dict[str, Any]:
+        on_its_thread(LineState.BUSY)
+        told = summary(one)
+        on_its_thread(LineState.READY)
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instrument, "summary", at_work)
+        bench.told()
+    assert bench.told()["line_state"] == LineState.READY.value
+
+
 def test_a_use_is_forgotten_when_its_time_is_over() -> None:
     bench = Bench()
     bench.instrument.note_use(CALLER, is_write=False)
