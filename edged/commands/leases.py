@@ -158,14 +158,7 @@ class LeaseControl:
         lease = self._leases.reserve(
             tuple(units), holder=holder, purpose=purpose, ttl_s=ttl_s, now=now
         )
-        try:
-            # In the same breath: nothing of another's can have begun since.
-            self._refuse_runs_of_others(units, holder)
-            await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
-        except BaseException:
-            self._drop(lease)
-            raise
-        self._note()
+        await self._keep_granted(lease, holder)
         return {
             "lease_id": lease.lease_id,
             "expires_ms": lease.expires_ms(moment(self._bench.clock)),
@@ -189,27 +182,31 @@ class LeaseControl:
                 f"not {hours:g} h.",
                 data={"parameter": "at_most_h", "value": hours},
             )
-        units, now = self._meant(names), moment(self._bench.clock)
-        holder = replace(holder_of(caller), run_id=run_id)
+        units, wrappers = self._meant(names), self._wrappers()
+        instruments = {
+            unit: self._bench.pool.get(name) for unit, name in units.items() if name not in wrappers
+        }
+        holder, now = replace(holder_of(caller), run_id=run_id), moment(self._bench.clock)
         lease = self._leases.reserve_for_run(
             tuple(units), holder=holder, for_s=hours * 3600, now=now
         )
+        # Its own client's runs are in the way, too: what they write would be kept out.
+        await self._keep_granted(lease, replace(holder, key="", lease_id=""))
+        began_s = self._bench.clock.monotonic()
+        self._runs[run_id] = _Run(instruments, holder, began_s, lease.lease_id)
+        return lease.lease_id
+
+    async def _keep_granted(self, lease: Lease, holder: Holder) -> None:
+        """Have it on disk, unless a run that is not the holder's writes to one of its units."""
+        lasting = self._leases.all(moment(self._bench.clock))
         try:
-            # Its own client's runs, too: what they write would be kept out.
-            self._refuse_runs_of_others(units, replace(holder, key="", lease_id=""))
-            instruments = {
-                unit: self._bench.pool.get(name)
-                for unit, name in units.items()
-                if name not in self._wrappers()
-            }
-            began_s = self._bench.clock.monotonic()
-            self._runs[run_id] = _Run(instruments, holder, began_s, lease.lease_id)
-            await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
+            # In the same breath: nothing of another's can have begun since.
+            self._refuse_runs_of_others(lease.units, holder)
+            await self._bench.store.leases.keep(lasting, self._leases.fences)
         except BaseException:
-            self.end(run_id)
+            self._drop(lease)
             raise
         self._note()
-        return lease.lease_id
 
     def pause(self, run_id: str, is_paused: bool) -> None:
         """A run that has taken its units is paused, or goes on."""
@@ -460,7 +457,7 @@ class LeaseControl:
             remedy="leases.list shows those there are.",
         )
 
-    def _refuse_runs_of_others(self, units: Mapping[str, str], holder: Holder) -> None:
+    def _refuse_runs_of_others(self, units: Collection[str], holder: Holder) -> None:
         for run_id, run in self._runs.items():
             mine = run.holder
             is_own = (bool(holder.key) and holder.key == mine.key) or (
