@@ -213,8 +213,16 @@ class CommandPath:
         self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
     def precheck(self, action: Action) -> tuple[str, ...]:
-        """``judge`` for those who only want to know; see ``runs.ports.Precheck``."""
-        return self.judge(action).lines
+        """``judge`` for those who only want to know; see ``runs.ports.Precheck``.
+
+        Raises:
+            NeedsApproval: a step of a run, for which nobody is asked any more.
+        """
+        target = self.judge(action)
+        needed = missing_yes(action, target) if action.caller.on_behalf_of else None
+        if needed is not None:
+            raise needed
+        return target.lines
 
     async def perform(self, action: Action) -> Outcome:
         """``begin``, and wait for what comes of it.

@@ -29,6 +29,7 @@ from edged.experiments.model import (
     RampStep,
     ReadStep,
     RepeatStep,
+    Report,
     RowStep,
     SettleStep,
     Step,
@@ -66,7 +67,7 @@ CALL_S: Final = 0.02
 
 
 @record
-class Unit:
+class RoleUnit:
     """What the check must know of a unit.
 
     Attributes:
@@ -83,23 +84,23 @@ class Unit:
 class BenchView(Protocol):
     """The bench, as far as a check looks at it."""
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> RoleUnit:
         """By alias, id or address; raises EdgedError where there is none, or no profile."""
         ...
 
     def judge(
-        self, unit: Unit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
     ) -> None:
         """Raise EdgedError where the command path would refuse it; ``is_step`` of a ramp."""
         ...
 
-    def fastest(self, unit: Unit, command: Command) -> float | None:
+    def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         """The owner's highest rate of it, in units per second; ``None`` where there is none."""
         ...
 
 
 @record
-class Column:
+class DataColumn:
     """A column of the data: its loops are its dimensions."""
 
     name: str
@@ -157,9 +158,9 @@ class Checked:
     """
 
     experiment: Experiment
-    units: Mapping[str, Unit]
+    units: Mapping[str, RoleUnit]
     values: Mapping[str, Scalar]
-    columns: tuple[Column, ...]
+    columns: tuple[DataColumn, ...]
     loops: Mapping[str, tuple[int, str, tuple[Scalar, ...] | None]]
     points: tuple[int, int]
     duration: Span
@@ -171,7 +172,7 @@ class Checked:
 
 
 @record
-class Found:
+class Known:
     """Where a name stands: in which loops, and what is known of it.
 
     Attributes:
@@ -191,8 +192,8 @@ class Found:
         return self.value is not None or self.values is not None
 
 
-UNKNOWN: Final = Found()
-Names = dict[str, Found]
+UNKNOWN: Final = Known()
+Names = dict[str, Known]
 Loops = tuple[str, ...]
 Times = tuple[float, float]
 """How often something is done: at the least and at the most."""
@@ -273,7 +274,7 @@ def answer_members(command: Command) -> dict[str, str]:
             return {}
 
 
-class Check:
+class PlanCheck:
     """One check.
 
     Args:
@@ -295,8 +296,8 @@ class Check:
         self._roles = roles
         self._given = parameters
         self.problems: list[Problem] = []
-        self._units: dict[str, Unit] = {}
-        self._columns: dict[str, Column] = {}
+        self._units: dict[str, RoleUnit] = {}
+        self._columns: dict[str, DataColumn] = {}
         self._loops: dict[str, tuple[int, str, tuple[Scalar, ...] | None]] = {}
         self._envelope: dict[tuple[Any, ...], Asked] = {}
         self._later: dict[str, None] = {}
@@ -309,7 +310,7 @@ class Check:
         values = self._parameters()
         self._bind()
         plan = self._plan
-        names: Names = {name: Found(value=value) for name, value in values.items()}
+        names: Names = {name: Known(value=value) for name, value in values.items()}
         certain = dict(names)
         span = self._steps(plan.steps, names, (), (1, 1))
         span = span.plus(self._steps(plan.finally_steps, dict(certain), (), (1, 1)))
@@ -335,7 +336,7 @@ class Check:
             duration=span,
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
-            later=tuple(self._later),
+            later=(*self._later, *_not_done(plan)),
             left_on=(),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
@@ -414,7 +415,7 @@ class Check:
                 found[name] = value
         return found
 
-    def _command(self, target: Target, path: str) -> tuple[Unit, Command] | None:
+    def _command(self, target: Target, path: str) -> tuple[RoleUnit, Command] | None:
         if target.role not in self._plan.roles:
             near = close(target.role, self._plan.roles)
             remedy = f"Write {near[0]}.{target.command}." if near else "Add it to roles."
@@ -462,7 +463,7 @@ class Check:
             case RowStep(row=row):
                 for name, value in row.items():
                     self._names(value, f"{step.path}.row.{name}", names)
-                    self._columns.setdefault(name, Column(name=name, unit="", loops=loops))
+                    self._columns.setdefault(name, DataColumn(name=name, unit="", loops=loops))
                 self._count_rows(times)
                 return Span()
             case ReadStep(read=read):
@@ -515,7 +516,7 @@ class Check:
                       f"Write {target.role}.{target.command}.")  # fmt: skip
         if step.save_as:
             for member, of in answer_members(command).items():
-                names[f"{step.save_as}_{member}"] = Found(unit=of)
+                names[f"{step.save_as}_{member}"] = Known(unit=of)
             if not command.is_query:
                 self._add(f"{step.path}.as", "no_answer", f"{command.name} answers nothing.")
         given = self._arguments(target, command, step.path, names, ())
@@ -549,7 +550,7 @@ class Check:
         self,
         path: str,
         target: Target,
-        unit: Unit,
+        unit: RoleUnit,
         command: Command,
         given: Mapping[str, Value],
         names: Names,
@@ -616,7 +617,7 @@ class Check:
 
     def _note(
         self,
-        unit: Unit,
+        unit: RoleUnit,
         command: Command,
         choices: Mapping[str, tuple[Scalar, ...]],
         rate: float | None,
@@ -635,13 +636,13 @@ class Check:
             known = asked.parameters.get(name, ())
             asked.parameters[name] = tuple(dict.fromkeys((*known, *_few(values))))
 
-    def _spoken(self, unit: Unit, command: Command) -> Span:
+    def _spoken(self, unit: RoleUnit, command: Command) -> Span:
         took = unit.spoken_s.get(command.name, CALL_S)
         return Span(likely=took, most=10 * took)
 
     def _reading(
         self, target: Target, path: str, names: Names, times: Times = (1, 1)
-    ) -> tuple[Unit, Command] | tuple[None, None]:
+    ) -> tuple[RoleUnit, Command] | tuple[None, None]:
         """A query whose answer is used as one value."""
         found = self._command(target, path)
         if found is None:
@@ -681,9 +682,9 @@ class Check:
         for name, target in read.items():
             unit, command = self._reading(target, f"{step.path}.{key}.{name}", known, times)
             of = answer_unit(command, target.member) if command is not None else ""
-            names[name] = Found(unit=of)
+            names[name] = Known(unit=of)
             if loops is not None:
-                self._columns.setdefault(name, Column(name=name, unit=of, loops=loops))
+                self._columns.setdefault(name, DataColumn(name=name, unit=of, loops=loops))
             if unit is not None and command is not None:
                 here = spans.get(unit.id, Span())
                 spans[unit.id] = here.plus(self._spoken(unit, command))
@@ -691,7 +692,7 @@ class Check:
 
     def _moved(
         self, target: Target, path: str, names: Names, rate: Value | None
-    ) -> tuple[Unit, Command, Parameter, dict[str, Value], float | None] | None:
+    ) -> tuple[RoleUnit, Command, Parameter, dict[str, Value], float | None] | None:
         """A set-point and what else its command is given; ``None`` where something is wrong."""
         found = self._command(target, path)
         if found is None:
@@ -760,10 +761,10 @@ class Check:
         for name in {**ways[0], **ways[1]}:
             found = [way.get(name) for way in ways]
             if None in found:
-                names[name] = Found(is_certain=False)
+                names[name] = Known(is_certain=False)
             elif found[0] != found[1]:
                 is_certain = all(one is not None and one.is_certain for one in found)
-                names[name] = Found(is_certain=is_certain)
+                names[name] = Known(is_certain=is_certain)
             else:
                 names[name] = found[0] or UNKNOWN
         return Span(
@@ -785,7 +786,7 @@ class Check:
                 continue
             try:
                 here = {one: known for one in used if (known := names[one].value) is not None}
-                names[name] = Found(value=fill(value, dict(here)))
+                names[name] = Known(value=fill(value, dict(here)))
             except Invalid as error:
                 self._refused(f"{step.path}.let.{name}", error)
 
@@ -810,7 +811,7 @@ class Check:
         unit_of = moved[2].unit if moved is not None else ""
         self._loops[step.name] = (most, unit_of, values)
         here = dict(names)
-        here[step.name] = Found(values=values, unit=unit_of)
+        here[step.name] = Known(values=values, unit=unit_of)
         inside = (times[0] * least if is_certain else times[0], times[1] * most)
         if moved is not None and step.set is not None:
             unit, command, parameter, given, speed = moved
@@ -942,6 +943,14 @@ def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if len(values) <= MOST_SHOWN else _extremes(values)
 
 
+def _not_done(plan: Experiment) -> Iterator[str]:
+    """What the plan asks for and this version does not do."""
+    if plan.resume is not None:
+        yield "resume: after a crash the units are made safe, and the run is not resumed"
+    if plan.report.formats != Report().formats or plan.report.per != Report().per:
+        yield "report: written on demand by the export of the run, not at its end"
+
+
 def _changing(experiment: Experiment) -> frozenset[str]:
     """Names that are given a value more than once, so that nobody can say which they have."""
     count: dict[str, int] = {}
@@ -978,10 +987,10 @@ def _leave_loop(names: Names, here: Names, loop: str, *, is_certain: bool) -> No
         if name == loop:
             continue
         if name not in names:
-            names[name] = Found(unit=found.unit, is_certain=is_certain and found.is_certain)
+            names[name] = Known(unit=found.unit, is_certain=is_certain and found.is_certain)
         elif names[name] != found:
             known = names[name]
-            names[name] = Found(unit=found.unit, is_certain=known.is_certain)
+            names[name] = Known(unit=found.unit, is_certain=known.is_certain)
 
 
 def _way(values: tuple[Scalar, ...] | None, speed: float | None, *, is_snake: bool) -> Span:
@@ -1029,5 +1038,5 @@ def check(
     Returns:
         What may start, or ``None``; and every problem that was found, at most ``MOST_PROBLEMS``.
     """
-    work = Check(experiment, bench, roles or {}, parameters or {})
+    work = PlanCheck(experiment, bench, roles or {}, parameters or {})
     return work.run(), tuple(work.problems)

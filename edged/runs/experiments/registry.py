@@ -33,7 +33,7 @@ from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
 from edged.runs.experiments.view import View
-from edged.runs.experiments.watching import Watching
+from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
 from edged.runs.ports import ExperimentSink, RunLeases
@@ -265,7 +265,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
     ) -> None:
         """The steps, then ``finally``, then the state."""
-        watching = Watching(
+        watching = Beside(
             self._bench,
             run,
             look=steps.look,
@@ -293,10 +293,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WRITTEN_S):
                 await sink.written()
+        run.ended_s = self._bench.clock.monotonic()
         run.move(event, is_clean_up_failed=bool(wrong))
 
     async def _body(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Watching
+        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Beside
     ) -> tuple[RunEvent, str]:
         """The steps; what ended them, and what went wrong."""
         if run.ending is not None:

@@ -24,7 +24,7 @@ MOST_UNITS_TOLD: Final = 100
 
 
 @record(frozen=False, eq=False)
-class Question:
+class OpenQuestion:
     """A question to a person, while it is open.
 
     Attributes:
@@ -101,6 +101,7 @@ class ExperimentRun(Run):
         going: clear while it is paused.
         is_safe_only: of ``finally`` only safe commands are done.
         unsafe_step: the step of ``finally`` that is under way and is no safe command.
+        ended_s: monotonic seconds when it was over.
         frozen_s: seconds for which it was paused, so far.
     """
 
@@ -120,7 +121,7 @@ class ExperimentRun(Run):
     steps_done: int = 0
     rows: int = 0
     last_row: Mapping[str, Any] = field(default_factory=dict)
-    question: Question | None = None
+    question: OpenQuestion | None = None
     questions: int = 0
     seen: dict[str, int] = field(default_factory=dict)
     under_test: UnitNow | None = None
@@ -131,6 +132,7 @@ class ExperimentRun(Run):
     paused_at: float = 0.0
     pause_reason: str = ""
     frozen_s: float = 0.0
+    ended_s: float | None = None
     said: list[str] = field(default_factory=list)
     ending: Ending | None = None
     body: asyncio.Task[None] | None = None
@@ -206,8 +208,9 @@ class ExperimentRun(Run):
 
     def elapsed_s(self, now_s: float) -> float:
         """Since it began, without its pauses."""
-        frozen = self.frozen_s + (0.0 if self.going.is_set() else now_s - self.paused_at)
-        return now_s - self.began - frozen
+        until = now_s if self.ended_s is None else self.ended_s
+        frozen = self.frozen_s + (0.0 if self.going.is_set() else until - self.paused_at)
+        return until - self.began - frozen
 
     def progress(self) -> tuple[int, int | None]:
         """Rows so far, and how many there will be; ``None`` where that is not known."""

@@ -53,7 +53,7 @@ from edged.profiles.step_values import Values, fill, number
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
-from edged.runs.experiments.run import ExperimentRun, LoopNow, Question, UnitNow
+from edged.runs.experiments.run import ExperimentRun, LoopNow, OpenQuestion, UnitNow
 from edged.runs.experiments.view import swept
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
 from edged.runs.sweeps.sweep import SweptThing
@@ -120,6 +120,8 @@ class Steps:
         self._checked = checked
         self._event = event
         self._purpose = Purpose.SEQUENCE_STEP
+        # Steps of ``on_pause`` or ``on_resume`` are being done, or it waits between them.
+        self._is_pausing = False
         self._mover = Mover(
             bench=bench,
             step=self._command_action,
@@ -200,9 +202,19 @@ class Steps:
         return profile is not None and profile.commands[step.command.command].is_safe
 
     async def boundary(self) -> None:
-        """Wait here while the run is paused."""
-        if not self._run.going.is_set():
-            await self._run.going.wait()
+        """Wait here while the run is paused; the plan's own steps for that are done before it."""
+        run, plan = self._run, self._run.checked.experiment
+        if run.going.is_set() or self._is_pausing:
+            return
+        self._is_pausing = True
+        try:
+            for step in plan.on_pause:
+                await self._do(step)
+            await run.going.wait()
+            for step in plan.on_resume:
+                await self._do(step)
+        finally:
+            self._is_pausing = False
 
     async def until(self, due: float) -> None:
         """Wait for a monotonic time, and for the end of a pause."""
@@ -217,6 +229,9 @@ class Steps:
     async def rest(self, seconds: float) -> None:
         """Wait so long, a pause not counted."""
         clock, run = self._bench.clock, self._run
+        if self._is_pausing:
+            await clock.sleep(seconds)
+            return
         due = run.elapsed_s(clock.monotonic()) + seconds
         while (left := due - run.elapsed_s(clock.monotonic())) > 0 and not self._is_skipped:
             await self.boundary()
@@ -571,7 +586,7 @@ class Steps:
         run.questions += 1
         text = _filled(step.text, self._value)
         answer: asyncio.Future[Scalar] = asyncio.get_running_loop().create_future()
-        run.question = Question(
+        run.question = OpenQuestion(
             step=step, text=text, asked_at=clock.monotonic(), number=run.questions, answer=answer
         )
         self._event("question", run.question.told())

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
-from edged.experiments.check import Unit
+from edged.experiments.check import RoleUnit
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
 from edged.runs.bench import Bench
@@ -30,7 +30,7 @@ class View:
     tool: str
     scope: str
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> RoleUnit:
         instrument = self.bench.pool.get(name)
         profile = instrument.profile
         if profile is None:
@@ -38,11 +38,11 @@ class View:
                 f"{instrument.called} has no profile, so it has no commands.",
                 code=ErrorCode.UNKNOWN_COMMAND,
                 data={"instrument_id": instrument.id},
-                remedy="edged profile new drafts one.",
+                remedy="Its owner has to give it a profile.",
             )
         known = self.bench.store.capability.of(unit_of_instrument(instrument))
         took = {name: one.latency.percentile(0.5) for name, one in known.items()}
-        return Unit(
+        return RoleUnit(
             id=instrument.id,
             called=f"{instrument.called} ({profile.key})",
             commands=profile.commands,
@@ -50,7 +50,7 @@ class View:
         )
 
     def judge(
-        self, unit: Unit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
     ) -> None:
         purpose = Purpose.MEASURE if command.is_query else Purpose.SEQUENCE_STEP
         self.bench.precheck(
@@ -65,7 +65,7 @@ class View:
             )
         )
 
-    def fastest(self, unit: Unit, command: Command) -> float | None:
+    def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         instrument = self.bench.pool.get(unit.id)
         if command.sweep is None:
             return instrument.rules.max_rate_for(command.name)

@@ -20,7 +20,7 @@ from edged.yaml.tree import Scalar
 PAUSE_LOOK_S: Final = 1.0
 
 
-class Watching:
+class Beside:
     """The logs and watches of one run.
 
     Args:

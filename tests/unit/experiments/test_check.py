@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edged.errors import ErrorCode, Invalid, NotFound
-from edged.experiments.check import Checked, Unit, check
+from edged.experiments.check import Checked, RoleUnit, check
 from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
@@ -34,14 +34,14 @@ class Bench:
         self.judged: list[tuple[str, Mapping[str, Scalar]]] = []
         self._fastest = fastest
 
-    def unit(self, name: str) -> Unit:
+    def unit(self, name: str) -> RoleUnit:
         if name not in UNITS:
             raise NotFound(f"There is no instrument {name!r}.", code=ErrorCode.UNKNOWN_INSTRUMENT)
         profile = shipped_library().profiles[UNITS[name]]
-        return Unit(id=name, called=f"{name} ({profile.key})", commands=profile.commands)
+        return RoleUnit(id=name, called=f"{name} ({profile.key})", commands=profile.commands)
 
     def judge(
-        self, unit: Unit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
     ) -> None:
         del unit, is_step
         self.judged.append((command.name, values))
@@ -49,7 +49,7 @@ class Bench:
         if isinstance(voltage, int | float) and voltage > 32:
             raise Invalid(f"voltage {voltage:g} V is over the maximum 32 V.")
 
-    def fastest(self, unit: Unit, command: Command) -> float | None:
+    def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         del unit, command
         return self._fastest
 

@@ -14,7 +14,7 @@ from edged.runs.recordings.checks import Check, Limits, UnitVerdict, check_of
 from edged.runs.recordings.figures import PlotWish, run_figure
 from edged.runs.recordings.reader import page_of_run
 from edged.runs.recordings.table import PageWish
-from edged.runs.report.gather import look_at
+from edged.runs.report.making import look_at
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from tests.unit.work.test_runs import Bench, head
 from tests.unit.work.test_runs_full_disk import FullBench
