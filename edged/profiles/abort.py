@@ -88,6 +88,9 @@ def tellings(line: str) -> tuple[OutputSetting, ...]:
     settings: tuple[OutputSetting, ...] = ()
     for one in _tellings(head + ANY_NUMBER):
         value = number if one.value == ANY_NUMBER else one.value
+        # A number without a header, or after another without a comma, is no value by itself.
+        if ANY_NUMBER in one.output or ANY_NUMBER in value:
+            return _tellings(line)
         settings += (OutputSetting(one.output, value),)
     return settings
 

@@ -21,6 +21,10 @@ NUMBERS = st.one_of(
 
 @given(head=HEADS, number=NUMBERS)
 @example(head="OUT0 ", number="0")
+@example(head=" ", number="0")
+@example(head=": ,", number="0")
+@example(head="T,", number="0")
+@example(head="L 0 ", number="0")
 @example(head="VOLT 7777777,", number="3")
 @example(head=" ", number="0")
 @example(head="VOLT;  ", number="0")
