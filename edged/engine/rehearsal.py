@@ -37,7 +37,7 @@ from edged.engine.core import Core
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
 from edged.errors import EdgedError, Invalid
-from edged.files import open_update
+from edged.files import open_update, write_atomically
 from edged.host import places_here
 from edged.instruments.identity import Seat
 from edged.log import set_up_logging
@@ -74,7 +74,7 @@ class _Unsynced(Disk):
         """See ``Disk``: that can wait for ever."""
 
     def put(self, path: Path, text: str | bytes) -> None:
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        write_atomically(path, text)
 
     def overwrite(self, path: Path, data: bytes) -> None:
         with open_update(path) as file:

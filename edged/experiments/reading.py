@@ -41,14 +41,14 @@ from edged.schema.fields import (
     text_of,
 )
 from edged.schema.tables import Table
-from edged.yaml.source import Bounds, parse_document
 from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode, YamlProblem
 
 MOST_BYTES: Final = 256 * 1024
 MOST_STEPS: Final = 1_000
 MOST_NESTING: Final = 10
 MOST_PROBLEMS: Final = 20
-BOUNDS: Final = Bounds(max_depth=40, max_nodes=50_000, has_aliases=True)
+MAX_DEPTH: Final = 40
+MAX_NODES: Final = 50_000
 
 
 class BadPlan(Exception):
@@ -84,10 +84,15 @@ def read_plan(source: str | Mapping[str, Any], path: str = "plan") -> Experiment
 def _document(source: str | Mapping[str, Any], path: str) -> Node:
     if not isinstance(source, str):
         return node_of(source, path)
+    # Most engines never read YAML once they are up: what they read at the start is cached.
+    from edged.yaml.source import Bounds, parse_document
+
     start = Mark(path=path, line=1, column=1)
     if len(source) > MOST_BYTES:
         raise YamlProblem(start, f"It has {len(source):,} characters, over {MOST_BYTES:,}.")
-    root = parse_document(source, path, BOUNDS)
+    root = parse_document(
+        source, path, Bounds(max_depth=MAX_DEPTH, max_nodes=MAX_NODES, has_aliases=True)
+    )
     if root is None:
         raise YamlProblem(start, "It is empty.", "See edged://experiments/grammar.")
     return root
@@ -103,7 +108,7 @@ def node_of(value: object, path: str) -> Node:
 
     def made(value: object, depth: int) -> Node:
         mark = Mark(path=path, line=next(lines), column=1)
-        if depth > BOUNDS.max_depth or mark.line > BOUNDS.max_nodes:
+        if depth > MAX_DEPTH or mark.line > MAX_NODES:
             raise YamlProblem(mark, "It is nested too deeply, or too large.")
         match value:
             case None | bool() | int() | float() | str():

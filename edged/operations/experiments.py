@@ -14,6 +14,7 @@ from edged.actions.outcome import Done
 from edged.commands.operation import Operation, Resource, Rows, as_text, bind
 from edged.commands.static_tool import (
     CALM,
+    INTEGER,
     OBJECT,
     READ,
     STRING,
@@ -215,10 +216,9 @@ OPERATIONS: Final = (
             name="bench__check_experiment",
             title="Check an experiment",
             description=(
-                "Judge a whole experiment over several instruments (loops, ramps, measurements, "
-                "checks) and send nothing: all errors at once, each with path and remedy; or "
-                "plan_id, points, duration, columns and what would be set. Grammar: "
-                "edged://experiments/grammar."
+                "Judge a whole experiment over several instruments (loops, ramps, checks), and "
+                "send nothing: all errors, each with its remedy, or plan_id, points, duration and "
+                "what would be set. Grammar: edged://experiments/grammar."
             ),
             schema=parameters_of(**_PLAN),
             output=result_of(
@@ -235,10 +235,11 @@ OPERATIONS: Final = (
             name="bench__start_experiment",
             title="Start an experiment",
             description=(
-                "Run a checked plan in the engine, by its plan_id (or a plan, checked at once). "
-                "Returns run_id at once; bench__control_run has its status, bench__runs its data."
+                "Run a checked plan in the engine. Returns run_id at once: bench__control_run has "
+                "its status, bench__runs its data."
             ),
-            schema=parameters_of(plan_id=STRING, **_PLAN),
+            schema=parameters_of(plan_id=STRING),
+            accepts=_PLAN,
             output=result_of("run_id", "state", "plan_id"),
             annotations=WORK,
             needs_instruments=True,
@@ -250,17 +251,17 @@ OPERATIONS: Final = (
             name="bench__control_run",
             title="Control a run",
             description=(
-                "Status of an experiment's run, after one action: pause (at the next step), "
-                "resume, abort (its finally steps run), skip (a wait), answer (value, to its "
-                "question), note, tag."
+                "Status of an experiment's run, after one action: pause, resume, abort (its "
+                "finally steps run), skip (a wait), answer (its question), note, tag."
             ),
             schema=parameters_of(
                 ("run_id",),
                 run_id=STRING,
                 action={**STRING, "enum": list(ACTIONS), "default": "status"},
-                value={"description": "Of answer, note and tag."},
-                question={"type": "integer", "description": "The number of the question."},
+                value={**STRING, "description": "Of answer, note and tag."},
+                question=INTEGER,
             ),
+            accepts={"value": {}},
             output=result_of(*STATUS),
             annotations=CALM,
             needs_instruments=True,

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import MemoryAction
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.record import MAX_TOOLS, MOST_UNCOUNTED, OTHER, CountedRecord
-from edged.operations.bench import GetStatus
 
 CALLER = Caller(client="x", remote="1", route=Route.DIRECT)
 
 
-def action(tool: str, **more: Any) -> GetStatus:
-    return GetStatus(action_id="1", tool=tool, caller=CALLER, **more)
+def action(tool: str, **more: Any) -> MemoryAction:
+    return MemoryAction(operation=tool, action_id="1", tool=tool, caller=CALLER, **more)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ NOTHING: dict[str, list[Any]] = {
     "sweeps": [],
     "streams": [],
     "sequences": [],
+    "experiments": [],
     "lockouts": [],
     "leases": [],
     "approvals": [],

@@ -269,7 +269,7 @@ async def test_after_stop_all_and_a_trip_only_safe_commands_of_finally_run(
         await task
     assert lab.names()[3:] == ["output_off"] * 3
     assert "not sent of its finally steps: set_voltage, VOLT?" in failure.value.message
-    (over,) = lab.book.runs()
+    (over,) = lab.runs.runs()
     assert over.notes == (f"{cause.reason}: not sent of its finally steps: set_voltage, VOLT?",)
 
 
