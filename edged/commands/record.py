@@ -187,9 +187,9 @@ class CountedRecord:
         self.calls: Counter[tuple[str, str, str]] = Counter()
         self.tools: Counter[tuple[str, str]] = Counter()
         self.latencies: dict[str, Latencies] = {}
-        # Not counted yet: kind, route and tool of an action (no tool of an inner one), its outcome
+        # Not counted yet: row, route and tool of an action (no tool of an inner one), its outcome
         # and its time (ms).
-        self._ended: list[tuple[type[Action], Route, str | None, str, float]] = []
+        self._ended: list[tuple[type[Action] | str, Route, str | None, str, float]] = []
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
@@ -207,15 +207,15 @@ class CountedRecord:
 
     def _note(self, action: Action, status: str, duration_ms: float) -> None:
         tool = None if action.parent_id else action.tool
-        self._ended.append((type(action), action.caller.route, tool, status, duration_ms))
+        self._ended.append((action.row, action.caller.route, tool, status, duration_ms))
         if len(self._ended) >= MOST_UNCOUNTED:
             self.count()
 
     def count(self) -> None:
         """Count what has ended."""
         ended, self._ended = self._ended, []
-        for action, route, tool, status, duration_ms in ended:
-            kind = action.__name__
+        for row, route, tool, status, duration_ms in ended:
+            kind = row if isinstance(row, str) else row.__name__
             self.calls[kind, route._value_, status] += 1
             if tool is not None:
                 key = (tool, status)

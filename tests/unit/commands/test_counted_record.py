@@ -32,9 +32,9 @@ def test_each_call_that_ended_is_counted_once(record: CountedRecord, count: int)
         record.conclude(action("get_status"), None, done)
     for _ in range(2):
         record.count()
-        assert record.calls == {("GetStatus", "direct", "ok"): count}
+        assert record.calls == {("get_status", "direct", "ok"): count}
         assert record.tools == {("get_status", "ok"): count}
-        latencies = record.latencies["GetStatus"]
+        latencies = record.latencies["get_status"]
         assert sum(latencies.counts) == count
         assert latencies.sum_s == pytest.approx(count * 0.002)
 
