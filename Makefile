@@ -24,7 +24,7 @@ AGENTS := autogen langchain mcpo openai-agents pydantic-ai semantic-kernel
 DRIVERS := pymeasure qcodes jupyter
 PEERS := mcp2 fastmcp
 # Readers of what edged writes, and the servers and simulators of instruments that others wrote.
-OTHERS := parquet grafana instruments hislip
+OTHERS := parquet xarray xarray-bookworm verdicts grafana instruments hislip
 WARMED := profiles/.library.cache
 # Node itself comes as a Python package; what runs on it is pinned by npm's own lock file.
 NODE := .venv-clients/node

@@ -22,10 +22,11 @@ from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.profiles.model import Command, ScalarAnswer
 from edged.runs.recordings.registry import RunRegistry
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.registry import Registry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.scpi.answer_text import AnswerType
-from tests.bench.context import bench_of
+from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakePool
 
@@ -59,7 +60,9 @@ class Day:
             perform=self._answer,
         )
         self.runs = RunRegistry(bench)
-        self.streams = StreamRegistry(bench, waveforms=WaveformRegistry(1), recorder=self.runs)
+        self.streams = Streams(
+            Registry(bench, recorder=self.runs, notes=NoNotes()), waveforms=WaveformRegistry(1)
+        )
         self.streams.subscribe(lambda _news: None)
 
     async def run(self, hours: int) -> dict[str, Any]:

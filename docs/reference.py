@@ -23,6 +23,8 @@ from man_pages import parser_of, sentence_of, subparsers, value_name  # noqa: E4
 from edged.actions.tool import Tool  # noqa: E402
 from edged.cli.main import VERBS  # noqa: E402
 from edged.errors import ErrorCode  # noqa: E402
+from edged.experiments.grammar import EXPERIMENT  # noqa: E402
+from edged.experiments.grammar import TABLES as EXPERIMENT_TABLES  # noqa: E402
 from edged.operations.table import bench_tools, static_tools  # noqa: E402
 from edged.profiles.authoring.checking import library_lines  # noqa: E402
 from edged.profiles.authoring.verification import FOLDER, load_reports  # noqa: E402
@@ -174,6 +176,7 @@ def _place(place: RpcCode | Place) -> str:
     return "a result" if place is Place.RESULT else "-32602; from 2025-11-25 on a result"
 
 
+KEYS: Final = (*BENCH_TABLES, *TABLES, EXPERIMENT, *EXPERIMENT_TABLES)
 REGION: Final = re.compile(r"(<!-- keys: ([a-z_ ]+) -->\n).*?(?=<!-- end of keys -->)", re.DOTALL)
 
 
@@ -225,7 +228,7 @@ def _heartbeats() -> Iterator[str]:
 
 
 def _keys(names: Sequence[str]) -> Iterator[str]:
-    tables = {table.name: table for table in (*BENCH_TABLES, *TABLES)}
+    tables = {table.name: table for table in KEYS}
     for name in names:
         yield f"\n### {name}\n"
         if name in UNIONS:
@@ -264,12 +267,13 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+KEYED: Final = ("profiles.md", "bench-file.md", "guards.md", "experiments.md")
 PAGES: Final = MappingProxyType(
     {
         "tools.md": tools,
         "verbs.md": verbs,
         "errors.md": errors,
-        **{name: with_keys(name) for name in ("profiles.md", "bench-file.md", "guards.md")},
+        **{name: with_keys(name) for name in KEYED},
         "instruments.md": instruments,
         "library.md": library,
     }

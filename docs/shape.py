@@ -241,7 +241,8 @@ def _protocols(modules: Sequence[Module]) -> list[ast.ClassDef]:
 
 
 def _is_protocol(node: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).split("[")[0].endswith("Protocol") for base in node.bases)
+    """Whether it is one of typing; those of asyncio are classes that do something."""
+    return any(ast.unparse(base).split("[")[0] == "Protocol" for base in node.bases)
 
 
 def _single(modules: Sequence[Module]) -> int:

@@ -37,11 +37,16 @@ SYSTEM_SHARE: Final = Path("/usr/share/edged")
 
 
 class ExitStatus(enum.IntEnum):
-    """What the programs of edged end with; the numbers from 64 up are those of sysexits.h."""
+    """What the programs of edged end with; the numbers from 64 up are those of sysexits.h.
+
+    STOPPED and ERROR are how the run of an experiment ended, which has a verdict besides.
+    """
 
     OK = 0
     FAILED = 1
     USAGE = 2
+    STOPPED = 3
+    ERROR = 4
     UNAVAILABLE = 69
     RESTART = 75
     CONFIG = 78
@@ -63,6 +68,7 @@ class Places:
         config_file: drop-ins lie beside it, in a directory of its name with ``.d`` added.
         profile_dirs, sdk_wrapper_dirs: the shipped one, then the owner's; later ones override.
         own_profile_dir: where the owner's profiles belong, which need not be there yet.
+        experiment_dirs: the owner's, then one's own, then those that were saved.
         state_dirs: where a running engine may have left its ``engine.json``: one's own first.
     """
 
@@ -74,6 +80,7 @@ class Places:
     own_profile_dir: Path
     sdk_wrapper_dirs: tuple[Path, ...]
     state_dirs: tuple[Path, ...]
+    experiment_dirs: tuple[Path, ...] = ()
 
 
 def find_platform(name: str = sys.platform) -> Platform:
@@ -281,6 +288,7 @@ def _linux_places(config: Path, state: Path, data: Path, shipped: Path | None) -
             share / "sdk_wrappers", *(place / "sdk_wrappers" for place in owners)
         ),
         state_dirs=tuple(dict.fromkeys((state, SYSTEM_STATE))),
+        experiment_dirs=tuple(place / "experiments" for place in (*owners, state)),
     )
 
 
@@ -296,6 +304,7 @@ def _windows_places(environ: Mapping[str, str], shipped: Path | None) -> Places:
         own_profile_dir=root / "profiles",
         sdk_wrapper_dirs=_present(share / "sdk_wrappers", root / "sdk_wrappers"),
         state_dirs=(root / "state",),
+        experiment_dirs=(root / "experiments", root / "state" / "experiments"),
     )
 
 

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from edged.config.keys import LogFormat, LogLevel
 from edged.lean_imports import without
 
 with without("rich"):
@@ -82,16 +81,16 @@ def scrub(value: Any, *, depth: int = 0) -> Any:
             return _scrub_line(str(value))
 
 
-def set_up_logging(level: LogLevel, log_format: LogFormat, *, stream: TextIO | None = None) -> None:
+def set_up_logging(level: str, log_format: str, *, stream: TextIO | None = None) -> None:
     """Send all logging, ours and that of libraries, to one stream in one form.
 
     Args:
-        level: the least severe event that is logged; libraries only speak from warning up.
-        log_format: how a line looks.
+        level: LOG_LEVEL; libraries only speak from warning up.
+        log_format: LOG_FORMAT.
         stream: where lines go instead of stderr.
     """
     out = stream or sys.stderr
-    is_console = log_format is LogFormat.CONSOLE or (log_format is LogFormat.AUTO and out.isatty())
+    is_console = log_format == "console" or (log_format == "auto" and out.isatty())
     complete = functools.partial(_complete, is_utc=not is_console)
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=out.isatty()) if is_console else _render_json
@@ -106,7 +105,7 @@ def set_up_logging(level: LogLevel, log_format: LogFormat, *, stream: TextIO | N
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    severity = logging.getLevelName(level.value.upper())
+    severity = logging.getLevelName(level.upper())
     logging.getLogger("edged").setLevel(severity)
     logging.captureWarnings(capture=True)
     structlog.configure(

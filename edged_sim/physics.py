@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Final
@@ -114,6 +114,8 @@ class Node:
     celsius: float = AMBIENT_C
     is_limiting: bool = False
     sinks: dict[str, Sink] = field(default_factory=dict)
+    # Degrees Celsius around the load at a moment.
+    ambient_c: Callable[[float], float] = lambda _now: AMBIENT_C
     _seen: float | None = None
 
     @property
@@ -147,8 +149,9 @@ class Node:
         passed = 0.0 if self._seen is None else max(0.0, now - self._seen)
         self._seen = now
         steps = min(MOST_STEPS, max(1, math.ceil(passed / LONGEST_STEP_S)))
+        ambient_c = self.ambient_c(now)
         for _ in range(steps):
-            self._step(passed / steps)
+            self._step(passed / steps, ambient_c)
         return self
 
     def seen_by_scope(self) -> Wave:
@@ -158,14 +161,14 @@ class Node:
         swing = RIPPLE_PP_V * min(1.0, abs(self.volts)) if self.load is not None else 0.0
         return Wave(shape=Shape.SINE, hertz=RIPPLE_HZ, volts_pp=swing, offset=self.volts)
 
-    def _step(self, seconds: float) -> None:
+    def _step(self, seconds: float, ambient_c: float) -> None:
         source = self.source
         target, self.is_limiting = self._working_point(source)
         settle_s = RISE_S if source is not None and source.is_on else FALL_S
         self.volts = target + (self.volts - target) * math.exp(-seconds / settle_s)
         if self.load is not None:
             watts = self.volts**2 / self.load_ohms
-            warm = AMBIENT_C + watts * self.load.kelvin_per_watt
+            warm = ambient_c + watts * self.load.kelvin_per_watt
             self.celsius = warm + (self.celsius - warm) * math.exp(-seconds / self.load.warming_s)
         if source is not None and source.is_on:
             self._protect(source)
@@ -215,7 +218,8 @@ class World:
     """All nodes of a bench, and the wiring: who asks for a port gets the node it is wired to.
 
     The first source drives ``load1``, which every meter, scope channel 1 and electronic load is
-    wired to; the first generator drives ``signal``, on which scope channel 2 is (while there is no
+    wired to. Where there is a cold stage, the resistor of ``load1`` is the sample on the first. The
+    first generator drives ``signal``, on which scope channel 2 is (while there is no
     generator, on the scope's own calibrator). Every other port has a node of its own.
     """
 
@@ -224,6 +228,16 @@ class World:
             MAIN_NODE: Node(MAIN_NODE, load=Resistor(ohms=LOAD_OHMS["ch1"]))
         }
         self._drivers: dict[str, str] = {}
+        self._stage_of = ""
+
+    def connect_stage(self, owner: str, celsius: Callable[[float], float]) -> None:
+        """Put the resistor of the main node on a stage, if it is on none.
+
+        Args:
+            celsius: gives the stage's temperature at a moment.
+        """
+        if not self._stage_of:
+            self._stage_of, self.main().ambient_c = owner, celsius
 
     def connect_source(self, owner: str, port: str) -> tuple[Node, SupplyOutput]:
         """Wire a supply's output; its node gets a load unless it is the main one."""
@@ -259,6 +273,8 @@ class World:
     def disconnect(self, owner: str) -> None:
         """Take an instrument's wires off; what only it used disappears."""
         self.main().sinks.pop(owner, None)
+        if owner == self._stage_of:
+            self._stage_of, self.main().ambient_c = "", lambda _now: AMBIENT_C
         for name in [name for name, driver in self._drivers.items() if driver == owner]:
             del self._drivers[name]
             if name == MAIN_NODE:

@@ -98,12 +98,41 @@ class Action:
     progress: ProgressSink | None = None
     client: CallClient | None = None
 
+    @property
+    def row(self) -> type[Action] | str:
+        """The key of its row in the table of operations."""
+        return type(self)
+
+
+@record
+class NamedAction(Action):
+    """Ask for an operation that needs its arguments alone, by the name of its row.
+
+    Attributes:
+        values: of a resource that is read: the variables of its URI.
+    """
+
+    operation: str
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def row(self) -> str:
+        return self.operation
+
+
+@record
+class MemoryAction(NamedAction):
+    """Ask for one that is answered from memory."""
+
+    answers_at_once = True
+
 
 @record
 class RunCommand(Action):
     """Run one profile command. ``expects_query`` is the caller's ``is_query``, if it gave one.
 
     ``meeting``, of a sweep's step: only while the instrument's line has not been opened anew since.
+    ``rate``, of a ramp's step: how fast that ramp goes at most, per second; 0: it is no such step.
     """
 
     instrument_id: str
@@ -112,6 +141,7 @@ class RunCommand(Action):
     expects_query: bool | None = None
     purpose: Purpose = Purpose.CALL
     meeting: object = None
+    rate: float = 0.0
 
 
 @record
@@ -157,7 +187,7 @@ class SendProgram(SendScpi):
     listens_to: str = ""
 
 
-class Question(Protocol):
+class OutputQuestion(Protocol):
     """A question about an output after an abort; ``profiles.abort.Proof``."""
 
     @property
@@ -195,7 +225,7 @@ class SendLines(Action):
     instrument_id: str
     lines: tuple[str, ...]
     purpose: Purpose
-    asks: tuple[Question, ...] = ()
+    asks: tuple[OutputQuestion, ...] = ()
     cause: Cause | None = None
     note_taken: Callable[[], None] | None = None
 

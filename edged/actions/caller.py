@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Final
 
+from edged.actions.envelope import OpenEnvelope
 from edged.record import record
 
 CLIENT_CHARS: Final = 64
@@ -52,10 +53,13 @@ class Approval:
     """What a person said yes to; it goes with the one call that was asked about.
 
     Attributes:
+        approval_id: empty where nobody was asked: an ``envelope`` then only holds a run's steps to
+            what its plan says.
         lines: the lines that may go out for it.
         sequence: the sequence that may run.
         ramped: the command whose value may be ramped.
         within: the smallest and the largest value that this ramp may set.
+        envelope: what each step of the run must lie in; ``None``: it is no run with a plan.
     """
 
     approval_id: str
@@ -63,6 +67,7 @@ class Approval:
     sequence: str = ""
     ramped: str = ""
     within: tuple[float, float] = (math.nan, math.nan)
+    envelope: OpenEnvelope | None = None
 
 
 @record

@@ -21,11 +21,14 @@ class Cause:
         clause: completes "… was ended": "by interlock chamber", "because the engine stopped".
         reason: the ``reason`` of a run that ended for it: "the interlock chamber tripped".
         said: the whole sentence, where it is not made of the clause.
+        is_safe_only: a run that ends for it cleans up by safe commands alone: what was just
+            switched off must not be put out again by a ramp down.
     """
 
     clause: str
     reason: str = ""
     said: str = ""
+    is_safe_only: bool = False
 
     @property
     def sentence(self) -> str:

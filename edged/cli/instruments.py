@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from edged.cli.shared.options import add_engine_options, connect
+from edged.cli.shared.options import add_engine_options, connect, positive
 from edged.cli.shared.output import (
     add_watch_option,
+    cell,
+    print_json,
     print_lines,
     print_table,
     show,
     watched,
 )
+from edged.host import ExitStatus
 
 # A scan of every bus with silent devices on it.
 SCAN_TIMEOUT_S: Final = 120.0
@@ -127,3 +131,32 @@ def print_instruments(rows: list[dict[str, Any]]) -> None:
         print_table(sorted(rows, key=lambda row: (row["alias"] or "~", row["id"])), COLUMNS)
     else:
         print("no instruments")
+
+
+TRACE: Final = (
+    "``edged trace INSTRUMENT``: the last exchanges on an instrument's line, byte for byte."
+)
+ARROWS: Final = {"sent": "→", "received": "←", "discarded": "✗", "note": "·"}
+
+
+def trace(arguments: Sequence[str]) -> int:
+    """Run `edged trace`; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged trace", description=TRACE)
+    parser.add_argument("instrument", help="id, alias or serial number")
+    parser.add_argument(
+        "--last", type=positive, default=50, metavar="N", help="at most this many (50)"
+    )
+    add_engine_options(parser)
+    options = parser.parse_args(arguments)
+    told = connect(options).call("trace", {"instrument_id": options.instrument})
+    exchanges = told["exchanges"][-options.last :]
+    if options.json:
+        print_json(exchanges)
+        return ExitStatus.OK
+    for entry in exchanges:
+        time = datetime.fromtimestamp(entry["timestamp_ms"] / 1000, UTC).astimezone()
+        arrow = ARROWS.get(entry["direction"], "?")
+        print(f"{time:%H:%M:%S}.{time.microsecond // 1000:03} {arrow} {cell(entry['text'])}")
+    if not exchanges:
+        print("nothing was sent or received on this line yet")
+    return ExitStatus.OK

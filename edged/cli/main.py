@@ -54,6 +54,11 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "sequence": CliVerb(
             "edged.cli.sequence", "run a profile's sequence: edged sequence start | list | stop"
         ),
+        "experiment": CliVerb(
+            "edged.cli.experiment",
+            "a whole measurement in one file: edged experiment check | start | watch",
+            failed=ExitStatus.ERROR,
+        ),
         "stop": CliVerb("edged.cli.stop", "make the whole bench safe, now"),
         "runs": CliVerb("edged.cli.runs", "recorded data: edged runs list | show | export"),
         "audit": CliVerb(
@@ -69,7 +74,9 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
         "lease": CliVerb(
             "edged.cli.lease", "reserve instruments: edged lease list | reserve | release"
         ),
-        "trace": CliVerb("edged.cli.trace", "the last exchanges on an instrument's line"),
+        "trace": CliVerb(
+            "edged.cli.instruments:trace", "the last exchanges on an instrument's line"
+        ),
         "profile": CliVerb(
             "edged.cli.profile", "write instrument profiles: lint | new | test | docs | schema"
         ),
@@ -83,7 +90,7 @@ VERBS: Final[Mapping[str, CliVerb]] = MappingProxyType(
     }
 )
 
-# What is not here is ExitStatus.FAILED.
+# What is not here is what the verb says: FAILED.
 EXIT_STATUSES: Final[Mapping[ErrorCode, ExitStatus]] = MappingProxyType(
     {
         ErrorCode.BAD_CONFIG: ExitStatus.CONFIG,
@@ -103,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except EdgedError as error:
         _complain(error, as_json="--json" in words)
-        return EXIT_STATUSES.get(error.code, ExitStatus.FAILED)
+        return EXIT_STATUSES.get(error.code, VERBS[words[0]].failed)
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
     except BrokenPipeError:

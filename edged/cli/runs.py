@@ -30,7 +30,7 @@ STATISTICS: Final = {name: name for name in ("column", "unit", "mean", "std", "m
 TIME_COLUMNS: Final = ("t", "timestamp_ms", "elapsed_s")
 """As in ``runs.recordings.figures``, which a light verb does not load."""
 PARQUET: Final = "parquet"
-FORMATS: Final = ("csv", "jsonl", "npz", PARQUET)
+FORMATS: Final = ("csv", "jsonl", "npz", "nc", "junit", "openhtf", PARQUET)
 LAST: Final = "last"
 WHICH: Final = "its id, or: last, for the newest"
 READ_TIMEOUT_S: Final = 120.0
@@ -43,7 +43,9 @@ def run(arguments: Sequence[str]) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     listing = verbs.add_parser("list", help="the newest recordings first")
     listing.add_argument("--limit", type=int, default=50, help="at most this many (50)")
-    listing.add_argument("--kind", choices=("sweep", "stream", "sequence"), default="")
+    listing.add_argument(
+        "--kind", choices=("sweep", "stream", "sequence", "experiment"), default=""
+    )
     listing.add_argument("--instrument", default="", help="a part of its id or alias")
     showing = verbs.add_parser("show", help="one recording and its last rows")
     showing.add_argument("run_id", help=WHICH)

@@ -15,7 +15,7 @@ import hashlib
 import json
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ from edged.actions.action import (
 from edged.actions.caller import Approval
 from edged.actions.cause import Cause
 from edged.actions.elicit import CallClient, Elicit, InputRequired, Round
+from edged.actions.envelope import OpenEnvelope
 from edged.commands.outgoing import Outgoing, shown_line, unpacked
 from edged.commands.preconditions import moment
 from edged.commands.target import Target
@@ -47,6 +48,7 @@ from edged.runs.bench import Bench
 from edged.sharing.approvals import Approvals, Question, Verdict
 from edged.sharing.leases import Moment
 from edged.sharing.request_state import RequestState, bad_state, opened, sealed
+from edged.yaml.tree import Scalar
 
 TTL_S: Final = 120.0
 """How long a question waits, where the owner says nothing else."""
@@ -196,6 +198,12 @@ def _is_covered(action: Action, target: Target) -> bool:
     approval = action.caller.approval
     if approval is None:
         return False
+    if approval.envelope is not None:
+        planned = approval.envelope.envelope
+        # How often it was sent is judged as it is sent, and not again behind that.
+        return bool(approval.approval_id) and not planned.why_outside(
+            *_told_to_envelope(action, target)
+        )
     if isinstance(action, RunSequence):
         return approval.sequence == target.command_name
     if isinstance(action, StartSweep):
@@ -203,6 +211,70 @@ def _is_covered(action: Action, target: Target) -> bool:
     if getattr(action, "purpose", None) is Purpose.SWEEP_STEP:
         return approval.ramped == target.command_name and _is_within(approval, target)
     return set(target.lines) <= approval.lines
+
+
+def _why_outside(action: Action, target: Target) -> str:
+    """Why a step of a run with a plan is outside of that, as a clause; empty: it is not.
+
+    Safe commands and aborts are let through, as is what only asks.
+    """
+    envelope = _envelope_of(action, target)
+    if envelope is None:
+        return ""
+    return envelope.why_outside(
+        *_told_to_envelope(action, target),
+        is_finally=getattr(action, "purpose", None) is Purpose.FINALLY_STEP,
+    )
+
+
+def check_envelope(action: Action, target: Target) -> None:
+    """Hold a step to the plan of its run, whatever else would let it pass.
+
+    Raises:
+        Refused: NEEDS_APPROVAL, nobody has said yes to it.
+        Invalid: nobody was asked, and the plan does not say it.
+    """
+    why = _why_outside(action, target)
+    if not why:
+        return
+    approval, command = action.caller.approval, target.command_name
+    by = approval.approval_id if approval is not None else ""
+    rule = f"what a person has approved ({by})" if by else "what its plan says"
+    message = (
+        f"{target.called}: {command or 'a line'} is outside of {rule}: {why}. Nothing was sent."
+    )
+    data = {"command": command, "values": dict(target.values), "why": why}
+    remedy = "Widen `bounds` of the plan, and start it again."
+    if by:
+        raise Refused(message, code=ErrorCode.NEEDS_APPROVAL, data=data, remedy=remedy)
+    raise Invalid(message, code=ErrorCode.BAD_ARGUMENTS, data=data, remedy=remedy)
+
+
+def count_in_envelope(action: Action, target: Target) -> None:
+    """A step that was judged is about to be sent.
+
+    Raises:
+        Refused, Invalid: as ``check_envelope``; what was sent meanwhile was all that there is.
+    """
+    envelope = _envelope_of(action, target)
+    if envelope is not None:
+        check_envelope(action, target)
+        envelope.take(*_told_to_envelope(action, target))
+
+
+def _envelope_of(action: Action, target: Target) -> OpenEnvelope | None:
+    approval = action.caller.approval
+    if approval is None or not target.is_write or target.is_safe or target.is_let_through:
+        return None
+    is_abort = getattr(action, "purpose", None) is Purpose.ABORT
+    return None if is_abort else approval.envelope
+
+
+def _told_to_envelope(
+    action: Action, target: Target
+) -> tuple[str, str, Mapping[str, Scalar], float]:
+    rate = action.rate if isinstance(action, RunCommand) else 0.0
+    return target.unit_key, target.command_name, target.values, rate
 
 
 def _is_within(approval: Approval, target: Target) -> bool:
@@ -309,6 +381,9 @@ class ApprovalControl:
             sequence=target.command_name if is_sequence else "",
             ramped=target.command_name if is_sweep else "",
             within=outgoing.ramp or (math.nan, math.nan),
+            envelope=OpenEnvelope(outgoing.envelope, self._bench.clock.monotonic)
+            if outgoing.envelope is not None
+            else None,
         )
 
     async def answer(self, approval_id: str, *, is_yes: bool, way: Way, by: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from edged.log import surviving
 from edged.profiles.format.connection_facts import connection_facts
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.left_armed import Feeding, address_of, feed_left
+from edged.runs.left_work import Visit, address_of, feed_left
 from edged.runs.units import unit_of_instrument
 from edged.store.dead_man import ArmedUnit
 
@@ -100,7 +100,7 @@ class DeadManControl:
     """
 
     bench: Bench
-    visit: Feeding
+    visit: Visit
     fail_on: Sequence[FailOn]
     is_supervised: bool
     changes: int = 0

@@ -89,6 +89,8 @@ class WaitingWrite:
 
     def __call__(self) -> None:
         """Raise where one of them does not let it go; any thread may ask."""
+        if not self.guards:
+            return
         now_s = self.clock.monotonic()
         for watching, tripped_s in self.guards:
             if self.target.is_unknown:

@@ -11,6 +11,7 @@ import contextlib
 import enum
 import functools
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -25,7 +26,7 @@ from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import held_by
-from edged.sharing.leases import End, Holder, Lease, Leases
+from edged.sharing.leases import MOST_OF_A_RUN_S, End, Holder, Lease, Leases
 
 ALL: Final = "all"
 NOTED_AFTER: Final = 0.05
@@ -64,10 +65,9 @@ class LeaseStanding(enum.Enum):
 
 @record(kw_only=False)
 class _Run:
-    """A run that writes: on which unit, whose, and the lease that it was begun under, if any."""
+    """A run that writes: to which instruments, by unit; whose, and under which lease, if any."""
 
-    unit: str
-    instrument: Instrument
+    on: Mapping[str, Instrument]
     holder: Holder
     began_s: float
     lease_id: str
@@ -110,13 +110,20 @@ class LeaseControl:
         self._log = structlog.get_logger("edged.leases")
         self.changes = 0
 
-    def start(self) -> None:
-        """Take over what a former life left, once the database was read."""
+    def start(self, runs: Collection[str] = ()) -> None:
+        """Take over what a former life left, once the database was read.
+
+        Args:
+            runs: the ids of those that may go on: the leases of other runs are dropped.
+        """
         self._leases.restore(
             self._bench.store.leases.left,
             self._bench.store.leases.left_fences,
             moment(self._bench.clock),
         )
+        for lease in self._leases.all(moment(self._bench.clock)):
+            if lease.run_id and lease.run_id not in runs:
+                self._drop(lease)
         self._watching = asyncio.create_task(self._watch(), name="leases")
 
     async def stop(self) -> None:
@@ -151,16 +158,7 @@ class LeaseControl:
         lease = self._leases.reserve(
             tuple(units), holder=holder, purpose=purpose, ttl_s=ttl_s, now=now
         )
-        try:
-            # In the same breath: nothing of another's can have begun since.
-            self._refuse_runs_of_others(units, holder)
-            await self._bench.store.leases.keep(self._leases.all(now), self._leases.fences)
-        except BaseException:
-            with contextlib.suppress(NotFound):
-                self._leases.end(lease.lease_id, now=moment(self._bench.clock))
-            self._note()
-            raise
-        self._note()
+        await self._keep_granted(lease, holder)
         return {
             "lease_id": lease.lease_id,
             "expires_ms": lease.expires_ms(moment(self._bench.clock)),
@@ -168,6 +166,66 @@ class LeaseControl:
             "instruments": list(units.values()),
             "how": _how_presented(caller),
         }
+
+    async def take(
+        self, run_id: str, caller: Caller, names: Sequence[str] | str, hours: float
+    ) -> str:
+        """Give a run that writes its units to itself, all or none; see ``runs.ports.RunLeases``.
+
+        Returns:
+            The id of the lease, a secret: with it its client may write while the run is paused.
+        """
+        most_h = MOST_OF_A_RUN_S / 3600
+        if not 0 < hours <= most_h:
+            raise Invalid(
+                f"A run reserves its units for more than 0 and at most {most_h:g} h, "
+                f"not {hours:g} h.",
+                data={"parameter": "at_most_h", "value": hours},
+            )
+        units, wrappers = self._meant(names), self._wrappers()
+        instruments = {
+            unit: self._bench.pool.get(name) for unit, name in units.items() if name not in wrappers
+        }
+        holder, now = replace(holder_of(caller), run_id=run_id), moment(self._bench.clock)
+        lease = self._leases.reserve_for_run(
+            tuple(units), holder=holder, for_s=hours * 3600, now=now
+        )
+        # Its own client's runs are in the way, too: what they write would be kept out.
+        await self._keep_granted(lease, replace(holder, key="", lease_id=""))
+        began_s = self._bench.clock.monotonic()
+        self._runs[run_id] = _Run(instruments, holder, began_s, lease.lease_id)
+        return lease.lease_id
+
+    async def _keep_granted(self, lease: Lease, holder: Holder) -> None:
+        """Have it on disk, unless a run that is not the holder's writes to one of its units."""
+        lasting = self._leases.all(moment(self._bench.clock))
+        try:
+            # In the same breath: nothing of another's can have begun since.
+            self._refuse_runs_of_others(lease.units, holder)
+            await self._bench.store.leases.keep(lasting, self._leases.fences)
+        except BaseException:
+            self._drop(lease)
+            raise
+        self._note()
+
+    def pause(self, run_id: str, is_paused: bool) -> None:
+        """A run that has taken its units is paused, or goes on."""
+        for lease in self._leases.all(moment(self._bench.clock)):
+            if lease.run_id == run_id:
+                lease.is_paused = is_paused
+                self._note()
+
+    def end(self, run_id: str) -> None:
+        """A run that has taken its units is over; may be told twice."""
+        self._runs.pop(run_id, None)
+        for lease in self._leases.all(moment(self._bench.clock)):
+            if lease.run_id == run_id:
+                self._drop(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        with contextlib.suppress(NotFound):
+            self._leases.end(lease.lease_id, now=moment(self._bench.clock))
+        self._note()
 
     async def renew(self, lease_id: str, ttl_s: float | None) -> dict[str, Any]:
         """Let a lease last from now.
@@ -280,12 +338,13 @@ class LeaseControl:
             if lease is not None and self._leases.is_of(lease, holder):
                 lease_id = lease.lease_id
                 self._leases.begin_run(lease_id, now)
-        self._runs[run_id] = _Run(unit, instrument, holder, self._bench.clock.monotonic(), lease_id)
+        began_s = self._bench.clock.monotonic()
+        self._runs[run_id] = _Run({unit: instrument}, holder, began_s, lease_id)
 
     def run_on(self, instrument: Instrument) -> str:
         """The id of a run that writes to an instrument; empty: none does."""
         unit = unit_of_instrument(instrument).key
-        return next((run_id for run_id, run in self._runs.items() if run.unit == unit), "")
+        return next((run_id for run_id, run in self._runs.items() if unit in run.on), "")
 
     def run_ended(self, run_id: str) -> None:
         """It is over, for the first or another time."""
@@ -322,7 +381,8 @@ class LeaseControl:
         self._bench.tell("lease.ended", f"{units}, of {lease.who}: {why.value}{how}", "", "leases")
         under = {key: run for key, run in self._runs.items() if run.lease_id == lease.lease_id}
         for run_id, run in under.items():
-            wanted = run.instrument.rules.on_expiry or OnExpiry.KEEP
+            said = {one.rules.on_expiry or OnExpiry.KEEP for one in run.on.values()}
+            wanted = max(said, key=[*OnExpiry].index, default=OnExpiry.KEEP)
             if wanted is not OnExpiry.KEEP:
                 task = asyncio.create_task(
                     self._end_one(run_id, is_held=wanted is OnExpiry.HOLD), name=f"{run_id}-lease"
@@ -397,16 +457,17 @@ class LeaseControl:
             remedy="leases.list shows those there are.",
         )
 
-    def _refuse_runs_of_others(self, units: Mapping[str, str], holder: Holder) -> None:
+    def _refuse_runs_of_others(self, units: Collection[str], holder: Holder) -> None:
         for run_id, run in self._runs.items():
             mine = run.holder
             is_own = (bool(holder.key) and holder.key == mine.key) or (
                 bool(holder.lease_id) and holder.lease_id == mine.lease_id
             )
-            if run.unit in units and not is_own:
+            used = next((unit for unit in run.on if unit in units), "")
+            if used and not is_own:
                 held = held_by(run_id, mine.who, self._bench.clock.monotonic() - run.began_s)
                 raise Conflict(
-                    f"{self.called(run.unit)} is {held}.",
+                    f"{self.called(used)} is {held}.",
                     code=ErrorCode.LEASED,
                     data={"run_id": run_id, "who": mine.who},
                     remedy="Wait for its end, or have it stopped with bench__stop_run.",
@@ -414,4 +475,5 @@ class LeaseControl:
 
     def _told(self, lease: Lease) -> dict[str, Any]:
         expires_ms = lease.expires_ms(moment(self._bench.clock))
-        return {"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms}
+        run = {"run_id": lease.run_id} if lease.run_id else {}
+        return {"who": lease.who, "purpose": lease.purpose, "expires_ms": expires_ms, **run}

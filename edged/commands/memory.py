@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
-from edged.actions.action import Question
+from edged.actions.action import OutputQuestion
 from edged.commands.effects import (
     NOBODY_KNOWS,
     Effect,
@@ -269,7 +269,7 @@ class Memory:
                 self._remember(instrument, replace(question.answers, key=key, text=text))
 
     def heard_answers(
-        self, instrument: Instrument, questions: Sequence[Question], answers: Sequence[str]
+        self, instrument: Instrument, questions: Sequence[OutputQuestion], answers: Sequence[str]
     ) -> None:
         """What an instrument answered when it was asked about its outputs.
 

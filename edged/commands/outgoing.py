@@ -16,6 +16,7 @@ from dataclasses import field
 from decimal import Decimal
 from typing import Final, NamedTuple
 
+from edged.actions.envelope import Envelope
 from edged.profiles.model import Command, Parameter, ParameterType
 from edged.profiles.template import labels, pieces
 from edged.record import record
@@ -105,6 +106,7 @@ class Outgoing:
         gap: why not all of it could be gathered; empty: it was.
         ramp: the values that a ramp goes through, from and to.
         later: what is known only while it runs, and why.
+        envelope: what a run with a plan may send: shown in place of its lines.
     """
 
     count: int = 0
@@ -112,6 +114,7 @@ class Outgoing:
     gap: str = ""
     ramp: tuple[float, float] | None = None
     later: dict[str, str] = field(default_factory=dict)
+    envelope: Envelope | None = None
     _listed: list[tuple[str, str]] = field(default_factory=list)
     _rows: dict[tuple[str, str, str], _Row] = field(default_factory=dict)
     _kept: int = 0
@@ -178,6 +181,8 @@ class Outgoing:
         """SHA-256 of all lines and of what is known only later, in hexadecimal digits."""
         whole = self._hash.copy()
         whole.update(repr((self.ramp, sorted(self.later.items()))).encode())
+        if self.envelope is not None:
+            whole.update(repr(self.envelope).encode())
         return whole.hexdigest()
 
     def summary(self, unit: str) -> tuple[str, ...]:
@@ -186,6 +191,8 @@ class Outgoing:
         Args:
             unit: whose lines are not marked by its name.
         """
+        if self.envelope is not None:
+            return self.envelope.text()
         is_listed = self.count <= MOST_LISTED and not self.is_counted
         found = self._lines(unit) if is_listed else self._ranges(unit)
         later = (f"known only as it runs: {what} ({why})" for what, why in self.later.items())
@@ -193,6 +200,8 @@ class Outgoing:
 
     def why_incomplete(self) -> str:
         """Why a summary would leave something out; empty: it would not."""
+        if self.envelope is not None:
+            return self.envelope.why_unreadable()
         if not self.gap and len(self._rows) > MOST_LISTED:
             return f"its lines are of more than {MOST_LISTED} kinds"
         return self.gap

@@ -9,7 +9,7 @@ schema belongs to the command.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from inspect import iscoroutinefunction
@@ -30,10 +30,16 @@ from edged.actions.outcome import Done, Outcome, OutcomeStatus, Tell
 from edged.auth.permissions import Permissions
 from edged.changes import RULES
 from edged.clock import Clock
-from edged.commands.approvals import ApprovalControl, NeedsApproval, missing_yes
+from edged.commands.approvals import (
+    ApprovalControl,
+    NeedsApproval,
+    check_envelope,
+    count_in_envelope,
+    missing_yes,
+)
 from edged.commands.budgets import BudgetControl
 from edged.commands.interlocks import InterlockControl
-from edged.commands.operation import Operation, failure_data
+from edged.commands.operation import Rows, failure_data
 from edged.commands.outgoing import Outgoing
 from edged.commands.pending import Held, LineJob, Pending, Running, Work, begun, settled
 from edged.commands.policy import Policy
@@ -62,7 +68,7 @@ class CommandPath:
         policy: judges what may be sent.
         preconditions: what may stand in the way of a write just now.
         record: where attempts are written.
-        operations: action type → what it means; the only list of what the daemon can do.
+        operations: the key of a row → what it means; the only list of what the daemon can do.
         clock: for execution times.
         present_tool: instrument id and unsuffixed tool name → the name that the tool has now, or
             empty; by it a sweep's measures are judged.
@@ -85,7 +91,7 @@ class CommandPath:
         policy: Policy,
         preconditions: Sequence[Precondition],
         record: Record,
-        operations: Mapping[type[Action], Operation],
+        operations: Rows,
         clock: Clock,
         present_tool: PresentTool,
         send_guards: SendGuards,
@@ -102,7 +108,7 @@ class CommandPath:
         self._of_reads: tuple[Precondition, ...] = (interlocks,)
         self._of_writes: tuple[Precondition, ...] = (*preconditions, *self._of_reads)
         self._operations = operations
-        self._tasks = {kind for kind, row in operations.items() if iscoroutinefunction(row.run)}
+        self._tasks = {key for key, row in operations.items() if iscoroutinefunction(row.run)}
         self._clock = clock
         self._present_tool = present_tool
         self._send_guards = send_guards
@@ -163,7 +169,9 @@ class CommandPath:
                 self.check_still_free(action, target)
             else:
                 conflicts.extend(self._in_the_way(action, target))
-        return self._policy.check_values(action, target)
+        target = self._policy.check_values(action, target)
+        check_envelope(action, target)
+        return target
 
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
         """Everything that stands in the way just now."""
@@ -190,7 +198,7 @@ class CommandPath:
     def _resolve(self, action: Action) -> Target:
         """Look up; where something in a ``measure`` is missing, tell only who may use it."""
         try:
-            return self._operations[type(action)].aim(self._resolver, action)
+            return self._operations[action.row].aim(self._resolver, action)
         except NotFound:
             if isinstance(action, StartSweep):
                 for asked in SweepRequest.measures_asked(action.arguments):
@@ -205,8 +213,16 @@ class CommandPath:
         self._permissions.authorize_measure(action.caller, measure.command_name, (plain, present))
 
     def precheck(self, action: Action) -> tuple[str, ...]:
-        """``judge`` for those who only want to know; see ``runs.ports.Precheck``."""
-        return self.judge(action).lines
+        """``judge`` for those who only want to know; see ``runs.ports.Precheck``.
+
+        Raises:
+            NeedsApproval: a step of a run, for which nobody is asked any more.
+        """
+        target = self.judge(action)
+        needed = missing_yes(action, target) if action.caller.on_behalf_of else None
+        if needed is not None:
+            raise needed
+        return target.lines
 
     async def perform(self, action: Action) -> Outcome:
         """``begin``, and wait for what comes of it.
@@ -311,7 +327,7 @@ class CommandPath:
                 running = self._run(action, target, began)
             else:
                 target = judged
-                running = self._operations[type(action)].run(action, target, began)
+                running = self._operations[action.row].run(action, target, began)
             if not isinstance(running, Done):
                 return self._pending(action, target, began, running, tell, self._outcome)
         except Exception as error:  # noqa: BLE001 - as in begin
@@ -343,7 +359,7 @@ class CommandPath:
 
     def _run(self, action: Action, target: Target, began: float) -> Running:
         if not target.is_write or target.is_safe:
-            return self._operations[type(action)].run(action, target, began)
+            return self._operations[action.row].run(action, target, began)
         interlocks = self._interlocks
         if interlocks.is_any and interlocks.guards(action, target):
             return self._once_admitted(action, target, began)
@@ -358,6 +374,7 @@ class CommandPath:
         return await begun(self._begin_write(action, target, began))
 
     def _begin_write(self, action: Action, target: Target, began: float) -> Running:
+        count_in_envelope(action, target)
         spend = self._budgets.take(action, target)
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.
@@ -371,7 +388,7 @@ class CommandPath:
             return go()
         held = Held(written, go)
         # A task is made for a coroutine at once, so that it begins right when the row is there.
-        return begun(held) if type(action) in self._tasks else held
+        return begun(held) if action.row in self._tasks else held
 
     async def _counted(self, written: Awaitable[None] | None) -> None:
         if written is not None:
@@ -433,7 +450,7 @@ class CommandPath:
         needed = missing_yes(action, target)
         if needed is not None:
             rehearsal.conflicts.append(needed)
-        left = self._operations[type(action)].rehearse(action, target, rehearsal)
+        left = self._operations[action.row].rehearse(action, target, rehearsal)
         if left is not None:
             await left
         asked = [one for one in rehearsal.conflicts if isinstance(one, NeedsApproval)]
@@ -446,7 +463,7 @@ class CommandPath:
     def _rehearsal(self, *, asks_instrument: bool = False) -> Rehearsal:
         return Rehearsal(
             self.judge,
-            lambda step: self._operations[type(step)].rehearse,
+            lambda step: self._operations[step.row].rehearse,
             asks_instrument=asks_instrument,
         )
 
@@ -458,7 +475,7 @@ class CommandPath:
         try:
             target = self.judge(action, rehearsal.conflicts)
             rehearsal.check_target(target)
-            left = self._operations[type(action)].rehearse(action, target, rehearsal)
+            left = self._operations[action.row].rehearse(action, target, rehearsal)
             if left is not None:
                 work = _rehearsed(left, rehearsal)
                 return self._pending(action, target, began, work, tell, self._outcome)
@@ -508,7 +525,7 @@ class CommandPath:
         self.check_still_free(action, target)
         # Meanwhile the outputs may have answered that they are off: of what comes now they did not.
         self._note_told(action, target)
-        return self._operations[type(action)].run(action, target, began)
+        return self._operations[action.row].run(action, target, began)
 
     def _outcome(
         self, action: Action, target: Target | None, began: float, found: Done | Exception
@@ -543,7 +560,7 @@ class CommandPath:
         is_failure = isinstance(error, Failed | Fault)
         return Outcome(
             status=OutcomeStatus.FAILED if is_failure else OutcomeStatus.REFUSED,
-            data=failure_data(self._operations[type(action)], target, error, spent_ms),
+            data=failure_data(self._operations[action.row], target, error, spent_ms),
             scpi=error.sent if isinstance(error, Failed) else (),
             execution_time_ms=spent_ms,
             error=error,

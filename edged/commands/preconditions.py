@@ -61,7 +61,7 @@ def locked_out(
 
 def holder_of(caller: Caller) -> Holder:
     """Who a caller is to the leases."""
-    return Holder(caller.key, caller.who, caller.lease)
+    return Holder(caller.key, caller.who, caller.lease, caller.on_behalf_of)
 
 
 def moment(clock: Clock) -> Moment:

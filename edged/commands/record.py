@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
 from edged.actions.action import Action
-from edged.actions.caller import Caller
+from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode
@@ -59,6 +59,23 @@ class Record(Protocol):
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         """Write down an attempt that ended before there was an action (unknown tool, bad token)."""
+        ...
+
+
+class MethodRecord(Protocol):
+    """Where it is written down that a surface was asked something that is no tool."""
+
+    def __call__(
+        self,
+        caller: Caller,
+        name: str,
+        params: Mapping[str, Any],
+        *,
+        action_id: str,
+        error: EdgedError | None,
+        duration_ms: float,
+    ) -> None:
+        """Never raises, never waits."""
         ...
 
 
@@ -138,6 +155,8 @@ BUCKETS_S: Final = (
     30,
 )
 MAX_TOOLS: Final = 500
+MOST_UNCOUNTED: Final = 64
+"""Calls that have ended and are not counted: together they cost a fraction of what each costs."""
 OTHER: Final = "(other)"
 
 
@@ -155,7 +174,7 @@ class CountedRecord:
     """A record that counts, and hands on to another.
 
     Attributes:
-        calls: (kind of action, route, outcome) → how many.
+        calls: (kind of action, route, outcome) → how many, as of ``count``; so the next two.
         tools: (tool, outcome) → how many calls from outside; names beyond 500 share one.
         latencies: kind of action → how long those took that were tried.
         faults: bugs of ours that callers met.
@@ -168,11 +187,14 @@ class CountedRecord:
         self.calls: Counter[tuple[str, str, str]] = Counter()
         self.tools: Counter[tuple[str, str]] = Counter()
         self.latencies: dict[str, Latencies] = {}
+        # Not counted yet: row, route and tool of an action (no tool of an inner one), its outcome
+        # and its time (ms).
+        self._ended: list[tuple[type[Action] | str, Route, str | None, str, float]] = []
         self.faults = 0
         self.listener: Callable[[Action, Target | None, Outcome], None] | None = None
 
     def conclude(self, action: Action, target: Target | None, outcome: Outcome) -> None:
-        self._count(action, outcome.status._value_, outcome.execution_time_ms)
+        self._note(action, outcome.status._value_, outcome.execution_time_ms)
         if outcome.error is not None and outcome.error.code is ErrorCode.INTERNAL:
             self.faults += 1
         self._inner.conclude(action, target, outcome)
@@ -180,23 +202,32 @@ class CountedRecord:
             self.listener(action, target, outcome)
 
     def again(self, action: Action, target: Target) -> Again | None:
-        inner, count = self._inner.again(action, target), self._count
-        return inner and (lambda id_, ms: (count(action, "ok", ms), inner(id_, ms)))
+        inner, note = self._inner.again(action, target), self._note
+        return inner and (lambda id_, ms: (note(action, "ok", ms), inner(id_, ms)))
 
-    def _count(self, action: Action, status: str, duration_ms: float) -> None:
-        kind = type(action).__name__
-        self.calls[kind, action.caller.route._value_, status] += 1
-        if not action.parent_id:
-            key = (action.tool, status)
-            if key not in self.tools and len(self.tools) >= MAX_TOOLS:
-                key = (OTHER, status)
-            self.tools[key] += 1
-        latencies = self.latencies.get(kind)
-        if latencies is None:
-            latencies = self.latencies[kind] = Latencies()
-        seconds = duration_ms / 1000
-        latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
-        latencies.sum_s += seconds
+    def _note(self, action: Action, status: str, duration_ms: float) -> None:
+        tool = None if action.parent_id else action.tool
+        self._ended.append((action.row, action.caller.route, tool, status, duration_ms))
+        if len(self._ended) >= MOST_UNCOUNTED:
+            self.count()
+
+    def count(self) -> None:
+        """Count what has ended."""
+        ended, self._ended = self._ended, []
+        for row, route, tool, status, duration_ms in ended:
+            kind = row if isinstance(row, str) else row.__name__
+            self.calls[kind, route._value_, status] += 1
+            if tool is not None:
+                key = (tool, status)
+                if key not in self.tools and len(self.tools) >= MAX_TOOLS:
+                    key = (OTHER, status)
+                self.tools[key] += 1
+            latencies = self.latencies.get(kind)
+            if latencies is None:
+                latencies = self.latencies[kind] = Latencies()
+            seconds = duration_ms / 1000
+            latencies.counts[bisect.bisect_left(BUCKETS_S, seconds)] += 1
+            latencies.sum_s += seconds
 
     def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
         self.calls["none", caller.route.value, "refused"] += 1

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 
 from edged.actions.action import ENDS_WORK, Action
 from edged.actions.cause import ENGINE_STOPPED, Cause
-from edged.commands.interlocks import WaitingWrite
 from edged.commands.preconditions import Leased
 from edged.commands.target import Precondition, SendGuard, Target
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound, Refused
@@ -29,7 +28,7 @@ BY_CODE: Final[Mapping[ErrorCode, str]] = MappingProxyType(
 )
 """What ended a write in the middle; others name it in their own message."""
 
-Interlocked = Callable[[Action, Target], WaitingWrite | None]
+Interlocked = Callable[[Action, Target], SendGuard | None]
 
 
 class SendGuards:
@@ -103,7 +102,7 @@ class SendGuards:
                 self._recall(target, stops)
             self._locked_out(action, target)
             leased.check_again(action, target, permit)
-            if held is not None and held.guards:
+            if held is not None:
                 held()
             if instrument is not None and instrument.rules is not rules:
                 self._check_again(action, target)

@@ -9,7 +9,7 @@ after it has authorized, and nobody reads the fields before that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -127,8 +127,8 @@ class StaticTool:
     answers_alone: bool = False
     takes_dry_run: bool = False
 
-    def compiled(self, action: type[Action]) -> Tool:
-        """The tool, its schema compiled; ``action`` is that of its row."""
+    def compiled(self, ask: Callable[..., Action]) -> Tool:
+        """The tool, its schema compiled; ``ask`` makes the action of its row."""
         schema = self._listed()
         taken = {**schema, "properties": {**schema["properties"], **self.accepts}}
         return Tool(
@@ -139,7 +139,7 @@ class StaticTool:
             output_schema=self._told(),
             annotations=self.annotations,
             check=compile_schema(self.name, taken),
-            make=_make_of_given(self.make or _asking(action), compile_given(schema)),
+            make=_make_of_given(self.make or _asking(ask), compile_given(schema)),
             wrap_key=self.wrap_key,
             is_essential=True,
             cancels_on_disconnect=self.cancels_on_disconnect,
@@ -176,11 +176,11 @@ def _make_of_given(make: MakeAction, given: Given) -> MakeAction:
     return made
 
 
-def _asking(kind: type[Action]) -> MakeAction:
+def _asking(ask: Callable[..., Action]) -> MakeAction:
     """Makes the action of a tool whose arguments, if it has any, are read when it is run."""
 
     def make(call: ToolCall, check: Check) -> Action:
-        return kind(**call.asked(check))
+        return ask(**call.asked(check))
 
     return make
 

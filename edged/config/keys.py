@@ -270,6 +270,13 @@ _TABLE: Final = (
         sentence="Directories of instrument profiles; a later one overrides an earlier one.",
     ),
     Key(
+        name="EXPERIMENT_DIRS",
+        kind=list_of(PLACE),
+        default=lambda places: places.experiment_dirs,
+        default_text="[/etc/edged/experiments, …, STATE_DIR/experiments] ¹",
+        sentence="Directories of experiment files; a later one overrides an earlier one.",
+    ),
+    Key(
         name="SDK_WRAPPER_DIRS",
         kind=list_of(PLACE),
         default=lambda places: places.sdk_wrapper_dirs,

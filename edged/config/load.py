@@ -63,6 +63,7 @@ class Config:
     state_dir: Path
     data_dir: Path
     profile_dirs: tuple[Path, ...]
+    experiment_dirs: tuple[Path, ...]
     sdk_wrapper_dirs: tuple[Path, ...]
     sdk_libraries: Mapping[str, Path]
     sdk_settings: Mapping[str, Mapping[str, str]]

@@ -14,6 +14,7 @@ from edged import __version__
 from edged.auth.permissions import Permissions
 from edged.commands.approvals import ApprovalControl
 from edged.commands.leases import LeaseControl
+from edged.commands.record import MethodRecord
 from edged.config.keys import BenchPage
 from edged.config.load import Config
 from edged.errors import Conflict
@@ -32,7 +33,7 @@ from edged.surfaces.mcp.seams import TrustedPeer
 from edged.surfaces.page import PATH
 
 if TYPE_CHECKING:
-    from edged.surfaces.page.server import NotePage, PageServer
+    from edged.surfaces.page.server import PageServer
 
 BELOW: Final = ("/bench/", "/bench?")
 EVENTS: Final = (b"GET /bench/events ", b"GET /bench/events?")
@@ -67,7 +68,7 @@ class BenchPageDoor:
     runs: RunRegistry
     report: Callable[[str], Awaitable[bytes]]
     peer: TrustedPeer
-    note: NotePage
+    note: MethodRecord
     _late: LateHandler[PageServer] = field(init=False)
 
     def __post_init__(self) -> None:

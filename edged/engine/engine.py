@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
-import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
@@ -24,26 +22,8 @@ import structlog
 
 from edged import __version__
 from edged.actions.action import Action
-from edged.actions.cause import Cause
-from edged.actions.outcome import Outcome
-from edged.auth.permissions import Grant, Permissions
 from edged.clock import SystemClock
-from edged.commands.approvals import ApprovalControl
-from edged.commands.audit_record import AuditRecord
-from edged.commands.budgets import BudgetControl
-from edged.commands.capture import Captures
-from edged.commands.freshness import Acquisitions
-from edged.commands.leases import LeaseControl
-from edged.commands.lockout import LockoutControl
-from edged.commands.memory import Memory
-from edged.commands.path import CommandPath
-from edged.commands.policy import Policy
-from edged.commands.preconditions import Leased, locked_out, swept, unknown_beside_runs
-from edged.commands.record import CountedRecord
-from edged.commands.resolve import Resolver
-from edged.commands.send_guard import SendGuards
-from edged.commands.target import Catalog
-from edged.commands.telling import noting_tellings
+from edged.commands.operation import Operation
 from edged.config.keys import BenchPage, SdkTools, ToolNames
 from edged.config.load import Config
 from edged.discovery.heartbeat import Heartbeat
@@ -51,16 +31,14 @@ from edged.discovery.loop import Discovery
 from edged.discovery.registering import Knowledge
 from edged.engine.bench_page import BenchPageDoor
 from edged.engine.binding import PortBinding
-from edged.engine.guarding import Guards
-from edged.engine.here import Here
+from edged.engine.core import Core
 from edged.engine.housekeeping import LateImports, LoopWatch, give_back
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.last_resort import end_at_last
-from edged.engine.long_work import LongWork
-from edged.engine.parts import SdkParts, make_sources, monitor_for
+from edged.engine.parts import make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
 from edged.engine.sim_child import SimChild
-from edged.engine.status import StatusReport
+from edged.engine.status import Here, StatusReport
 from edged.engine.surfaces import (
     Arrivals,
     McpParts,
@@ -71,29 +49,23 @@ from edged.engine.surfaces import (
 )
 from edged.engine.telemetry import EngineTelemetry
 from edged.engine.visa_port import VisaPort
-from edged.errors import ErrorCode, Failed, NotFound
+from edged.errors import ErrorCode, Failed
 from edged.files import remove, write_atomically
 from edged.host import ExitStatus, keep_edge_id
-from edged.instruments.instrument import Instrument
-from edged.instruments.pool import InstrumentPool
-from edged.instruments.unit_state import UnitState, unit_state
-from edged.operations.bench import BenchOperations
+from edged.operations.bench import BenchOperations, InstrumentList
 from edged.operations.bench_check import BenchCheck
-from edged.operations.commands import CommandOperations
 from edged.operations.history import History
-from edged.operations.instrument_list import InstrumentList
 from edged.operations.leases import LeaseOperations
 from edged.operations.table import bench_tools, static_tools
 from edged.operations.tool_search import ToolSearch
 from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
-from edged.runs.bench import Bench, Stores
+from edged.runs.bench import DATABASE_FILE, Bench
 from edged.runs.left_work import LeftWork
 from edged.service import Notifier, say_alive, stop_requested
-from edged.sharing.leases import Leases
-from edged.store.approvals import keep_key
 from edged.store.bench_copy import BenchCopy
+from edged.store.database import Database
 from edged.supervisor.peer_header import keep_peer_secret
 from edged.surfaces.events.feeds import (
     ValueFeed,
@@ -152,7 +124,7 @@ async def main(
     return _status(engine)
 
 
-class Engine:
+class Engine(Core):
     """Every part of the daemon, constructed; ``start`` starts them.
 
     Args:
@@ -178,9 +150,6 @@ class Engine:
         self._asked: asyncio.Event | None = None
         self._is_told = False
         clock = SystemClock()
-        self._config = config
-        self._is_supervised = is_supervised
-        self._clock = clock
         self._sim = sim
         self._log = log
         self._edge_id = keep_edge_id(config.state_dir, config.edge_id or "")
@@ -192,118 +161,33 @@ class Engine:
             clock=clock,
         )
         self._watch = LoopWatch(clock)
-        self._visa = VisaLibrary(library=config.visa_library, clock=clock)
         self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
-        self._pool = InstrumentPool(
+        super().__init__(
+            config,
             clock=clock,
-            max_block_mb=config.max_block_mb,
+            knowledge=lambda: self._profiles.knowledge,
+            visa=VisaLibrary(library=config.visa_library, clock=clock),
+            database=Database(path=config.state_dir / DATABASE_FILE, clock=clock),
+            is_supervised=is_supervised,
+            visited=visited,
             watch_of=self._telemetry.watch_of,
         )
-        self._stores = Stores(config, self._pool, clock)
-        self._bench = bench = Bench(
-            config=config,
-            clock=clock,
-            store=self._stores,
-            pool=self._pool,
-            new_id=_action_ids(),
-            perform=self._perform,
-            precheck=self._precheck,
-            tell=self._tell,
-            state_of=self._state_of,
-        )
-        self._record = AuditRecord(
-            audit=self._stores.audit,
-            capability=self._stores.capability,
-            clock=clock,
-            id_of=self._id_of,
-        )
-        self._counts = CountedRecord(self._record)
+        bench = self._bench
         self._values = ValueFeed(clock)
         self._counts.listener = self._values.hear
-        self._permissions = Permissions(_direct_grant(config))
-        self._make_rules(bench)
-        self._make_work(bench, visited)
-        self._make_tools(bench)
-        self._make_ports(bench)
-
-    def _make_rules(self, bench: Bench) -> None:
-        """What is asked before a write; of these, some are read from parts that come later."""
-        config, clock = bench.config, bench.clock
-        self._catalog = Catalog()
-        lockouts = self._stores.lockouts
-        self._locked_out = locked_out(self._stores.lockout_of, lockouts.find, lockouts)
-        self._policy = Policy(
-            config.raw_scpi,
-            self._permissions,
-            lambda instrument: self._guards.interlocks.guarding(instrument),
-        )
-        leases = Leases(most_s=config.lease_max_sec, called=lambda unit: self._leases.called(unit))
-        self._leased = Leased(leases, clock)
-        self._send_guards = SendGuards(
-            self._locked_out,
-            self._policy.check_again,
-            self._leased,
-            lambda action, target: self._guards.interlocks.send_guard(action, target),
-        )
         self._discovery = self._make_discovery()
-        self._sdk = SdkParts(bench, profile_keys=self._profiles.knowledge.library.profiles)
-        self._leases = LeaseControl(
-            bench,
-            leases=leases,
-            wrappers=self._sdk.wrapper_ids,
-            end_run=lambda run_id, is_held: self._work.end_run(run_id, is_held),
-            on_change=lambda: self._approvals.look(),
-        )
-        self._approvals = ApprovalControl(
-            bench,
-            key=keep_key(config.state_dir),
-            recheck=lambda action, target: self._path.check_still_free(action, target),
-        )
-        self._budgets = BudgetControl(bench)
-
-    def _make_work(self, bench: Bench, visited: Mapping[str, LeftWork]) -> None:
-        """What runs by itself, and what ends it."""
-        self._acquisitions = Acquisitions()
-        self._memory = Memory(lambda unit, output: self._guards.hear_on(unit, output))
-        self._work = LongWork(
-            bench,
-            profiles=lambda: self._profiles.knowledge.library.profiles,
-            visa=self._visa,
-            visited=visited,
-            recall=self._recall,
-            wrapper_aborts=self._sdk.aborts,
-            notes=self._leases,
-            new_plan=self._budgets.plan,
-        )
-        self._lockout = LockoutControl(
-            bench,
-            stop_on=(
-                self._work.stop_sweeps_on,
-                self._work.stop_streams_on,
-                self._work.stop_sequences_on,
-                self._sdk.stop_calls_on,
-                self._approvals.look_on,
-            ),
-            is_wrapper=self._sdk.is_wrapper,
-        )
-        self._guards = Guards(
-            bench,
-            work=self._work,
-            lockout=self._lockout,
-            memory=self._memory,
-            is_first_look_over=lambda: self._mcp.first_look.is_set(),
-            is_supervised=self._is_supervised,
-        )
         self._heartbeat = Heartbeat(
             bench.pool,
             clock=bench.clock,
-            every_s=bench.config.heartbeat_sec,
+            every_s=config.heartbeat_sec,
             is_used=self._work.uses,
         )
+        self._make_tools(bench)
+        self._make_ports(bench)
 
     def _make_tools(self, bench: Bench) -> None:
         """The command path, and what leads to it by name."""
-        self._path = self._make_path()
+        self._path = self._make_path(self._more_operations(), self._present_tool)
         config = bench.config
         self._registry = ToolRegistry(
             static=static_tools(),
@@ -497,18 +381,6 @@ class Engine:
         await self._guards.interlocks.learn(knowledge.bench.interlocks)
         return changed
 
-    async def _perform(self, action: Action) -> Outcome:
-        """The command path, for parts that are made before it."""
-        return await self._path.perform(action)
-
-    def _precheck(self, action: Action) -> tuple[str, ...]:
-        return self._path.precheck(action)
-
-    def _state_of(self, instrument: Instrument) -> UnitState:
-        is_locked = self._stores.lockout_of(instrument) is not None
-        aside = self._discovery.is_aside
-        return unit_state(instrument, is_locked=is_locked, is_aside=aside)
-
     def _make_discovery(self) -> Discovery:
         """Discovery over INSTRUMENTS and the buses, with the owner's bench file in force."""
         knowledge = self._profiles.knowledge
@@ -638,6 +510,7 @@ class Engine:
             "sweeps": self._work.sweeps.active(),
             "streams": self._work.streams.running(),
             "sequences": self._work.sequences.running(),
+            "experiments": self._work.experiments.running(),
             "lockouts": self._lockouts(),
             "leases": self._leases.listed(),
             "approvals": self._approvals.listed(),
@@ -645,38 +518,17 @@ class Engine:
             "budgets": self._budgets.listed(),
         }
 
-    def _id_of(self, name: str) -> str:
-        try:
-            return self._pool.get(name).id
-        except NotFound:
-            return name
+    def _is_aside(self, address: str) -> bool:
+        return self._discovery.is_aside(address)
 
-    def _tell(self, name: str, text: str, instrument_id: str, part: str) -> None:
-        """Write a row about what nobody called for."""
-        self._stores.audit.event(name, text, instrument=instrument_id, part=part)
+    def _is_first_look_over(self) -> bool:
+        return self._mcp.first_look.is_set()
 
-    def _runs_on(self, instrument: Instrument) -> list[str]:
-        """The ids of the runs that use an instrument."""
-        asking = (*self._work.streams.running(), *self._work.sequences.running())
-        found = [str(one.get("run_id") or one["stream_id"])
-                 for one in asking if one["instrument_id"] == instrument.id]  # fmt: skip
-        writing = self._leases.run_on(instrument)
-        return [*self._work.sweeps.running_on(instrument.id), *found, *filter(None, [writing])]
+    def _present_tool(self, instrument_id: str, plain: str) -> str:
+        return self._registry.present_name(instrument_id, plain)
 
-    def _recall(self, cause: Cause) -> None:
-        """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""
-        self._send_guards.stop(cause)
-        self._approvals.stop_all(cause)
-
-    def _make_path(self) -> CommandPath:
-        commands = CommandOperations(
-            sequences=self._work.sequences,
-            captures=Captures(self._work.waveforms, self._acquisitions),
-            acquisitions=self._acquisitions,
-            memory=self._memory,
-            clock=self._clock,
-            on_safe=self._work.sweeps.note_safe,
-        )
+    def _more_operations(self) -> dict[type[Action], Operation]:
+        """What can be asked of the daemon beside what its core can do."""
         bench = BenchOperations(
             bench=self._bench,
             discovery=self._discovery,
@@ -688,51 +540,23 @@ class Engine:
             make_safe=self._work.bench_stop.stop_all,
             wrappers=lambda: self._sdk.capabilities(self._registry.names_of),
         )
-        return CommandPath(
-            permissions=self._permissions,
-            resolver=Resolver(
-                pool=self._pool,
-                catalog=self._catalog,
-                find_spec=self._sdk.find_spec,
-            ),
-            policy=self._policy,
-            preconditions=(
-                self._locked_out,
-                self._leased.permit,
-                swept(self._work.sweeps.claims),
-                unknown_beside_runs(self._runs_on),
-                self._budgets,
-            ),
-            record=self._counts,
-            operations={
-                **bench.table(),
-                **BenchCheck(
-                    bench=self._bench,
-                    moves=self._work.moves,
-                    under_way=self._under_way,
-                    memory=self._memory,
-                ).table(),
-                **LeaseOperations(control=self._leases).table(),
-                **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
-                **History(
-                    bench=self._bench,
-                    permissions=self._permissions,
-                    plain_name=lambda name: self._registry.plain_name(name),
-                ).table(),
-                **commands.table(),
-                **self._work.operations(self._memory, self._acquisitions.note_stopped),
-                **self._sdk.operations(),
-            },
-            clock=self._clock,
-            present_tool=lambda instrument_id, plain: self._registry.present_name(
-                instrument_id, plain
-            ),
-            send_guards=self._send_guards,
-            approvals=self._approvals,
-            interlocks=self._guards.interlocks,
-            budgets=self._budgets,
-            note_told=noting_tellings(self._guards.note_told, self._guards.dead_man.before),
-        )
+        return {
+            **bench.table(),
+            **BenchCheck(
+                bench=self._bench,
+                moves=self._work.moves,
+                under_way=self._under_way,
+                memory=self._memory,
+            ).table(),
+            **LeaseOperations(control=self._leases).table(),
+            **ToolSearch(pool=self._pool, tools=lambda: self._registry.usable()).table(),
+            **History(
+                bench=self._bench,
+                permissions=self._permissions,
+                plain_name=lambda name: self._registry.plain_name(name),
+            ).table(),
+            **self._sdk.operations(),
+        }
 
     def _report_complaints(self) -> None:
         library = self._profiles.knowledge.library
@@ -788,10 +612,6 @@ def _rpc_key(state_dir: Path) -> bytes:
         ) from error
 
 
-def _direct_grant(config: Config) -> Grant:
-    return Grant(tools=config.direct_tools_allow, danger=config.direct_danger_allow)
-
-
 MARKS: Final = attrgetter(
     "_path.performed",
     "_registry.generation",
@@ -806,9 +626,3 @@ MARKS: Final = attrgetter(
     "_guards.dead_man.changes",
 )
 """Of an engine: another value after anything that get_status tells of was done."""
-
-
-def _action_ids() -> Callable[[], str]:
-    """Ids that no other start of this daemon gives again: a random part a start, then a count."""
-    # Without a function of Python's own: each call wants one.
-    return map(f"{secrets.token_hex(5)}-{{}}".format, itertools.count(1)).__next__

@@ -44,6 +44,7 @@ def under_way(work: LongWork, calls: int) -> list[str]:
         f"sequence {run['sequence_name']} on {run['instrument_id']}"
         for run in work.sequences.running()
     ]
+    found += [f"experiment {run['experiment']}" for run in work.experiments.running()]
     # Streams and sequences are calls, too, unless they are detached.
     if not found and calls:
         found.append(f"{calls} calls")

@@ -75,8 +75,7 @@ async def _visit_all(
     from edged.discovery.visit import visiting
     from edged.profiles.format.connection_facts import connection_of
     from edged.profiles.model import Connection
-    from edged.runs.left_armed import address_of, feed_left, keep_fed
-    from edged.runs.left_work import LeftWork, make_safe
+    from edged.runs.left_work import LeftWork, address_of, feed_left, keep_fed, make_safe
     from edged.transports.visa import VisaLibrary
 
     visa = VisaLibrary(library=visa_library, clock=clock)

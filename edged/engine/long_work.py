@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import structlog
 
-from edged.actions.action import Action
 from edged.actions.caller import Caller
 from edged.actions.cause import ENGINE_STOPPED, Cause
 from edged.commands.memory import Memory
-from edged.commands.operation import Operation
+from edged.commands.operation import Rows
 from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
+from edged.operations.experiments import ExperimentOperations
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -35,16 +35,20 @@ from edged.profiles.interlocks import Interlock
 from edged.profiles.model import Connection, Profile
 from edged.runs.bench import Bench
 from edged.runs.crash_recovery import AfterCrash
+from edged.runs.experiments.registry import Experiments
 from edged.runs.left_work import LeftWork
-from edged.runs.ports import NewPlan, RunNotes
+from edged.runs.ports import NewPlan, RunLeases, RunNotes
+from edged.runs.recordings.append import Disk
 from edged.runs.recordings.registry import RunRegistry
+from edged.runs.registry import Registry
 from edged.runs.report.reports import Maker, Reports
-from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.states import StreamEvent
+from edged.runs.run import Run
+from edged.runs.run_head import RunKind
+from edged.runs.sequences.registry import Sequences
 from edged.runs.stop_all import BenchStop, WrapperAbort, WrapperStop
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import (
     DEAD_MAN,
@@ -57,7 +61,11 @@ from edged.transports.visa import VisaLibrary
 
 log = structlog.get_logger("edged.exit")
 
+BESIDE_SWEEPS: Final = frozenset(RunKind) - {RunKind.SWEEP}
+"""The kinds of runs whose end STOP ALL does not list one by one."""
 ABORT_WITHIN_S: Final = 2.5
+WITH_STEPS: Final = (RunKind.SEQUENCE, RunKind.EXPERIMENT)
+"""What the trip of an interlock ends besides what the abort of its units ends."""
 INTERLOCK: Final = "interlock"
 SHUTDOWN: Final = "shutdown"
 WRAPPERS_WITHIN_S: Final = 1.5
@@ -76,7 +84,9 @@ class LongWork:
         recall: told when everything is stopped, before anything else is done.
         wrapper_aborts: the SDK wrappers' tools that stop all runs.
         notes: told of each run that writes.
+        leases: gives experiments the units that they write to.
         new_plan: judges all steps of a run before its first.
+        disk: writes recordings.
     """
 
     def __init__(
@@ -89,25 +99,29 @@ class LongWork:
         recall: Callable[[Cause], None],
         wrapper_aborts: Callable[[], Sequence[WrapperAbort]],
         notes: RunNotes,
+        leases: RunLeases,
         new_plan: NewPlan,
+        disk: Disk,
     ) -> None:
         self._bench = bench
         self._profiles = profiles
         self._visa = visa
-        self.runs = RunRegistry(bench)
+        self.runs = RunRegistry(bench, disk=disk)
         self.artist = Artist(cache_dir=bench.config.state_dir / "plot")
         self.reports = Reports(runs=self.runs, new_maker=self._new_report_maker)
         self.waveforms = WaveformRegistry(bench.config.waveform_memory_mb)
-        self.sequences = SequenceRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
-        self.streams = StreamRegistry(bench, waveforms=self.waveforms, recorder=self.runs)
-        self.sweeps = SweepRegistry(bench, recorder=self.runs, notes=notes, new_plan=new_plan)
+        self.registry = Registry(bench, recorder=self.runs, notes=notes)
+        self.sequences = Sequences(self.registry, new_plan=new_plan)
+        self.streams = Streams(self.registry, waveforms=self.waveforms)
+        self.experiments = Experiments(self.registry, self.runs, leases)
+        self.sweeps = Sweeps(self.registry, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
         self._wrapper_stop = WrapperStop(bench, wrapper_aborts)
         self.bench_stop = BenchStop(
             bench,
             sweeps=self.sweeps,
-            end_work=(self.sequences.stop_all, self.streams.stop_all),
+            end_work=(functools.partial(self.registry.stop_all, kinds=BESIDE_SWEEPS),),
             made_safe=self._made_safe,
             stop_others=self._wrapper_stop,
             recall=recall,
@@ -116,8 +130,7 @@ class LongWork:
     async def clean_up(self) -> None:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
-        self.sweeps.adopt(self._after_crash.found)
-        self.sequences.adopt(self._after_crash.found)
+        self.registry.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
@@ -131,9 +144,7 @@ class LongWork:
         One that hangs delays no other: each has its own bound within that of all.
         """
         ends = [
-            self.sweeps.close(ABORT_WITHIN_S),
-            self.sequences.close(),
-            self.streams.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN),
+            self.registry.close(ABORT_WITHIN_S),
         ]
         if self._is_safe_exit:
             ends.append(self._make_safe(self.bench_stop, ABORT_WITHIN_S))
@@ -162,9 +173,7 @@ class LongWork:
             tell = log.error if left else log.warning
             tell("exit_safe", id=one["instrument_id"], unconfirmed=left, error=error)
 
-    def operations(
-        self, memory: Memory, note_stopped: Callable[[str], None]
-    ) -> dict[type[Action], Operation]:
+    def operations(self, memory: Memory, note_stopped: Callable[[str], None]) -> Rows:
         """What can be asked of this work.
 
         Args:
@@ -172,6 +181,9 @@ class LongWork:
             note_stopped: told of each instrument whose abort is on its way.
         """
         return {
+            **ExperimentOperations(
+                experiments=self.experiments, directories=self._bench.config.experiment_dirs
+            ).table(),
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist
             ).table(),
@@ -183,9 +195,7 @@ class LongWork:
             ).table(),
             **RunOperations(
                 runs=self.runs,
-                sweeps=self.sweeps,
-                streams=self.streams,
-                sequences=self.sequences,
+                registry=self.registry,
                 waveforms=self.waveforms,
                 artist=self.artist,
             ).table(),
@@ -200,11 +210,12 @@ class LongWork:
 
     async def end_run(self, run_id: str, is_held: bool) -> None:
         """Its lease has ended: a sweep is parked or aborted, a sequence is ended or goes on."""
-        if any(run["run_id"] == run_id for run in self.sequences.running()):
-            if not is_held:
-                await self.sequences.stop(run_id, LEASE_END)
-        else:
+        if self.registry.get(RunKind.EXPERIMENT, run_id) is not None:
+            await self.experiments.stop_run(run_id, LEASE_END, hold=False)
+        elif self.registry.get(RunKind.SEQUENCE, run_id) is None:
             await self.sweeps.stop(run_id, LEASE_END, hold=is_held)
+        elif not is_held:
+            await self.sequences.stop(run_id, LEASE_END)
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""
@@ -212,22 +223,22 @@ class LongWork:
             *(str(sweep["sweep_id"]) for sweep in self.sweeps.active()),
             *(str(stream["stream_id"]) for stream in self.streams.running()),
             *(str(run["run_id"]) for run in self.sequences.running()),
+            *(str(run["run_id"]) for run in self.experiments.running()),
         )
 
     def moves(self, instrument_id: str) -> tuple[str, ...]:
         """Ids of the sweeps and sequences that are in the middle of something on it."""
-        sequences = (
-            str(run["run_id"])
-            for run in self.sequences.running()
-            if self._is(str(run["instrument_id"]), instrument_id)
-        )
-        return (*self.sweeps.running_on(instrument_id), *sequences)
+        stepping = self.registry.under_way(instrument_id.__eq__, WITH_STEPS)
+        return (*self.sweeps.running_on(instrument_id), *_ids(stepping))
+
+    def runs_on(self, instrument_id: str) -> tuple[str, ...]:
+        """Ids of all that runs on it or measures it."""
+        others = self.registry.under_way(instrument_id.__eq__, BESIDE_SWEEPS)
+        return (*self.sweeps.running_on(instrument_id), *_ids(others))
 
     def uses(self, instrument: Instrument) -> bool:
         """Whether anything that runs has to do with it."""
-        return bool(self.moves(instrument.id)) or any(
-            stream["instrument_id"] == instrument.id for stream in self.streams.running()
-        )
+        return bool(self.runs_on(instrument.id))
 
     def status(self) -> Mapping[str, Callable[[], Any]]:
         """Entries of get_status."""
@@ -252,48 +263,26 @@ class LongWork:
                 tool=INTERLOCK,
                 try_for_s=math.inf,
             ),
-            self.sequences.stop_all(cause, lambda name: any(self._is(name, one) for one in ids)),
+            self.registry.stop_all(cause, ids.__contains__, kinds=WITH_STEPS),
         )
 
-    async def stop_sweeps_on(self, instrument_id: str) -> list[str]:
+    async def stop_on(self, instrument_id: str) -> list[str]:
         """For a lockout; returns the ids of what was ended."""
-        ended = await self.sweeps.stop_all(self._locked_out(instrument_id), instrument_id)
-        return [str(sweep["sweep_id"]) for sweep in ended]
-
-    async def stop_streams_on(self, instrument_id: str) -> list[str]:
-        cause = self._locked_out(instrument_id)
-        return await self.streams.stop_all(cause, instrument_id=instrument_id)
-
-    async def stop_sequences_on(self, instrument_id: str) -> list[str]:
-        is_its = functools.partial(self._is, instrument_id=instrument_id)
-        return await self.sequences.stop_all(self._locked_out(instrument_id), is_its)
+        cause = locked_out(self._called(instrument_id))
+        return _ids(await self.registry.stop_all(cause, instrument_id.__eq__))
 
     async def fail_on(self, instrument_id: str) -> list[str]:
         """Its dead-man has switched it off: what runs on it has failed; ids of what was ended."""
-        is_its = functools.partial(self._is, instrument_id=instrument_id)
         called = self._called(instrument_id)
-        cause = dead_man_tripped(called)
         error = Failed(f"{called}: {DEAD_MAN}.", code=ErrorCode.DEAD_MAN)
-        sweeps, streams, sequences = await asyncio.gather(
-            self.sweeps.fail_all(cause, error.message, instrument_id),
-            self.streams.stop_all(cause, StreamEvent.FAILURE, instrument_id=instrument_id),
-            self.sequences.fail_all(cause, error, is_its),
+        return _ids(
+            await self.registry.fail_all(dead_man_tripped(called), error, instrument_id.__eq__)
         )
-        return [*(str(sweep["sweep_id"]) for sweep in sweeps), *streams, *sequences]
-
-    def _locked_out(self, instrument_id: str) -> Cause:
-        return locked_out(self._called(instrument_id))
 
     def _called(self, instrument_id: str) -> str:
         with contextlib.suppress(NotFound):
             return self._bench.pool.get(instrument_id).called
         return instrument_id
-
-    def _is(self, name: str, instrument_id: str) -> bool:
-        try:
-            return self._bench.pool.get(name).id == instrument_id
-        except NotFound:
-            return False
 
     def _new_report_maker(self) -> Maker:
         # Most lives of the daemon never see a report, and need not wait for what makes them.
@@ -328,6 +317,10 @@ class LongWork:
                 unit_of_instrument(instrument).key,
                 instrument_id=instrument.id if instrument.twins else "",
             )
+
+
+def _ids(runs: Sequence[Run]) -> list[str]:
+    return [run.run_id for kind in RunKind for run in runs if run.kind is kind]
 
 
 def _read_panel(name: str) -> str:

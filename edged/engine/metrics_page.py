@@ -18,7 +18,7 @@ SHOWS: Final = "get_status"
 """Who may not call this tool sees no figures either."""
 
 
-class MetricsPage(ApplicationHandler):
+class MetricsHandler(ApplicationHandler):
     """The page; see ``MetricsDoor`` for the arguments."""
 
     def __init__(

@@ -15,7 +15,7 @@ from edged.protocol.http_rules import Guard
 from edged.surfaces.mcp.seams import Neighbour
 
 if TYPE_CHECKING:
-    from edged.engine.metrics_page import MetricsPage
+    from edged.engine.metrics_page import MetricsHandler
 
 METRICS_PATH: Final = "/metrics"
 
@@ -63,10 +63,10 @@ class MetricsDoor:
             return self._beside.serve(connection, message, body)
         return self._page.serve(connection, message, body)
 
-    async def _make_page(self) -> MetricsPage:
-        from edged.engine.metrics_page import MetricsPage
+    async def _make_page(self) -> MetricsHandler:
+        from edged.engine.metrics_page import MetricsHandler
 
-        return MetricsPage(self._metrics, names=self._names, permissions=self._permissions)
+        return MetricsHandler(self._metrics, names=self._names, permissions=self._permissions)
 
 
 def _is_ours(path: str) -> bool:

@@ -11,9 +11,8 @@ import socket
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from edged.actions.action import Action
 from edged.clock import Clock
-from edged.commands.operation import Operation
+from edged.commands.operation import Rows
 from edged.config.instruments import InstrumentEntry
 from edged.config.keys import Bus
 from edged.config.load import Config, this_machine
@@ -60,7 +59,7 @@ class SdkParts:
         parts.push_async_callback(self.registry.stop)
         self.registry.start()
 
-    def operations(self) -> dict[type[Action], Operation]:
+    def operations(self) -> Rows:
         """What can be asked of them."""
         return WrapperOperations(registry=self.registry, clock=self._bench.clock).table()
 

@@ -2,13 +2,13 @@
 
 A report is given again for a moment, unless something has been done or has changed since: then a
 caller gets to see what came of it. What changes by itself (a stream's points, a line that is busy)
-is told at most that much late.
+is told at most that much late. Besides, what this bench tells the fleet of itself, from memory.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from edged import __version__
@@ -18,7 +18,62 @@ from edged.instruments.failures import lost_remedy
 from edged.instruments.instrument import Instrument
 from edged.instruments.unit_state import UnitState, counted, heard_ms
 from edged.protocol.results import Told
+from edged.record import record
 from edged.runs.bench import Bench
+
+NAMED: Final = ("id", "alias", "manufacturer", "model", "instrument_class", "serial", "used_by")
+
+
+@record
+class Here:
+    """Puts it together; see ``relay.announcement.Said``.
+
+    Attributes:
+        lease: who has reserved an instrument.
+        lockouts: all of them, with aliases.
+    """
+
+    bench: Bench
+    work: LongWork
+    lease: Callable[[Instrument], Mapping[str, Any] | None]
+    lockouts: Callable[[], Sequence[Mapping[str, Any]]]
+
+    def __call__(self) -> dict[str, Any]:
+        """As it is now."""
+        return {
+            "version": __version__,
+            "units": [self._unit(instrument) for instrument in self.bench.pool.all()],
+            "runs": list(self._runs()),
+            "lockouts": list(self.lockouts()),
+        }
+
+    def _unit(self, instrument: Instrument) -> dict[str, Any]:
+        summary = instrument.summary()
+        return {
+            **{name: summary[name] for name in NAMED},
+            "state": self.bench.state_of(instrument).value,
+            "lease": self.lease(instrument),
+            "is_in_use": self.work.uses(instrument),
+        }
+
+    def _runs(self) -> Iterator[dict[str, Any]]:
+        work = self.work
+        for kind, id_name, name, runs in (
+            ("sweep", "sweep_id", "command_name", work.sweeps.active()),
+            ("stream", "stream_id", "command_name", work.streams.running()),
+            ("sequence", "run_id", "sequence_name", work.sequences.running()),
+            ("experiment", "run_id", "experiment", work.experiments.running()),
+        ):
+            for run in runs:
+                yield {
+                    "kind": kind,
+                    "run_id": run.get(id_name),
+                    "instrument_id": run.get("instrument_id"),
+                    "name": run.get(name),
+                    "who": run.get("who"),
+                    "started_ms": run.get("started_ms"),
+                }
+
 
 IN_ORDER: Final = frozenset({UnitState.READY, UnitState.BUSY, UnitState.LOCKED})
 """What is locked out stands among the lockouts."""
@@ -95,6 +150,7 @@ class StatusReport:
                 "sweeps": list(self._work.sweeps.active()),
                 "streams": self._work.streams.running(),
                 "sequences": list(self._work.sequences.running()),
+                "experiments": list(self._work.experiments.running()),
                 **{name: part() for name, part in self._more.items()},
             }
         )

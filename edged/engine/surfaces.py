@@ -54,16 +54,10 @@ from edged.surfaces.mcp.surface import McpRoom, McpSettings, McpSurface, server_
 from edged.surfaces.mcp.tool_list import warning_of
 from edged.surfaces.mcp.visa_methods import visa_extension
 from edged.surfaces.rpc.figures import MetricFigure
-from edged.surfaces.rpc.own_methods import (
-    daemon_methods,
-    discovery_methods,
-    run_methods,
-    stream_methods,
-)
+from edged.surfaces.rpc.own_methods import OwnParts
 from edged.surfaces.visa.desk import VisaDesk
 from edged.tools.registry import ToolRegistry
-from edged.tools.resource_kinds import ResourceSources
-from edged.tools.resources import ResourceNews, Resources
+from edged.tools.resources import ResourceNews, Resources, ResourceSources
 
 
 @record
@@ -139,6 +133,7 @@ class McpParts:
             streams=work.streams,
             runs=work.runs,
             waveforms=work.waveforms,
+            experiment_dirs=config.experiment_dirs,
         )
         self._news = ResourceNews(sources, clock)
         settings = _settings(config, is_port_shared=is_supervised)
@@ -257,10 +252,18 @@ def rpc_methods(
 ) -> dict[str, OwnMethod]:
     """The daemon's own methods."""
     return {
-        **daemon_methods(bench, lockout, leases, approvals),
-        **run_methods(work.runs, work.artist, work.reports),
-        **stream_methods(work.streams, work.waveforms),
-        **discovery_methods(discovery),
+        **OwnParts(
+            bench,
+            lockout,
+            leases,
+            approvals,
+            discovery,
+            work.runs,
+            work.artist,
+            work.reports,
+            work.streams,
+            work.waveforms,
+        ).methods(),
         **restart.methods(),
         "relay.refresh_keys": relay.refresh_keys,
     }

@@ -9,10 +9,48 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from edged import __version__
+from edged.actions.outcome import Outcome, OutcomeStatus, Tell
+from edged.actions.tool import ToolCall
 from edged.clock import Clock
+from edged.commands.pending import Pending
 from edged.surfaces.mcp.seams import Dispatcher
 from edged.telemetry.settings import PACKAGE, wish_of
 from edged.tools.dispatcher import ToolDispatcher
+
+if TYPE_CHECKING:
+    from edged.telemetry.spans import PathSpan, Telemetry
+
+
+class TracedDispatcher:
+    """Takes calls by tool name, and tells telemetry of them; see ``ToolDispatcher``."""
+
+    def __init__(self, dispatcher: ToolDispatcher, telemetry: Telemetry) -> None:
+        self._dispatcher = dispatcher
+        self._telemetry = telemetry
+
+    def begin(self, call: ToolCall, tell: Tell) -> Outcome | Pending:
+        span = self._telemetry.path()
+        if span is None:
+            return self._dispatcher.begin(call, tell)
+
+        def over(outcome: Outcome | None) -> None:
+            _end(span, outcome)
+            tell(outcome)
+
+        begun = self._dispatcher.begin(call, over)
+        if isinstance(begun, Outcome):
+            _end(span, begun)
+        return begun
+
+
+def _end(span: PathSpan, outcome: Outcome | None) -> None:
+    """A call that was cancelled is no error of its tool."""
+    is_error = outcome is not None and outcome.status in (
+        OutcomeStatus.REFUSED,
+        OutcomeStatus.FAILED,
+    )
+    span.end(is_error=is_error)
+
 
 if TYPE_CHECKING:
     from edged.instruments.trace import JobWatchOf
@@ -67,7 +105,7 @@ class EngineTelemetry:
         """Who takes calls of the MCP surface: the dispatcher, watched while that is exported."""
         if self.telemetry is None:
             return dispatcher
-        from edged.tools.traced import TracedDispatcher
+        from edged.engine.telemetry import TracedDispatcher
 
         return TracedDispatcher(dispatcher, self.telemetry)
 

@@ -199,6 +199,14 @@ Answer = str | bytes | bytearray | float | None
 Conversation = Generator[Step, Answer, T]
 
 
+@record
+class Known:
+    """A question whose answer is known by heart: the unit's name, or its profile's probe."""
+
+    question: str
+    is_answer: Callable[[str], bool]
+
+
 @record(frozen=False)
 class Reply:
     """What came of a conversation.

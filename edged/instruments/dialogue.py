@@ -28,6 +28,7 @@ from edged.instruments.conversation import (
     Beat,
     Conversation,
     ExpectMore,
+    Known,
     Listen,
     Pause,
     Reply,
@@ -39,7 +40,6 @@ from edged.instruments.mailbox import Job
 from edged.instruments.overheard import Overheard
 from edged.instruments.trace import Direction, Trace
 from edged.profiles.model import Connection
-from edged.record import record
 from edged.scpi.answer_text import bad_answer, clean_text, escaped
 from edged.scpi.blocks import (
     MOST_HEAD,
@@ -133,14 +133,6 @@ ECHOES: Final = 8
 """The last questions, of which none can be answered by another's echo."""
 
 T = TypeVar("T")
-
-
-@record
-class Known:
-    """A question whose answer is known by heart: the unit's name, or its profile's probe."""
-
-    question: str
-    is_answer: Callable[[str], bool]
 
 
 class Dialogue:

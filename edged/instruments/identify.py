@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from edged.errors import ErrorCode, Failed
-from edged.instruments.conversation import Ask, Beat, Conversation, Listen, Send
-from edged.instruments.dialogue import Known
+from edged.instruments.conversation import Ask, Beat, Conversation, Known, Listen, Send
 from edged.patterns import found_in
 from edged.profiles.match import has_name_form
 from edged.profiles.model import Connection

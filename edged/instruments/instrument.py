@@ -20,9 +20,8 @@ from edged.clock import Clock
 from edged.config.instruments import InstrumentEntry
 from edged.errors import ErrorCode, Failed
 from edged.instruments.actor import Actor, OtherLine, first_to_take, named_first
-from edged.instruments.conversation import Conversation
+from edged.instruments.conversation import Conversation, Known
 from edged.instruments.dead_man import Timer
-from edged.instruments.dialogue import Known
 from edged.instruments.identify import known_by_heart
 from edged.instruments.identity import Seat, is_same_unit
 from edged.instruments.in_step import Habits

@@ -24,11 +24,12 @@ from edged.errors import EdgedError, Failed, after_sending
 from edged.instruments.conversation import (
     DEFAULT_MAX_BLOCK_MB,
     Conversation,
+    Known,
     NotAcknowledged,
     greet,
     write_lines,
 )
-from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue, Known
+from edged.instruments.dialogue import BRING_BACK_S, SLACK_S, Dialogue
 from edged.instruments.failures import another_unit, failure, fault
 from edged.instruments.identify import (
     IDENTITY_QUESTION,
@@ -144,7 +145,9 @@ class Line:
         # Why the line is not ready, for people; empty while it is.
         self.reason = "not connected yet"
         self._why = ""
-        self._is_silent = False
+        # What was asked last on the connection that stands was not answered in time, until the unit
+        # has said who it is. Any thread may read it.
+        self.is_silent = False
         # The last that was not answered in time, until the unit answers again.
         self.unanswered = ""
         # Asked before whatever is sent that does not make safe; set by the loop.
@@ -193,19 +196,6 @@ class Line:
         self._failed_at = float("-inf")
         # The unit bound here in whose place another unit was found.
         self._foreign_to: BoundInstrument | None = None
-
-    @property
-    def is_silent(self) -> bool:
-        """What was asked last on the connection that stands was not answered in time.
-
-        Until the unit has said who it is. Any thread may read it.
-        """
-        return self._is_silent
-
-    @is_silent.setter
-    def is_silent(self, is_silent: bool) -> None:
-        self._is_silent = is_silent
-        TOLD.note()
 
     @property
     def heard_at(self) -> float:
@@ -632,6 +622,7 @@ class Line:
         self._is_trusted = True
         self._owes_identity = False
         self.is_silent = False
+        TOLD.note()
         self.unanswered = ""
         self._failures = 0
         self.reason = ""
@@ -689,6 +680,7 @@ class Line:
         self.reason, self._why = str(error), error.why
         # Connected but silent is a busy instrument; refused or unreachable may be anybody's end.
         self.is_silent = was_connected and isinstance(error, LinkTimeout)
+        TOLD.note()
         if self.is_silent:
             self._note_unanswered()
         self._is_trusted = self._is_trusted and self.is_silent

@@ -1,4 +1,8 @@
-"""The bench as a whole: what is on it, what it can do, how the daemon stands, and stop all."""
+"""The bench as a whole: what is on it, what it can do, how the daemon stands, and stop all.
+
+The result of list_instruments is built again only after a change of what it shows. So is each
+entry, as JSON too: with hundreds of instruments the loop hears none while it lists them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from edged.actions.action import Action, StopAll
+from edged.actions.action import MemoryAction, NamedAction, StopAll
+from edged.actions.caller import Caller
 from edged.actions.outcome import Done
+from edged.changes import TOLD
 from edged.commands.capabilities import capabilities_of
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Resource, ResourceRead, Rows, as_json, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
     CALM,
@@ -24,43 +30,107 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Catalog, Target
 from edged.discovery.loop import Discovery
-from edged.operations.instrument_list import InstrumentList
+from edged.errors import ErrorCode, NotFound
+from edged.instruments.instrument import USED_FOR_MS, Instrument
+from edged.instruments.unit_state import heard_ms
 from edged.profiles.model import ProfileHead
+from edged.protocol.jsonrpc import encode_text
+from edged.protocol.messages import Content
+from edged.protocol.results import ToldList
 from edged.record import record
 from edged.runs.bench import Bench
 
 
-@record
-class ListInstruments(Action):
-    """Say what is on the bench, from memory."""
+class InstrumentList:
+    """Makes the entries, and keeps all of them.
 
-    answers_at_once = True
+    Args:
+        lease: gives who has reserved it, if anybody has.
+    """
 
+    def __init__(
+        self, bench: Bench, lease: Callable[[Instrument], Mapping[str, Any] | None]
+    ) -> None:
+        self._bench = bench
+        self._lease = lease
+        # By number: what all of an entry but its times depends on, that, and its JSON, unclosed.
+        self._kept: dict[int, tuple[tuple[object, ...], dict[str, Any], str]] = {}
+        # The latest list, the mark that it was made under, and the end of its life (Unix ms).
+        self._list = ToldList([], "[]")
+        self._mark = ""
+        self._until_ms: int | None = None
 
-@record
-class GetCapabilities(Action):
-    """Say what instruments can do, from memory."""
+    def entry(self, instrument: Instrument) -> dict[str, Any]:
+        """What is told of one; cached values only."""
+        clock = self._bench.clock
+        return self._entry(instrument, clock.monotonic(), clock.wall_ms())[0]
 
-    answers_at_once = True
+    def _entry(
+        self, instrument: Instrument, now_s: float, now_ms: int
+    ) -> tuple[dict[str, Any], str]:
+        """The same, and its JSON; an answer changes no more of it than the two times at the end."""
+        user, used_ms = instrument.last_use(now_ms)
+        depends_on = self._depends_on(instrument, user)
+        kept = self._kept.get(instrument.number)
+        if kept is None or kept[0] != depends_on:
+            mark = TOLD.mark()
+            rest = {**instrument.summary(), **self._of_others(instrument)}
+            del rest["used_by_ms"]
+            text = encode_text(rest)[:-1]
+            # Their places: a copy with two members more would be laid out once more.
+            rest |= dict.fromkeys(("used_by_ms", "heard_ms"))
+            kept = depends_on, rest, text
+            # Not where another thread has changed something meanwhile.
+            if mark == TOLD.mark() and depends_on == self._depends_on(instrument, user):
+                self._kept[instrument.number] = kept
+        heard = heard_ms(instrument, now_s, now_ms)
+        # As JSON has it.
+        used, told = ("null" if used_ms is None else used_ms, "null" if heard is None else heard)
+        return (
+            {**kept[1], "used_by_ms": used_ms, "heard_ms": heard},
+            f'{kept[2]},"used_by_ms":{used},"heard_ms":{told}}}',
+        )
 
+    def _depends_on(self, instrument: Instrument, user: Caller | None) -> tuple[object, ...]:
+        """Equal as long as no more of an entry than its times has changed."""
+        bench, actor = self._bench, instrument.actor
+        return (
+            instrument.version,
+            user,
+            bench.store.lockout_of(instrument),
+            self._lease(instrument),
+            instrument.habits.warning,
+            # What else its state depends on; where no line leads, also on what discovery found.
+            (actor.line.state, actor.line.is_silent) if actor else bench.state_of(instrument),
+        )
 
-@record
-class ListProfiles(Action):
-    """Say which profiles there are, from memory."""
+    def _of_others(self, instrument: Instrument) -> dict[str, Any]:
+        lockout = self._bench.store.lockout_of(instrument)
+        return {
+            "state": self._bench.state_of(instrument).value,
+            "lockout": lockout.to_json() if lockout else None,
+            "lease": self._lease(instrument),
+        }
 
-    answers_at_once = True
-
-
-@record
-class GetStatus(Action):
-    """Say how the daemon stands, from memory."""
-
-    answers_at_once = True
-
-
-@record
-class Scan(Action):
-    """Look at every bus and address now."""
+    def all(self) -> ToldList:
+        """What is told of each."""
+        if self._mark != TOLD.mark() or (
+            self._until_ms is not None and self._bench.clock.wall_ms() >= self._until_ms
+        ):
+            # Before it is made: what changes meanwhile makes it old.
+            self._mark = TOLD.mark()
+            now_s, now_ms = self._bench.clock.monotonic(), self._bench.clock.wall_ms()
+            made = [self._entry(instrument, now_s, now_ms) for instrument in self._bench.pool.all()]
+            text = ",".join([text for _, text in made])
+            self._list = ToldList([entry for entry, _ in made], f"[{text}]")
+            # A lease is renewed by each call, and a use forgotten.
+            ends = [
+                0 if entry["lease"] else entry["used_by_ms"] + USED_FOR_MS
+                for entry in self._list
+                if entry["lease"] or entry["used_by_ms"] is not None
+            ]
+            self._until_ms = min(ends, default=None)
+        return self._list
 
 
 @record
@@ -86,16 +156,16 @@ class BenchOperations:
     verified_on: Callable[[str], Sequence[Mapping[str, Any]]]
     wrappers: Callable[[], list[dict[str, Any]]]
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    def list_instruments(self, action: ListInstruments, _target: Target, _began: float) -> Done:
+    def list_instruments(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Entries in which some field holds the text, whatever its case."""
         entries, text = self.listing.all(), str(action.arguments.get("filter", "")).casefold()
         return Done(data=[e for e in entries if _holds(e, text)] if text else entries)
 
-    def get_capabilities(self, action: GetCapabilities, _target: Target, _began: float) -> Done:
+    def get_capabilities(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """What each instrument and SDK wrapper can do."""
         arguments = action.arguments
         wanted_id, wanted_class = arguments.get("instrument_id"), arguments.get("instrument_class")
@@ -116,11 +186,11 @@ class BenchOperations:
         ]
         return Done(data=entries + more)
 
-    async def scan(self, _action: Scan, _target: Target, _began: float) -> Done:
+    async def scan(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """Look at the buses now."""
         return Done(data=[self.listing.entry(found) for found in await self.discovery.scan()])
 
-    def list_profiles(self, _action: ListProfiles, _target: Target, _began: float) -> Done:
+    def list_profiles(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The library, with how many instruments each profile has here."""
         counts = Counter(i.profile.key for i in self.bench.pool.all() if i.profile is not None)
         rows = [
@@ -140,7 +210,7 @@ class BenchOperations:
         ]
         return Done(data=rows)
 
-    def get_status(self, _action: GetStatus, _target: Target, _began: float) -> Done:
+    def get_status(self, _action: NamedAction, _target: Target, _began: float) -> Done:
         """The daemon itself."""
         return Done(data=self.status())
 
@@ -162,6 +232,24 @@ def at_the_bench(_resolver: Resolver, _action: StopAll) -> Target:
     return Target(is_safe=True, is_write=True)
 
 
+def _as_instrument(resource: Resource, asked: ResourceRead, data: Any) -> Content:
+    return as_json(resource, asked, data[0])
+
+
+def _as_command(resource: Resource, asked: ResourceRead, data: Any) -> Content:
+    capabilities, name = data[0], asked.values["command_name"]
+    for command in capabilities["commands"]:
+        if command["name"] == name:
+            one = {"instrument_id": capabilities["instrument_id"], **command}
+            return as_json(resource, asked, one)
+    raise NotFound(
+        f"{capabilities['instrument_id']} has no command {name[:100]!r}.",
+        code=ErrorCode.UNKNOWN_COMMAND,
+        data={"uri": asked.uri},
+        remedy="Its resource without /commands lists them.",
+    )
+
+
 SUMMARY: Final = (
     "id", "manufacturer", "model", "serial", "firmware", "alias", "location", "address",
     "alternatives", "transport", "profile_name", "instrument_class", "is_connected", "line_state",
@@ -172,7 +260,8 @@ SUMMARY: Final = (
 STATUS: Final = (
     "edge_id", "edge_name", "version", "instrument_count", "instruments_by_state",
     "troubled_lines", "waiting_calls", "uptime_s", "platform", "mcp", "sweeps", "streams",
-    "sequences", "rpc", "relay", "visa", "profiles", "recordings", "waveforms", "stopping",
+    "sequences", "experiments", "rpc", "relay", "visa", "profiles", "recordings", "waveforms",
+    "stopping",
     "needs_attention", "set_aside", "discovery", "loop", "store", "sdk", "lockouts", "leases",
     "approvals", "interlocks", "budgets", "dead_man", "told_on", "telemetry", "raw_scpi",
     "unlisted_tools",
@@ -182,8 +271,9 @@ STATUS: Final = (
 
 OPERATIONS: Final = (
     Operation(
-        action=ListInstruments,
+        action=MemoryAction,
         run=BenchOperations.list_instruments,
+        short_name="instruments",
         tool=StaticTool(
             name="list_instruments",
             description=(
@@ -201,9 +291,17 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="instruments",
         ),
+        resources=(
+            Resource(
+                template="edged://instruments",
+                name="instruments",
+                title="Instruments on this bench",
+                description="Every instrument with id, alias, model and whether it answers.",
+            ),
+        ),
     ),
     Operation(
-        action=GetCapabilities,
+        action=MemoryAction,
         run=BenchOperations.get_capabilities,
         tool=StaticTool(
             name="get_capabilities",
@@ -224,10 +322,30 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="capabilities",
         ),
+        resources=(
+            Resource(
+                template="edged://instruments/{instrument_id}",
+                name="instrument",
+                title="One instrument",
+                description="What one instrument can do: commands with arguments, units and "
+                "limits, sequences, settings.",
+                arguments=("instrument_id",),
+                show=_as_instrument,
+            ),
+            Resource(
+                template="edged://instruments/{instrument_id}/commands/{command_name}",
+                name="command",
+                title="One command of an instrument",
+                description="One command with the JSON Schema of its arguments, its unit and how "
+                "it has fared on this instrument.",
+                arguments=("instrument_id",),
+                show=_as_command,
+            ),
+        ),
     ),
     Operation(
-        action=Scan,
         run=BenchOperations.scan,
+        short_name="scan",
         tool=StaticTool(
             name="scan_instruments",
             title="Scan for instruments",
@@ -243,7 +361,7 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=ListProfiles,
+        action=MemoryAction,
         run=BenchOperations.list_profiles,
         tool=StaticTool(
             name="list_profiles",
@@ -256,10 +374,19 @@ OPERATIONS: Final = (
             annotations=READ,
             wrap_key="profiles",
         ),
+        resources=(
+            Resource(
+                template="edged://profiles",
+                name="profiles",
+                title="Profiles",
+                description="Every instrument profile that this daemon knows.",
+            ),
+        ),
     ),
     Operation(
-        action=GetStatus,
+        action=MemoryAction,
         run=BenchOperations.get_status,
+        short_name="status",
         tool=StaticTool(
             name="get_status",
             title="Status of the daemon",
@@ -271,10 +398,19 @@ OPERATIONS: Final = (
             output=result_of(*STATUS),
             annotations=READ,
         ),
+        resources=(
+            Resource(
+                template="edged://status",
+                name="status",
+                title="Status of the daemon",
+                description="Identity, version, what runs, what needs attention.",
+            ),
+        ),
     ),
     Operation(
         action=StopAll,
         run=BenchOperations.stop_all,
+        short_name="stop",
         aim=at_the_bench,
         tool=StaticTool(
             name="bench__stop_all",

@@ -13,11 +13,11 @@ from dataclasses import field
 from itertools import zip_longest
 from typing import Any, Final
 
-from edged.actions.action import Action
+from edged.actions.action import Action, NamedAction
 from edged.actions.caller import Caller
 from edged.actions.outcome import Done, Outcome
 from edged.commands.memory import Memory
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Rows, bind
 from edged.commands.resolve import Resolver
 from edged.commands.static_tool import (
     INSTRUMENT_ID,
@@ -29,8 +29,7 @@ from edged.commands.static_tool import (
 )
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.instruments.conversation import Ask, Conversation, Reply, drain_errors
-from edged.instruments.dialogue import Known
+from edged.instruments.conversation import Ask, Conversation, Known, Reply, drain_errors
 from edged.instruments.instrument import Instrument
 from edged.instruments.mailbox import Priority
 from edged.profiles.abort import (
@@ -65,6 +64,7 @@ TOLD_OF: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "streams": ("stream_id", "instrument_id", "command_name", "interval_ms", "count"),
     "sequences": ("run_id", "instrument_id", "sequence_name", "steps_executed"),
+    "experiments": ("run_id", "experiment", "state", "step", "rows"),
     "lockouts": ("instrument_id", "by", "reason", "since_ms"),
     "leases": ("instruments", "who", "purpose", "expires_ms"),
     "budgets": ("instrument_id", "command", "spent", "per_hour", "wait_s"),
@@ -90,11 +90,6 @@ class Findings:
     latency_s: float | None = None
     errors: tuple[InstrumentError, ...] = ()
     answers: list[str] = field(default_factory=list)
-
-
-@record
-class CheckBench(Action):
-    """Ask every connected unit how it is."""
 
 
 @record
@@ -175,11 +170,11 @@ class BenchCheck:
     under_way: UnderWay
     memory: Memory
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    async def check(self, action: CheckBench, _target: Target, _began: float) -> Done:
+    async def check(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """All of them, or the one that is named.
 
         Raises:
@@ -230,7 +225,7 @@ class BenchCheck:
             self.bench.store.told_on.clear(unit, seen_off(told, outputs, off))
         return Done(data=None, scpi=reply.sent)
 
-    async def _ask(self, unit: _Unit, action: CheckBench, caller: Caller) -> Outcome:
+    async def _ask(self, unit: _Unit, action: NamedAction, caller: Caller) -> Outcome:
         return await self.bench.perform(
             CheckUnit(
                 tool=action.tool,
@@ -376,7 +371,6 @@ def at_the_unit(resolver: Resolver, action: CheckUnit) -> Target:
 
 OPERATIONS: Final = (
     Operation(
-        action=CheckBench,
         run=BenchCheck.check,
         tool=StaticTool(
             name="bench__check",

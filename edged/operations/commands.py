@@ -50,7 +50,7 @@ from edged.profiles.model import Command, ImageAnswer, WaveformAnswer, is_sequen
 from edged.profiles.raw import RawPart, asks
 from edged.profiles.template import render_lines
 from edged.record import record
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.registry import Sequences
 from edged.scpi.answer_text import clean_text, escaped
 from edged.yaml.tree import Scalar
 
@@ -112,7 +112,7 @@ class CommandOperations:
         on_safe: told of each safe command before it is sent: instrument, values, on whose behalf.
     """
 
-    sequences: SequenceRegistry
+    sequences: Sequences
     captures: Captures
     clock: Clock
     acquisitions: Acquisitions

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from edged.actions.action import Action
+from edged.actions.action import NamedAction
 from edged.actions.caller import Caller, who_of
 from edged.actions.outcome import Done, OutcomeStatus
 from edged.auth.permissions import Permissions
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Rows, bind
 from edged.commands.static_tool import (
     ANSWER_BYTES,
     READ,
@@ -40,11 +40,6 @@ STANDING: Final = frozenset({"instrument_id", "command_name", "sequence_name"})
 
 
 @record
-class GetHistory(Action):
-    """Say who did what, from the record."""
-
-
-@record
 class History:
     """What it is run with.
 
@@ -56,11 +51,11 @@ class History:
     permissions: Permissions
     plain_name: Callable[[str], str]
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    async def read(self, action: GetHistory, _target: Target, _began: float) -> Done:
+    async def read(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """The newest first, of those that this caller may see.
 
         Raises:
@@ -138,7 +133,6 @@ def _parameters(row: AuditRow) -> Any:
 
 OPERATIONS: Final = (
     Operation(
-        action=GetHistory,
         run=History.read,
         tool=StaticTool(
             name="bench__history",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from edged.actions.action import Action
+from edged.actions.action import NamedAction
 from edged.actions.outcome import Done
 from edged.commands.leases import LeaseControl
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Rows, bind
 from edged.commands.static_tool import (
     CALM,
     StaticTool,
@@ -33,31 +33,16 @@ TTL_S: Final = {"type": "integer", "minimum": LEAST_TTL_S, "maximum": MOST_TTL_S
 
 
 @record
-class Reserve(Action):
-    """Give the caller instruments to itself."""
-
-
-@record
-class Renew(Action):
-    """Let a lease last from now."""
-
-
-@record
-class Release(Action):
-    """End a lease; its instruments are free."""
-
-
-@record
 class LeaseOperations:
     """What they are run with."""
 
     control: LeaseControl
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    async def reserve(self, action: Reserve, _target: Target, _began: float) -> Done:
+    async def reserve(self, action: NamedAction, _target: Target, _began: float) -> Done:
         asked = action.arguments
         names = asked["instruments"]
         ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else DEFAULT_TTL_S
@@ -66,19 +51,19 @@ class LeaseOperations:
             data=await self.control.reserve(action.caller, names, ttl_s=ttl_s, purpose=purpose)
         )
 
-    async def renew(self, action: Renew, _target: Target, _began: float) -> Done:
+    async def renew(self, action: NamedAction, _target: Target, _began: float) -> Done:
         asked = action.arguments
         ttl_s = integer_of(asked, "ttl_s") if "ttl_s" in asked else None
         return Done(data=await self.control.renew(text_of(asked, "lease_id"), ttl_s))
 
-    async def release(self, action: Release, _target: Target, _began: float) -> Done:
+    async def release(self, action: NamedAction, _target: Target, _began: float) -> Done:
         return Done(data=await self.control.release(text_of(action.arguments, "lease_id")))
 
 
 OPERATIONS: Final = (
     Operation(
-        action=Reserve,
         run=LeaseOperations.reserve,
+        short_name="leases.reserve",
         tool=StaticTool(
             name="bench__reserve",
             title="Reserve instruments",
@@ -99,8 +84,8 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=Renew,
         run=LeaseOperations.renew,
+        short_name="leases.renew",
         tool=StaticTool(
             name="bench__renew",
             title="Renew a lease",
@@ -111,8 +96,8 @@ OPERATIONS: Final = (
         ),
     ),
     Operation(
-        action=Release,
         run=LeaseOperations.release,
+        short_name="leases.release",
         tool=StaticTool(
             name="bench__release",
             title="End a lease",

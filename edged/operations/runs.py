@@ -6,7 +6,7 @@ stands is known best by those who have it in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from edged.actions.action import Action, Check
@@ -33,11 +33,9 @@ from edged.runs.recordings.figures import described, plot_wish, run_figure
 from edged.runs.recordings.reader import list_runs, page_of_run
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.recordings.table import PageWish
+from edged.runs.registry import Registry
 from edged.runs.run_head import RunKind, RunNow
-from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.streams.registry import StreamRegistry
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
 
 
 @record
@@ -81,9 +79,7 @@ class RunOperations:
     """What they are run with."""
 
     runs: RunRegistry
-    sweeps: SweepRegistry
-    streams: StreamRegistry
-    sequences: SequenceRegistry
+    registry: Registry
     waveforms: WaveformRegistry
     artist: Artist
 
@@ -122,7 +118,7 @@ class RunOperations:
     async def _stopped(
         self, run_id: str, who: str, *, hold: bool
     ) -> tuple[RunKind, Mapping[str, Any]]:
-        now = {run.head.run_id: run for run in self._all()}.get(run_id)
+        now = {run.head.run_id: run for run in self.registry.runs()}.get(run_id)
         if now is None:
             raise NotFound(
                 f"There is no run {run_id[:100]!r} that could be stopped.",
@@ -131,22 +127,7 @@ class RunOperations:
                 remedy="bench__runs without run_id lists them.",
             )
         kind = now.head.kind
-        if kind is RunKind.SWEEP:
-            return kind, await self.sweeps.stop(run_id, who, hold=hold)
-        if hold:
-            raise Invalid(
-                f"{run_id} is a {kind}: only a sweep can be held.",
-                data={"parameter": "hold"},
-                remedy="Stop it without hold.",
-            )
-        if kind is RunKind.STREAM:
-            return kind, await self.streams.stop(run_id, who)
-        ended = await self.sequences.stop(run_id, who)
-        return kind, {
-            "status": ended.state,
-            "reason": ended.reason or None,
-            "error": ended.error or None,
-        }
+        return kind, await self.registry.kinds[kind].stop_run(run_id, who, hold=hold)
 
     async def _listed(self, caller: Caller, asked: Mapping[str, Any]) -> dict[str, Any]:
         limit = int(asked.get("limit", RUNS_UNLESS_ASKED))
@@ -210,13 +191,9 @@ class RunOperations:
         """Every run in memory that this caller is shown."""
         return {
             run.head.run_id: run
-            for run in self._all()
+            for run in self.registry.runs()
             if caller.is_shown(run.head.caller.route.value, run.head.caller.subject)
         }
-
-    def _all(self) -> Iterator[RunNow]:
-        for book in (self.sweeps, self.streams, self.sequences):
-            yield from book.runs()
 
 
 def _recorded(run: Mapping[str, Any], now: RunNow | None) -> dict[str, Any]:
@@ -301,7 +278,7 @@ OPERATIONS: Final = (
             name="bench__runs",
             title="Recorded data",
             description=(
-                "Data of any sweep, stream, sequence or table, also while it runs and after a "
+                "Data of any run, also while it runs and after a "
                 "restart. Without run_id: the newest runs; with it: rows from from_row on "
                 "(lists along columns), state, statistics of all rows. every: n gives each n-th "
                 "row."

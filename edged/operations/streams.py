@@ -28,7 +28,7 @@ from edged.commands.target import Target
 from edged.plot.artist import Artist
 from edged.record import record
 from edged.runs.points import DEFAULT_DECIMATED
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 
 
@@ -91,7 +91,7 @@ RESULT: Final = (*NO_STREAM, "reason", "notes", "stats", "dropped", "recording")
 class StreamOperations:
     """What they are run with."""
 
-    streams: StreamRegistry
+    streams: Streams
     waveforms: WaveformRegistry
     artist: Artist
 

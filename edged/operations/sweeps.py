@@ -41,7 +41,7 @@ from edged.runs.recordings.figures import table_figure
 from edged.runs.sweeps.life import check_request
 from edged.runs.sweeps.ramp import READBACK_EVERY_S
 from edged.runs.sweeps.ramp_plan import RampPlan, next_step, steps_left
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 from edged.runs.sweeps.request import Measure, SweepRequest
 from edged.runs.sweeps.sweep import SweptThing
 from edged.yaml.tree import Scalar
@@ -119,7 +119,7 @@ class SweepOperations:
         memory: what is known of settings; an abort sets some.
     """
 
-    sweeps: SweepRegistry
+    sweeps: Sweeps
     artist: Artist
     memory: Memory
     note_stopped: Callable[[str], None]

@@ -13,6 +13,7 @@ from edged.operations import (
     bench,
     bench_check,
     commands,
+    experiments,
     history,
     leases,
     resources,
@@ -33,6 +34,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *sweeps.OPERATIONS,
     *streams.OPERATIONS,
     *runs.OPERATIONS,
+    *experiments.OPERATIONS,
     *resources.OPERATIONS,
     *wrappers.OPERATIONS,
 )
@@ -57,7 +59,8 @@ def bench_tools() -> tuple[Tool, ...]:
 
 def _tools(*, needs_instruments: bool) -> tuple[Tool, ...]:
     return tuple(
-        row.tool.compiled(row.action)
+        tool
         for row in OPERATIONS
         if row.tool is not None and row.tool.needs_instruments is needs_instruments
+        for tool in row.tools()
     )

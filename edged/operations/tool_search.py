@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from edged.actions.action import Action
+from edged.actions.action import MemoryAction, NamedAction
 from edged.actions.outcome import Done
 from edged.actions.tool import DRY_RUN, LEASE, Tool
-from edged.commands.operation import Operation, bind
+from edged.commands.operation import Operation, Rows, bind
 from edged.commands.static_tool import (
     INSTRUMENT_ID,
     READ,
@@ -252,13 +252,6 @@ OPPOSITE_SHARE: Final = 0.5
 
 
 @record
-class FindTools(Action):
-    """Search the tools, from memory."""
-
-    answers_at_once = True
-
-
-@record
 class ToolSearch:
     """What it is run with.
 
@@ -269,11 +262,11 @@ class ToolSearch:
     pool: InstrumentPool
     tools: Callable[[], Sequence[Tool]]
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 
-    def find(self, action: FindTools, _target: Target, _began: float) -> Done:
+    def find(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """The best first.
 
         Raises:
@@ -492,7 +485,7 @@ def _row(tool: Tool) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        action=FindTools,
+        action=MemoryAction,
         run=ToolSearch.find,
         tool=StaticTool(
             name="bench__find_tools",

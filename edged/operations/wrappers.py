@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edged.actions.action import Action, CallWrapper
+from edged.actions.action import CallWrapper
 from edged.actions.outcome import Done
 from edged.clock import Clock
-from edged.commands.operation import Failure, Operation, bind
+from edged.commands.operation import Failure, Operation, Rows, bind
 from edged.commands.resolve import Resolver
 from edged.commands.target import Target
 from edged.profiles.model import wire_value
@@ -29,7 +29,7 @@ class WrapperOperations:
     registry: WrapperRegistry
     clock: Clock
 
-    def table(self) -> dict[type[Action], Operation]:
+    def table(self) -> Rows:
         """Its rows, bound."""
         return bind(self, OPERATIONS)
 

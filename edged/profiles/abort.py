@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -57,8 +57,10 @@ _CHOOSES: Final = re.compile(
 """The headers that choose the channel or the unit that what follows is about."""
 _BARE_SWITCH: Final = re.compile(r"(OUT)([01])", re.IGNORECASE)
 """``OUT1`` and ``OUT0``: the value stands in the header."""
-_ENDS_IN_NUMBER: Final = re.compile(r"([^;\"'#(\r\n]*[ ,])([+-]?[0-9]+(?:\.[0-9]+)?)")
-"""One message without quotes, blocks and lists, whose last argument is a number."""
+_ENDS_IN_NUMBER: Final = re.compile(
+    r"([ \t]*[^\s;\"'#(,][^;\"'#(\r\n]*[ ,])([+-]?[0-9]+(?:\.[0-9]+)?)"
+)
+"""One message with a header, without quotes, blocks and lists, whose last argument is a number."""
 ANY_NUMBER: Final = "7777777"
 _CHANNELS: Final = re.compile(r"\(@([0-9]{1,3}):([0-9]{1,3})\)")
 _MOST_CHANNELS: Final = 64
@@ -86,6 +88,9 @@ def tellings(line: str) -> tuple[OutputSetting, ...]:
     settings: tuple[OutputSetting, ...] = ()
     for one in _tellings(head + ANY_NUMBER):
         value = number if one.value == ANY_NUMBER else one.value
+        # A number without a header, or after another without a comma, is no value by itself.
+        if ANY_NUMBER in one.output or ANY_NUMBER in value:
+            return _tellings(line)
         settings += (OutputSetting(one.output, value),)
     return settings
 
@@ -181,15 +186,49 @@ def told_by(profile: Profile, command: Command, lines: Sequence[str]) -> frozens
 @KeptByProfile
 def outputs_of(profile: Profile, name: str) -> frozenset[str]:
     """The outputs that a command can switch on, whatever its parameters are; levels apart."""
+    return _outputs_told(profile, name, lambda line: not sets_level(line))
+
+
+@KeptByProfile
+def _outputs_set(profile: Profile, name: str) -> frozenset[str]:
+    """The same with the levels that the abort takes back."""
+    return _outputs_told(profile, name, lambda _line: True)
+
+
+def _outputs_told(profile: Profile, name: str, counts: Callable[[str], bool]) -> frozenset[str]:
     command = profile.commands[name]
     choices = [_choices(one) or (_number(one),) for one in command.parameters.values()]
     found: set[str] = set()
     for case in itertools.islice(itertools.product(*choices), MOST_CASES):
         with contextlib.suppress(EdgedError):
             lines = render_lines(command, dict(zip(command.parameters, case, strict=True)))
-            switching = [line for line in lines if not sets_level(line)]
-            found |= told_by(profile, command, switching)
+            found |= told_by(profile, command, [line for line in lines if counts(line)])
     return frozenset(found - {ANYTHING})
+
+
+def not_staying(
+    profile: Profile | None, steps: Sequence[AbortStep], may_stay: Set[str]
+) -> tuple[AbortStep, ...]:
+    """The steps of an abort that are left where some commands' outputs may stay on.
+
+    A step is left out if all that it takes back is what these commands set; one that takes back
+    more, or of which nobody knows that (``*RST``), is not.
+
+    Args:
+        may_stay: the names of these commands.
+    """
+    if profile is None or not may_stay:
+        return tuple(steps)
+    names = may_stay & profile.commands.keys()
+    outputs = frozenset[str]().union(*(_outputs_set(profile, name) for name in names))
+    return tuple(step for step in steps if not _takes_back_only(step, names, outputs))
+
+
+def _takes_back_only(step: AbortStep, names: Set[str], outputs: Set[str]) -> bool:
+    if step.takes_back:
+        return names >= set(step.takes_back)
+    told = {told.output for told in tellings(step.send)}
+    return bool(told) and outputs >= told
 
 
 def _number(parameter: Parameter) -> Scalar:

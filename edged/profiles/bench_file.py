@@ -19,16 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from edged.errors import Invalid
 from edged.profiles.format.bench import BENCH, INTERLOCKS, MOST_UNITS, read_unit
 from edged.profiles.interlocks import MOST, Interlock, check_interlocks, read_interlocks
-from edged.profiles.library import ProfileLibrary, read_file
+from edged.profiles.library import ProfileLibrary
 from edged.profiles.match import clean_serial
 from edged.profiles.model import Bound, Command, Parameter, ParameterType, Profile
 from edged.profiles.owner_rules import EMPTY_RULES, OnExpiry, UnitRules, combined, misfits, tighten
@@ -310,17 +308,6 @@ class BenchFile:
         """
         found = self._index.fitting(serials=(told, serial), names=names)
         return functools.reduce(combined, found, EMPTY_RULES)
-
-
-def load_bench(path: Path, library: ProfileLibrary) -> BenchFile:
-    """The file, checked; a missing one is an empty one.
-
-    Raises:
-        Invalid: as ``parse_bench``, or unreadable.
-    """
-    if not os.path.lexists(path):
-        return BenchFile()
-    return parse_bench(read_file(path), str(path), library)
 
 
 def parse_bench(

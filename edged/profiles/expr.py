@@ -275,6 +275,17 @@ class _Parser:
         return value
 
 
+def is_condition(root: Node | None) -> bool:
+    """Whether the value of a tree is true or false, whatever its names are."""
+    match root:
+        case Unary("not") | Binary("and") | Binary("or"):
+            return True
+        case Binary(operator):
+            return operator in COMPARISONS
+        case _:
+            return False
+
+
 @record
 class LinearForm:
     """``slope * x + intercept``: an expression seen as a function of one of its names."""

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from edged.errors import Invalid
+from edged.profiles.abort import not_staying
 from edged.profiles.budget import Budget
 from edged.profiles.confirm import ConfirmRule, Way
 from edged.profiles.expr import expression_text
@@ -72,6 +73,8 @@ class UnitRules:
         confirm_ttl_s: how long such a question waits, or ``None`` when nothing was said.
         dead_man_s: after so long a silence the unit switches its outputs off by itself (see
             ``InstrumentWatchdog``), or ``None`` when nothing was said.
+        may_stay_on: commands whose outputs may stay on over a crash of the engine.
+        approval_survives_crash: a person's yes to a run holds for what is resumed of it, too.
         calibration_due: the day by which the unit is to be calibrated; reports of runs show it.
         marks: dotted path within the entry → its place ("" is the entry), for messages.
     """
@@ -94,6 +97,8 @@ class UnitRules:
     confirm_by: frozenset[Way] | None = None
     confirm_ttl_s: float | None = None
     dead_man_s: float | None = None
+    may_stay_on: frozenset[str] = frozenset()
+    approval_survives_crash: bool = False
     calibration_due: date | None = None
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
@@ -108,6 +113,7 @@ class UnitRules:
         """Every command and sequence that the entry names."""
         named = {*self.limits, *self.deny, *self.is_dangerous, *self.requires_sweep}
         named |= {rule.name for rule in self.confirm} | set(self.budget) | self.allow_changes
+        named |= self.may_stay_on
         return frozenset((named | set(self.max_rate)) - {""})
 
     def keys_against(self, command: Command) -> tuple[str, ...]:
@@ -138,17 +144,13 @@ class UnitRules:
 
         It stays reachable through execute_command: ``deny`` forbids, this only keeps lists short.
         """
-        if name in self.deny:
+        if not self.expose or "all" in self.expose:
+            return True
+        if "none" in self.expose:
             return False
-        match self.expose:
-            case () | ("all",):
-                return True
-            case ("essential",):
-                return is_essential
-            case ("none",):
-                return False
-            case patterns:
-                return any(fnmatchcase(name, pattern) for pattern in patterns)
+        if "essential" in self.expose and is_essential:
+            return True
+        return any(fnmatchcase(name, pattern) for pattern in self.expose)
 
     @property
     def restrictions(self) -> tuple[str, ...]:
@@ -233,6 +235,8 @@ def combined(one: UnitRules, other: UnitRules) -> UnitRules:
         confirm_by=_both(one.confirm_by, other.confirm_by),
         confirm_ttl_s=min(filter(None, (one.confirm_ttl_s, other.confirm_ttl_s)), default=None),
         dead_man_s=min(filter(None, (one.dead_man_s, other.dead_man_s)), default=None),
+        may_stay_on=one.may_stay_on & other.may_stay_on,
+        approval_survives_crash=one.approval_survives_crash and other.approval_survives_crash,
         calibration_due=min(
             filter(None, (one.calibration_due, other.calibration_due)), default=None
         ),
@@ -391,6 +395,8 @@ def misfits(profile: Profile, rules: UnitRules) -> list[Invalid]:
         found += _misfits_of_name(profile, rules, "is_dangerous", name)
     for name in sorted(rules.allow_changes):
         found += _misfits_of_allowed(profile, rules, name)
+    for name in sorted(rules.may_stay_on):
+        found += _misfits_of_staying(profile, rules, name)
     for name in rules.budget:
         found += _misfits_of_budget(profile, rules, name)
     for rule in rules.confirm:
@@ -446,6 +452,25 @@ def _misfits_of_allowed(profile: Profile, rules: UnitRules, name: str) -> list[I
         message = f"{rules.key}: {name} of {profile.key} needs no allow_changes."
         remedy = "Only a command with changes: any does."
     return [complaint(_mark(rules, "allow_changes"), message, remedy)]
+
+
+def _misfits_of_staying(profile: Profile, rules: UnitRules, name: str) -> list[Invalid]:
+    place = "may_stay_on"
+    if name not in profile.commands:
+        message = f'{rules.key}: {profile.key} has no command "{name}".'
+        return [complaint(_mark(rules, place), message, nearest(name, profile.commands))]
+    named = rules.may_stay_on
+    alone, together, without = (
+        len(not_staying(profile, profile.abort, names)) for names in ({name}, named, named - {name})
+    )
+    if alone == len(profile.abort) and together == without:
+        message = (
+            f"{rules.key}: may_stay_on: no line of the abort of {profile.key} takes back {name} "
+            "and nothing else."
+        )
+        remedy = "Name the commands that switch an output on; all that one line takes back."
+        return [complaint(_mark(rules, place), message, remedy)]
+    return []
 
 
 def _misfits_of_budget(profile: Profile, rules: UnitRules, name: str) -> list[Invalid]:

@@ -48,14 +48,17 @@ class Stores:
     """The database of one engine and everything that is kept in it.
 
     Args:
-        config: where it is, and how long the audit log is kept.
+        config: how long the audit log is kept.
         pool: whose firmware is remembered: what was learnt of another no longer holds.
         clock: for the times of rows.
+        database: where they go; not started.
     """
 
-    def __init__(self, config: Config, pool: InstrumentPool, clock: Clock) -> None:
+    def __init__(
+        self, config: Config, pool: InstrumentPool, clock: Clock, database: Database
+    ) -> None:
         self._pool = pool
-        self.database = Database(path=config.state_dir / DATABASE_FILE, clock=clock)
+        self.database = database
         self.audit = Audit(database=self.database, clock=clock)
         self.capability = CapabilityBook(database=self.database, clock=clock)
         self.journal = Journal(database=self.database, clock=clock)

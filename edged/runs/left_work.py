@@ -7,6 +7,9 @@ have taken over, nothing is sent, and a person has to look.
 The instruments are visited directly and not on the command path: nothing is registered yet, and the
 lines were judged when the work began. Who visits, and when, is said in ``crash_recovery.py``.
 
+A unit whose dead-man timer the previous run left running is fed at its address until it is
+registered, so that a restart switches nothing off. Nothing is sent if another unit answers there.
+
 Source: docs/promises.md section 7.
 """
 
@@ -21,16 +24,64 @@ from typing import Any, Final, Protocol
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import EdgedError, ErrorCode, Failed
+from edged.instruments.dead_man import Words, words_of
 from edged.profiles.abort import Proof, judge
 from edged.profiles.match import parse_idn
 from edged.record import record
 from edged.runs.run_head import RunHead, RunKind, RunNow
 from edged.runs.units import unit_of_identity
 from edged.scpi.numbers import number_with_suffix
+from edged.store.dead_man import ArmedUnit
 from edged.store.journal import JournalEntry, JournalKind
+
+FEED_S: Final = 4.0
+"""Opening, a name and a question."""
+FEEDS: Final = 6
+"""So often it is fed in its time while others are visited: after that the daemon is loaded."""
+
+
+def address_of(armed: ArmedUnit) -> str:
+    """Where it answered; empty where nobody knows."""
+    address = armed.payload.get("address")
+    return address if isinstance(address, str) else ""
+
+
+async def feed_left(armed: ArmedUnit, visit: Visit) -> str:
+    """Feed it; gives why that could not be done, or nothing. Never raises an ``EdgedError``."""
+    words, address = words_of(armed.payload), address_of(armed)
+    if words is None or not address:
+        return "what was written down of it does not say how."
+    try:
+        async with asyncio.timeout(FEED_S), visit(address, armed.payload) as visitor:
+            idn = await visitor.identify()
+            if unit_of_identity(parse_idn(idn), armed.instrument_id).key != armed.unit:
+                return f"{idn.strip()[:120]!r} answers there now, which is another unit."
+            await visitor.feed(words)
+    except TimeoutError:
+        return f"it did not answer within {FEED_S:g} s."
+    except EdgedError as error:
+        return str(error)
+    return ""
+
+
+async def keep_fed(
+    armed: ArmedUnit, visit: Visit, clock: Clock, first: asyncio.Future[None]
+) -> None:
+    """Once ``first`` has been there, feed it again and again, until this is cancelled.
+
+    So one unit that hangs, for which all wait, has no other switch off.
+    """
+    words = words_of(armed.payload)
+    await asyncio.wait([first])
+    while words is not None:
+        await clock.sleep(words.limit_s / FEEDS)
+        await feed_left(armed, visit)
+
 
 VISIT_S: Final = 8.0
 """One visit: opening, three questions, the abort. Visits go on side by side."""
+NAMED_BY: Final = ("command", "sequence", "experiment")
+"""What in a row of the journal names the work."""
 TRIES: Final = 3
 PAUSE_S: Final = 0.25
 """A unit that does not say its name is asked so often, so far apart."""
@@ -45,6 +96,10 @@ class Visitor(Protocol):
 
     async def ask(self, query: str) -> str:
         """The answer to a query; raises Failed."""
+        ...
+
+    async def feed(self, words: Words) -> None:
+        """Feed the unit's dead-man, where its name alone has not; raises Failed."""
         ...
 
     async def abort(
@@ -88,10 +143,14 @@ class LeftWork:
     @property
     def error(self) -> str:
         """What a person is told."""
-        what = "sweep" if self.entry.kind is JournalKind.SWEEP else "sequence"
+        what = self.entry.kind.value
         began = f"The daemon was killed during this {what}."
         if self.done is Clean.ABORTED:
-            return f"{began} What makes it safe was sent at the next start."
+            stays = ", ".join(map(str, self.entry.payload.get("stays") or ()))
+            kept = f" Its owner lets it stay on, so these were left out: {stays}." if stays else ""
+            if not self.was_sent and stays:
+                return f"{began} Nothing was sent at the next start.{kept}"
+            return f"{began} What makes it safe was sent at the next start.{kept}"
         if self.was_sent:
             return f"{began} What makes it safe was sent at the next start: {self.reason}"
         return f"{began} Nothing was sent at the next start: {self.reason}"
@@ -101,13 +160,18 @@ class LeftWork:
         entry = self.entry
         head = RunHead(
             kind=RunKind(entry.kind.value),
-            run_id=entry.id,
+            # An experiment has a row for each unit.
+            run_id=str(entry.payload.get("run", entry.id)),
             instrument_id=entry.instrument_id,
-            command_name=str(entry.payload.get("command") or entry.payload.get("sequence", "")),
+            command_name=next(
+                (str(entry.payload[key]) for key in NAMED_BY if entry.payload.get(key)), ""
+            ),
             columns=(),
             caller=self.caller,
         )
-        return RunNow(head=head, state="failed", started_ms=entry.begun_ms, error=self.error)
+        is_experiment = entry.kind is JournalKind.EXPERIMENT
+        state = "interrupted" if is_experiment else "failed"
+        return RunNow(head=head, state=state, started_ms=entry.begun_ms, error=self.error)
 
     def told(self) -> dict[str, Any]:
         """get_sweep_status's result of a sweep that was found."""
@@ -162,6 +226,8 @@ async def _visited(left: LeftWork, visit: Visit, clock: Clock, abort_within_s: f
     read = map(Proof.from_json, stored if isinstance(stored, list) else ())
     proofs = [proof for proof in read if proof is not None]
     address = payload.get("address")
+    if not lines and payload.get("stays"):
+        return ""
     if not lines or not isinstance(address, str):
         return "its journal does not say how."
     async with visit(address, payload) as visitor:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from edged.actions.action import Action, RunCommand, SendScpi
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
+from edged.runs.recordings.checks import Check
 from edged.runs.run_head import RunHead
 from edged.yaml.tree import Scalar
 
@@ -38,6 +39,37 @@ class RunNotes(Protocol):
 
     def run_ended(self, run_id: str) -> None:
         """It is over, or did not begin; may be told twice."""
+        ...
+
+
+class RunLeases(Protocol):
+    """Gives a run with a plan the units that it writes to, in place of ``RunNotes``."""
+
+    async def take(
+        self, run_id: str, caller: Caller, names: Sequence[str] | str, hours: float
+    ) -> str:
+        """All of these units, by id or alias, or none; on disk when this returns.
+
+        From then on only what has ``on_behalf_of`` of this run writes there; reads, safe commands
+        and stops of everybody pass.
+
+        Args:
+            hours: as long at most, up to 168.
+
+        Raises:
+            NotFound: UNKNOWN_INSTRUMENT.
+            Invalid: another number of hours.
+            Conflict: LEASED, somebody has reserved one, or a run writes there.
+            Failed: STORE_FAILED; nothing was given.
+        """
+        ...
+
+    def pause(self, run_id: str, is_paused: bool) -> None:
+        """While a run is paused, who started it may write to its units."""
+        ...
+
+    def end(self, run_id: str) -> None:
+        """It is over; may be told twice."""
         ...
 
 
@@ -79,6 +111,48 @@ class RowSink(Protocol):
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         """Everything is on disk when this returns; a second time does nothing."""
         ...
+
+
+class ExperimentSink(RowSink, Protocol):
+    """Takes what an experiment leaves. None of its methods waits or raises, but ``written``."""
+
+    def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
+        """One row of data.csv in the order of ``head.columns``.
+
+        Args:
+            places: for each of ``head.dimensions`` the place of this pass among its values, also
+                where the loop goes through them backwards; ``None`` outside of that loop.
+        """
+        ...
+
+    def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
+        """One row of a table of ``head.tables``, in the order of its columns.
+
+        ``elapsed_s`` is added at its end, as to data.csv.
+        """
+        ...
+
+    def check(self, check: Check) -> None:
+        """One row of checks.csv; see ``Check`` for the rows of a unit itself."""
+        ...
+
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
+        """One line of events.jsonl: {time_ms, elapsed_s, event: name, …}.
+
+        For example a checkpoint, an answer, a pause or a note; ``fields`` are JSON-ready.
+        """
+        ...
+
+    async def written(self) -> bool:
+        """Write what has come until now; whether all of it is on the disk."""
+        ...
+
+
+OpenExperiment = Callable[[RunHead], Awaitable[ExperimentSink]]
+"""Begins the recording of an experiment, or goes on in one (``RunHead.resumed_at``).
+
+Never raises: ``told()["error"]`` says why there is none.
+"""
 
 
 class Recorder(Protocol):

@@ -1,8 +1,9 @@
-"""The states of long work, as data; nothing else decides a next state.
+"""The states of runs, as data; nothing else decides a next state.
 
-An event that a row lacks raises and changes nothing. docs/states.md prints the tables.
+One table holds for every kind of run. A sweep, a stream and a sequence show words of their own for
+its states and events. An event that a run does not know raises and changes nothing.
 
-The state tables of long work as a page for people: docs/states.md is made from it.
+docs/states.md is made from this module.
 """
 
 from __future__ import annotations
@@ -10,201 +11,193 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Mapping
-from enum import StrEnum
+from dataclasses import field
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final
 
 from edged.errors import Conflict
+from edged.record import record
 
 
-class SequenceState(enum.StrEnum):
-    """Where a sequence run stands."""
+class RunState(enum.StrEnum):
+    """Where a run stands."""
 
+    WAITING = "waiting"
     RUNNING = "running"
+    PAUSED = "paused"
     COMPLETED = "completed"
-    FAILED = "failed"
+    STOPPED = "stopped"
     CANCELLED = "cancelled"
-    STOPPED = "stopped"
-
-
-class SequenceEvent(enum.StrEnum):
-    """What can happen to a sequence run. Its ``finally`` steps run before the next state holds."""
-
-    DONE = "done"
-    STEP_FAILED = "step_failed"
-    CLIENT_GONE = "client_gone"
-    STOP = "stop"
-
-
-SEQUENCE: Final[Mapping[SequenceState, Mapping[SequenceEvent, SequenceState]]] = MappingProxyType(
-    {
-        SequenceState.RUNNING: MappingProxyType(
-            {
-                SequenceEvent.DONE: SequenceState.COMPLETED,
-                SequenceEvent.STEP_FAILED: SequenceState.FAILED,
-                SequenceEvent.CLIENT_GONE: SequenceState.CANCELLED,
-                SequenceEvent.STOP: SequenceState.STOPPED,
-            }
-        ),
-        SequenceState.COMPLETED: MappingProxyType({}),
-        SequenceState.FAILED: MappingProxyType({}),
-        SequenceState.CANCELLED: MappingProxyType({}),
-        SequenceState.STOPPED: MappingProxyType({}),
-    }
-)
-
-
-def next_sequence_state(
-    state: SequenceState, event: SequenceEvent, *, finally_failed: bool
-) -> SequenceState:
-    """The state after ``event``; failed ``finally`` steps make any end a failure.
-
-    Raises:
-        Conflict: the table has no such transition.
-    """
-    row = SEQUENCE[state]
-    if event not in row:
-        raise Conflict(f"A sequence that is {state} cannot take {event}.")
-    return SequenceState.FAILED if finally_failed else row[event]
-
-
-class SweepState(enum.StrEnum):
-    """Where a sweep stands."""
-
-    RUNNING = "running"
-    HOLDING = "holding"
-    COMPLETED = "completed"
-    STOPPED = "stopped"
     FAILED = "failed"
+    INTERRUPTED = "interrupted"
 
 
-class SweepEvent(enum.StrEnum):
-    """What can happen to a sweep. Where an abort belongs to it, that runs before the next state."""
+class RunEvent(enum.StrEnum):
+    """What can happen to a run. Its clean-up (abort, ``finally``) runs before the next state."""
 
-    TARGET_REACHED = "target_reached"
-    STOP_HOLD = "stop_hold"
-    STOP_ABORT = "stop_abort"
+    BEGIN = "begin"
+    DONE = "done"
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+    CLIENT_GONE = "client_gone"
     FAILURE = "failure"
     SHUTDOWN = "shutdown"
     FOUND_AFTER_CRASH = "found_after_crash"
 
 
-def _ended(state: SweepState) -> Mapping[SweepEvent, SweepState]:
-    """A sweep that is over stays what it is; nothing is sent for it any more."""
-    lasting = (
-        SweepEvent.STOP_HOLD,
-        SweepEvent.STOP_ABORT,
-        SweepEvent.SHUTDOWN,
-        SweepEvent.FOUND_AFTER_CRASH,
-    )
-    return MappingProxyType(dict.fromkeys(lasting, state))
+OVER: Final = frozenset({RunState.COMPLETED, RunState.STOPPED, RunState.CANCELLED, RunState.FAILED})
+"""A run in one of these sends nothing more by itself."""
+LASTING: Final = (
+    RunEvent.PAUSE,
+    RunEvent.STOP,
+    RunEvent.CLIENT_GONE,
+    RunEvent.SHUTDOWN,
+    RunEvent.FOUND_AFTER_CRASH,
+)
+"""Events that change nothing of a run that is over."""
+_ENDS: Final = {
+    RunEvent.STOP: RunState.STOPPED,
+    RunEvent.CLIENT_GONE: RunState.CANCELLED,
+    RunEvent.FAILURE: RunState.FAILED,
+    RunEvent.SHUTDOWN: RunState.STOPPED,
+    RunEvent.FOUND_AFTER_CRASH: RunState.INTERRUPTED,
+}
 
-
-SWEEP: Final[Mapping[SweepState, Mapping[SweepEvent, SweepState]]] = MappingProxyType(
+TABLE: Final[Mapping[RunState, Mapping[RunEvent, RunState]]] = MappingProxyType(
     {
-        SweepState.RUNNING: MappingProxyType(
-            {
-                SweepEvent.TARGET_REACHED: SweepState.COMPLETED,
-                SweepEvent.STOP_HOLD: SweepState.HOLDING,
-                SweepEvent.STOP_ABORT: SweepState.STOPPED,
-                SweepEvent.FAILURE: SweepState.FAILED,
-                SweepEvent.SHUTDOWN: SweepState.STOPPED,
-                SweepEvent.FOUND_AFTER_CRASH: SweepState.FAILED,
-            }
+        RunState.WAITING: MappingProxyType({RunEvent.BEGIN: RunState.RUNNING, **_ENDS}),
+        RunState.RUNNING: MappingProxyType(
+            {RunEvent.DONE: RunState.COMPLETED, RunEvent.PAUSE: RunState.PAUSED, **_ENDS}
         ),
-        SweepState.HOLDING: MappingProxyType(
-            {
-                SweepEvent.STOP_HOLD: SweepState.HOLDING,
-                SweepEvent.STOP_ABORT: SweepState.STOPPED,
-                SweepEvent.FAILURE: SweepState.FAILED,
-                SweepEvent.SHUTDOWN: SweepState.STOPPED,
-                SweepEvent.FOUND_AFTER_CRASH: SweepState.FAILED,
-            }
+        RunState.PAUSED: MappingProxyType(
+            {RunEvent.PAUSE: RunState.PAUSED, RunEvent.RESUME: RunState.RUNNING, **_ENDS}
         ),
-        # What it has left on can still be made safe.
-        SweepState.COMPLETED: MappingProxyType(
-            {**_ended(SweepState.COMPLETED), SweepEvent.STOP_ABORT: SweepState.STOPPED}
-        ),
-        SweepState.STOPPED: _ended(SweepState.STOPPED),
-        SweepState.FAILED: _ended(SweepState.FAILED),
+        RunState.INTERRUPTED: MappingProxyType({RunEvent.RESUME: RunState.RUNNING, **_ENDS}),
+        **{state: MappingProxyType(dict.fromkeys(LASTING, state)) for state in OVER},
     }
 )
 
 
-def next_sweep_state(state: SweepState, event: SweepEvent, *, abort_failed: bool) -> SweepState:
-    """The state after ``event``; an abort that failed turns ``stopped`` into ``failed``.
+@record
+class KindWords:
+    """What one kind of run shows of the table.
+
+    Attributes:
+        name: the kind, as people call it.
+        states: the states that it shows, each with its word.
+        events: the events that it knows, each with its word.
+        other: cells of its own; ``None`` where it refuses what the table allows.
+    """
+
+    name: str
+    states: Mapping[RunState, str]
+    events: Mapping[RunEvent, str]
+    other: Mapping[tuple[RunState, RunEvent], RunState | None] = field(default_factory=dict)
+
+    def row(self, state: RunState) -> dict[RunEvent, RunState]:
+        """The next states that are open to a run in ``state``, by the event."""
+        cells = ((event, self._cell(state, event)) for event in self.events)
+        return {event: following for event, following in cells if following is not None}
+
+    def _cell(self, state: RunState, event: RunEvent) -> RunState | None:
+        if (state, event) in self.other:
+            return self.other[state, event]
+        return TABLE[state].get(event)
+
+
+SWEEP: Final = KindWords(
+    name="sweep",
+    states={
+        RunState.RUNNING: "running",
+        RunState.PAUSED: "holding",
+        RunState.COMPLETED: "completed",
+        RunState.STOPPED: "stopped",
+        RunState.FAILED: "failed",
+    },
+    events={
+        RunEvent.DONE: "target_reached",
+        RunEvent.PAUSE: "stop_hold",
+        RunEvent.STOP: "stop_abort",
+        RunEvent.FAILURE: "failure",
+        RunEvent.SHUTDOWN: "shutdown",
+        RunEvent.FOUND_AFTER_CRASH: "found_after_crash",
+    },
+    other={
+        # What a completed sweep has left on can still be made safe.
+        (RunState.COMPLETED, RunEvent.STOP): RunState.STOPPED,
+        (RunState.RUNNING, RunEvent.FOUND_AFTER_CRASH): RunState.FAILED,
+        (RunState.PAUSED, RunEvent.FOUND_AFTER_CRASH): RunState.FAILED,
+    },
+)
+STREAM: Final = KindWords(
+    name="stream",
+    states={
+        RunState.RUNNING: "running",
+        RunState.COMPLETED: "ended",
+        RunState.STOPPED: "terminated",
+        RunState.CANCELLED: "cancelled",
+        RunState.FAILED: "failed",
+    },
+    events={
+        RunEvent.DONE: "elapsed",
+        RunEvent.STOP: "stop",
+        RunEvent.CLIENT_GONE: "client_gone",
+        RunEvent.FAILURE: "failure",
+        RunEvent.SHUTDOWN: "shutdown",
+    },
+)
+SEQUENCE: Final = KindWords(
+    name="sequence",
+    states={
+        RunState.RUNNING: "running",
+        RunState.COMPLETED: "completed",
+        RunState.FAILED: "failed",
+        RunState.CANCELLED: "cancelled",
+        RunState.STOPPED: "stopped",
+    },
+    events={
+        RunEvent.DONE: "done",
+        RunEvent.FAILURE: "step_failed",
+        RunEvent.CLIENT_GONE: "client_gone",
+        RunEvent.STOP: "stop",
+    },
+    other={(state, event): None for state in OVER for event in LASTING},
+)
+EXPERIMENT: Final = KindWords(
+    name="experiment",
+    states={
+        state: state.value
+        for state in RunState
+        if state not in {RunState.WAITING, RunState.CANCELLED}
+    },
+    events={
+        event: event.value
+        for event in RunEvent
+        if event not in {RunEvent.BEGIN, RunEvent.CLIENT_GONE}
+    },
+)
+
+
+def next_state(
+    words: KindWords, state: RunState, event: RunEvent, *, is_clean_up_failed: bool = False
+) -> RunState:
+    """The state after ``event``; a clean-up that failed turns any end into ``failed``.
 
     Raises:
-        Conflict: the table has no such transition.
+        Conflict: this kind of run does not know that event in this state.
     """
-    row = SWEEP[state]
+    row = words.row(state)
     if event not in row:
-        raise Conflict(f"A sweep that is {state} cannot take {event}.")
+        raise Conflict(
+            f"A {words.name} that is {words.states.get(state, state)} cannot take "
+            f"{words.events.get(event, event)}."
+        )
     following = row[event]
-    if abort_failed and following is SweepState.STOPPED and following is not state:
-        return SweepState.FAILED
+    if is_clean_up_failed and following is not state and following in OVER:
+        return RunState.FAILED
     return following
 
-
-class StreamState(enum.StrEnum):
-    """Where a stream stands."""
-
-    RUNNING = "running"
-    ENDED = "ended"
-    TERMINATED = "terminated"
-    CANCELLED = "cancelled"
-    FAILED = "failed"
-
-
-class StreamEvent(enum.StrEnum):
-    """What can happen to a stream."""
-
-    ELAPSED = "elapsed"
-    STOP = "stop"
-    CLIENT_GONE = "client_gone"
-    FAILURE = "failure"
-    SHUTDOWN = "shutdown"
-
-
-def _over(state: StreamState) -> Mapping[StreamEvent, StreamState]:
-    """A stream that is over stays what it is, whoever stops it again."""
-    lasting = (StreamEvent.STOP, StreamEvent.CLIENT_GONE, StreamEvent.SHUTDOWN)
-    return MappingProxyType(dict.fromkeys(lasting, state))
-
-
-STREAM: Final[Mapping[StreamState, Mapping[StreamEvent, StreamState]]] = MappingProxyType(
-    {
-        StreamState.RUNNING: MappingProxyType(
-            {
-                StreamEvent.ELAPSED: StreamState.ENDED,
-                StreamEvent.STOP: StreamState.TERMINATED,
-                StreamEvent.CLIENT_GONE: StreamState.CANCELLED,
-                StreamEvent.FAILURE: StreamState.FAILED,
-                StreamEvent.SHUTDOWN: StreamState.TERMINATED,
-            }
-        ),
-        StreamState.ENDED: _over(StreamState.ENDED),
-        StreamState.TERMINATED: _over(StreamState.TERMINATED),
-        StreamState.CANCELLED: _over(StreamState.CANCELLED),
-        StreamState.FAILED: _over(StreamState.FAILED),
-    }
-)
-
-
-def next_stream_state(state: StreamState, event: StreamEvent) -> StreamState:
-    """The state after ``event``.
-
-    Raises:
-        Conflict: the table has no such transition.
-    """
-    row = STREAM[state]
-    if event not in row:
-        raise Conflict(f"A stream that is {state} cannot take {event}.")
-    return row[event]
-
-
-State = TypeVar("State", bound=StrEnum)
-Event = TypeVar("Event", bound=StrEnum)
 
 HEAD = """# States of sweeps, streams and sequences
 
@@ -222,27 +215,21 @@ sweep is failed. When a sequence is stopped, its `finally` steps run first, with
 
 def reference() -> str:
     """The page."""
-    parts = [
-        HEAD,
-        _table("sweep", SWEEP, tuple(SweepEvent)),
-        _table("stream", STREAM, tuple(StreamEvent)),
-        _table("sequence", SEQUENCE, tuple(SequenceEvent)),
-    ]
-    return "\n".join(parts)
+    return "\n".join([HEAD, *map(_table, (SWEEP, STREAM, SEQUENCE, EXPERIMENT))])
 
 
-def _table(
-    name: str, table: Mapping[State, Mapping[Event, State]], events: tuple[Event, ...]
-) -> str:
+def _table(words: KindWords) -> str:
+    events = words.events
     lines = [
-        f"## {name.capitalize()}",
+        f"## {words.name.capitalize()}",
         "",
-        f"| {name} | {' | '.join(event.value.replace('_', ' ') for event in events)} |",
+        f"| {words.name} | {' | '.join(word.replace('_', ' ') for word in events.values())} |",
         f"|---{'|---' * len(events)}|",
     ]
-    for state, row in table.items():
-        cells = [row[event].value if event in row else "" for event in events]
-        lines.append(f"| {state.value} | {' | '.join(cells)} |")
+    for state, word in words.states.items():
+        row = words.row(state)
+        cells = [words.states[row[event]] if event in row else "" for event in events]
+        lines.append(f"| {word} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

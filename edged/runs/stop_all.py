@@ -34,7 +34,7 @@ from edged.profiles.abort import ANYTHING, Proof, output_names, proofs_of, unpro
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.obey import Obeyed, obey
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 from edged.runs.units import unit_of_instrument
 from edged.runs.wording import all_stopped_by
 from edged.sdk.specs import wrapper_id
@@ -407,7 +407,7 @@ class BenchStop:
         self,
         bench: Bench,
         *,
-        sweeps: SweepRegistry,
+        sweeps: Sweeps,
         end_work: tuple[EndWork, ...],
         made_safe: Callable[[str], Awaitable[None]],
         stop_others: StopOthers,

@@ -30,7 +30,7 @@ def held_by(run_id: str, who: str, for_s: float) -> str:
 
 def interlock_tripped(name: str) -> Cause:
     """``the interlock chamber tripped``."""
-    return Cause(f"by interlock {name}", f"the interlock {name} tripped")
+    return Cause(f"by interlock {name}", f"the interlock {name} tripped", is_safe_only=True)
 
 
 def dead_man_tripped(unit: str) -> Cause:
@@ -55,4 +55,5 @@ def parked_by(who: str) -> Cause:
 
 def all_stopped_by(who: str) -> Cause:
     """``everything was stopped by claude-code 2.1 at 127.0.0.1``."""
-    return Cause(f"by stop all of {who}", f"everything was stopped by {who}")
+    why = f"everything was stopped by {who}"
+    return Cause(f"by stop all of {who}", why, is_safe_only=True)

@@ -5,6 +5,9 @@ A lease ends when it is released, broken by the owner, has not been used for its
 lasts; a run of its holder keeps it, too, but no longer than ``most_s``. Each grant of a unit has a
 higher fence than the one before, so that what was judged under one lease is not sent under another.
 
+A run with a plan reserves what it writes to for itself, for as long as its plan says. Then its
+client's other calls are kept out like anybody's, but for the time that the run is paused.
+
 Source: docs/sharing.md; OPC 10000-100 (Devices) section 8.3 (MaxInactiveLockTime, BreakLock); the
 fence: M. Kleppmann, "How to do distributed locking" (2016).
 """
@@ -23,6 +26,7 @@ from edged.record import record
 DEFAULT_TTL_S: Final = 900
 LEAST_TTL_S: Final = 30
 MOST_TTL_S: Final = 43_200
+MOST_OF_A_RUN_S: Final = 7 * 86_400.0
 _ID_BYTES: Final = 16
 """128 random bits: who has the id has the units."""
 
@@ -67,18 +71,20 @@ class Holder:
         key: what it is known by again (a subject of the relay, an MCP session); empty: by nothing.
         who: its name, for people.
         lease_id: the lease that it presents, if it does.
+        run_id: the run that asks, if it is one.
     """
 
     key: str
     who: str
     lease_id: str = ""
+    run_id: str = ""
 
 
 @record(frozen=False)
 class Lease:
     """One lease; its id is its holder's secret.
 
-    Only its ``until`` and ``ttl_s`` ever change, each as a whole.
+    Only its ``until``, ``ttl_s`` and ``is_paused`` ever change, each as a whole.
 
     Attributes:
         units: keys of the physical units (``runs.units``).
@@ -86,6 +92,8 @@ class Lease:
         fence: higher than that of any earlier lease of these units.
         until: when it ends if it is not used, on both scales.
         last: when it ends however much it is used.
+        run_id: the run whose it is; empty: it is its holder's.
+        is_paused: that run is, so that its holder may write meanwhile.
     """
 
     lease_id: str = field(repr=False)
@@ -98,6 +106,8 @@ class Lease:
     granted_ms: int
     until: Moment
     last: Moment
+    run_id: str = ""
+    is_paused: bool = False
 
     def expires_ms(self, now: Moment) -> int:
         """When it ends if nothing keeps it, by the wall's clock of now."""
@@ -163,10 +173,38 @@ class Leases:
                 code=ErrorCode.DENIED_BY_OWNER,
                 remedy="Work without one; a running sweep holds its parameter by itself.",
             )
-        for unit in units:
-            taken = self.of(unit, now)
-            if taken is not None:
-                raise self.conflict(unit, taken, holder, now)
+        return self._grant(units, holder, purpose, ttl_s, self._most_s, now)
+
+    def reserve_for_run(
+        self, units: Collection[str], *, holder: Holder, for_s: float, now: Moment
+    ) -> Lease:
+        """Grant all of these units to the run that asks, or none.
+
+        What its client has reserved for itself is the run's until that ends.
+
+        Raises:
+            Conflict: LEASED, somebody else has one of them, or another run.
+        """
+        return self._grant(units, holder, holder.run_id, for_s, for_s, now)
+
+    def _grant(
+        self,
+        units: Collection[str],
+        holder: Holder,
+        purpose: str,
+        ttl_s: float,
+        most_s: float,
+        now: Moment,
+    ) -> Lease:
+        taken = {unit: lease for unit in units if (lease := self.of(unit, now)) is not None}
+        conflicts = [
+            self.conflict(unit, lease, holder, now)
+            for unit, lease in taken.items()
+            if lease.run_id or not (holder.run_id and _is_of(lease, holder))
+        ]
+        if conflicts:
+            conflicts[0].message = " ".join(one.message for one in conflicts)
+            raise conflicts[0]
         self._drop_ended(now)
         fence = 1 + max((self._fences.get(unit, 0) for unit in units), default=0)
         lease = Lease(
@@ -179,7 +217,8 @@ class Leases:
             fence=fence,
             granted_ms=now.wall_ms,
             until=_later(now, ttl_s),
-            last=_later(now, self._most_s),
+            last=_later(now, most_s),
+            run_id=holder.run_id,
         )
         self._fences.update(dict.fromkeys(lease.units, fence))
         self._replace({**self._by_id, lease.lease_id: lease})
@@ -279,6 +318,10 @@ class Leases:
     def of(self, unit: str, now: Moment) -> Lease | None:
         """The lease of a unit, if it has one."""
         lease = self._by_unit.get(unit)
+        if lease is not None and lease.run_id and self._is_over(lease, now):
+            # What its client has may be below it.
+            lasting = (one for one in self._by_id.values() if unit in one.units)
+            lease = next((one for one in lasting if not self._is_over(one, now)), None)
         return None if lease is None or self._is_over(lease, now) else lease
 
     def permit(self, unit: str, holder: Holder, now: Moment) -> Permit | None:
@@ -327,6 +370,8 @@ class Leases:
 
     def conflict(self, unit: str, lease: Lease, holder: Holder, now: Moment) -> Conflict:
         """What a caller is told whom a lease keeps out: who, until when, what for, what to do."""
+        if lease.run_id:
+            return self._used_by_run(unit, lease)
         expires_ms = lease.expires_ms(now)
         left_s = max(0, (expires_ms - now.wall_ms) // 1_000)
         purpose = f" for {lease.purpose!r}" if lease.purpose else ""
@@ -347,6 +392,15 @@ class Leases:
             remedy=remedy,
         )
 
+    def _used_by_run(self, unit: str, lease: Lease) -> Conflict:
+        return Conflict(
+            f"{self._called(unit)} is used by {lease.run_id} of {lease.who}.",
+            code=ErrorCode.LEASED,
+            data={"who": lease.who, "run_id": lease.run_id},
+            remedy="Reads, safe commands and stops are allowed. Else wait for the end of that run, "
+            "stop it, or have who started it pause it: then that caller may write.",
+        )
+
     # A restart
 
     def restore(self, leases: Iterable[Lease], fences: Mapping[str, int], now: Moment) -> None:
@@ -361,7 +415,10 @@ class Leases:
             lease.lease_id: replace(
                 lease,
                 until=_later(now, _left_s(lease.until, now, lease.ttl_s)),
-                last=_later(now, _left_s(lease.last, now, self._most_s)),
+                last=_later(
+                    now,
+                    _left_s(lease.last, now, MOST_OF_A_RUN_S if lease.run_id else self._most_s),
+                ),
             )
             for lease in leases
         }
@@ -408,10 +465,14 @@ class Leases:
     def _replace(self, by_id: Mapping[str, Lease]) -> None:
         self._by_id = by_id
         self.is_any = bool(by_id)
-        self._by_unit = {unit: lease for lease in by_id.values() for unit in lease.units}
+        # A run's lease lies above that of its client.
+        above = sorted(by_id.values(), key=lambda lease: bool(lease.run_id))
+        self._by_unit = {unit: lease for lease in above for unit in lease.units}
 
 
 def _is_of(lease: Lease, holder: Holder) -> bool:
+    if lease.run_id and (holder.run_id == lease.run_id or not lease.is_paused):
+        return holder.run_id == lease.run_id
     if holder.lease_id:
         return holder.lease_id == lease.lease_id
     return bool(holder.key) and holder.key == lease.holder_key

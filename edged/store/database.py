@@ -15,7 +15,7 @@ import contextlib
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -431,6 +431,17 @@ class Written(asyncio.Future[T]):
 
     then: Callable[[Written[T]], None] | None = None
 
+    def conclude(self, result: Sequence[T], error: Exception | None) -> None:
+        """What came of it, on the loop; ``result`` has one value where there is no error."""
+        if self.done():
+            return
+        if error is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(result[0])
+        if self.then is not None:
+            self.then(self)
+
 
 class _Awaited(Generic[T]):
     """A statement, and the future of whoever waits for it."""
@@ -451,14 +462,7 @@ class _Awaited(Generic[T]):
             return
 
     def _hand_out(self, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is not None:
-            self.future.set_exception(error)
-        else:
-            self.future.set_result(self._result[0])
-        if self.future.then is not None:
-            self.future.then(self.future)
+        self.future.conclude(self._result, error)
 
 
 class _Job(_Awaited[T]):

@@ -41,6 +41,7 @@ class JournalKind(enum.StrEnum):
 
     SWEEP = "sweep"
     SEQUENCE = "sequence"
+    EXPERIMENT = "experiment"
 
 
 @record
@@ -72,7 +73,7 @@ def entry_of(row: tuple[Any, ...]) -> JournalEntry:
         payload = {}
     return JournalEntry(
         id=entry_id,
-        kind=JournalKind.SWEEP if kind == JournalKind.SWEEP.value else JournalKind.SEQUENCE,
+        kind=JournalKind(kind) if kind in set(JournalKind) else JournalKind.SEQUENCE,
         instrument_id=instrument_id,
         unit=unit,
         begun_ms=begun_ms if isinstance(begun_ms, int) else 0,

@@ -89,6 +89,7 @@ def _written(lease: Lease) -> str:
         "until": [lease.until.monotonic_s, lease.until.wall_ms],
         "last": [lease.last.monotonic_s, lease.last.wall_ms],
         "lease_id": lease.lease_id,
+        "run_id": lease.run_id,
     }
     return json.dumps(told, separators=(",", ":"))
 
@@ -108,6 +109,7 @@ def _read(text: object) -> Lease | None:
             granted_ms=int(told["granted_ms"]),
             until=Moment(float(told["until"][0]), int(told["until"][1])),
             last=Moment(float(told["last"][0]), int(told["last"][1])),
+            run_id=str(told.get("run_id", "")),
         )
     except (ValueError, KeyError, TypeError, IndexError):
         return None

@@ -2,6 +2,6 @@
 
 ``registry`` is the present set: the static ones, and those that ``dynamic`` makes of profiles and
 wrappers; ``dispatcher`` takes a call by name and gives its action to the command path.
-``resources`` reads by URI, ``resource_kinds`` says what there is. Outsiders are the surfaces, which
+``resources`` says what there is, and reads by URI. Outsiders are the surfaces, which
 take ``dispatcher``, ``registry`` and ``resources``.
 """

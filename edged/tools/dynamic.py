@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Final
 
@@ -128,15 +127,8 @@ def withheld_name(name: str, profile: Profile, suffix: str) -> str | None:
 
 
 def _is_exposed(tool: Tool, instrument: Instrument) -> bool:
-    expose = instrument.rules.expose
-    if not expose or "all" in expose:
-        return True
-    if "none" in expose:
-        return False
-    if "essential" in expose and tool.is_essential:
-        return True
     short = tool.plain_name.split("__", 1)[1]
-    return any(fnmatchcase(short, pattern) for pattern in expose)
+    return instrument.rules.exposes(short, is_essential=tool.is_essential)
 
 
 def _command_tool(

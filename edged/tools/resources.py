@@ -1,5 +1,8 @@
 """The resources of this bench: what there is now, reading one, and completing names.
 
+``KINDS``, what can be read by a URI, is collected from the rows of operations
+(``commands/operation.py``). Only recordings are on the disk; everything else is in memory.
+
 Implements the MCP surface's ``ResourceSource``. A read goes through the command path as the action
 that its kind says; the list tells a caller only what that caller may read. Nothing here touches an
 instrument.
@@ -13,33 +16,252 @@ that it changed. Listens to the rooms of long work and to the pool, all on the e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
 from edged.actions.caller import Caller
 from edged.auth.permissions import Permissions
 from edged.clock import Clock
+from edged.commands.operation import READ_TOOL, SCHEME, Resource, ResourceRead, parts_of
 from edged.commands.path import CommandPath
-from edged.errors import Conflict, ErrorCode, Invalid, NotFound
-from edged.instruments.pool import Changed, Event
-from edged.protocol.jsonrpc import encode
+from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound
+from edged.instruments.instrument import Instrument
+from edged.instruments.pool import Changed, Event, InstrumentPool
+from edged.operations.experiments import saved_files
+from edged.operations.table import OPERATIONS
+from edged.profiles.model import Profile
 from edged.protocol.messages import CompletionParams, Content, News, ResourceEntry, TemplateEntry
+from edged.record import record
 from edged.runs.recordings.reader import check_own_run, list_runs
-from edged.runs.streams.registry import StreamNews
-from edged.runs.sweeps.registry import SweepChanged
-from edged.tools.resource_kinds import (
-    KINDS,
-    MOST_RUNS,
-    READ_TOOL,
-    ResourceKind,
-    ResourceRead,
-    ResourceSources,
-    find_kind,
-    present,
-    run_entry,
-    uri_of,
-    values_of,
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.streams.registry import StreamNews, Streams
+from edged.runs.streams.waveforms import WaveformRegistry
+from edged.runs.sweeps.registry import SweepChanged, Sweeps
+
+APP_SCHEME: Final = "ui://edged/"
+
+KINDS: Final[Mapping[str, Resource]] = MappingProxyType(
+    {kind.name: kind for row in OPERATIONS for kind in row.readable()}
 )
+
+
+def find_kind(uri: str) -> tuple[Resource, dict[str, str]]:
+    """What a URI names, and the values of its template's variables.
+
+    Raises:
+        NotFound: UNKNOWN_RESOURCE, no kind has such URIs.
+    """
+    if uri.startswith((SCHEME, APP_SCHEME)):
+        given = parts_of(uri.rstrip("/"))
+        for kind in KINDS.values():
+            values = _values(parts_of(kind.template), given)
+            if values is not None:
+                return kind, values
+    raise NotFound(
+        f"There is no resource {uri[:200]!r}.",
+        code=ErrorCode.UNKNOWN_RESOURCE,
+        data={"uri": uri[:2048]},
+        remedy="resources/list and resources/templates/list tell what there is.",
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def uri_of(name: str, **values: str | int) -> str:
+    """The URI of a resource of the kind of that name."""
+    uri = KINDS[name].template
+    for variable, value in values.items():
+        uri = uri.replace(f"{{{variable}}}", quote(str(value), safe=":@-._~"))
+    return uri
+
+
+def _values(parts: list[str], given: list[str]) -> dict[str, str] | None:
+    if len(parts) != len(given):
+        return None
+    values = {}
+    for part, text in zip(parts, given, strict=True):
+        if part.startswith("{"):
+            value = unquote(text)
+            if not value:
+                return None
+            values[part[1:-1]] = value
+        elif part != text:
+            return None
+    return values
+
+
+MOST_RUNS: Final = 50
+MOST_WAVEFORMS: Final = 100
+"""The newest so many are listed; older ones are read all the same."""
+
+
+@record
+class ResourceSources:
+    """The rooms that resources tell of.
+
+    Attributes:
+        profiles: gives the library as it is now.
+        experiment_dirs: where experiment files are.
+    """
+
+    pool: InstrumentPool
+    profiles: Callable[[], Mapping[str, Profile]]
+    sweeps: Sweeps
+    streams: Streams
+    runs: RunRegistry
+    waveforms: WaveformRegistry
+    experiment_dirs: Sequence[Path] = ()
+
+
+def present(sources: ResourceSources) -> Iterator[ResourceEntry]:
+    """What there is, but for recordings, which are on the disk."""
+    plain = [kind.name for kind in KINDS.values() if kind.is_listed]
+    for name in sorted(plain, key=lambda name: name != "status"):
+        yield _entry(name)
+    instruments = sources.pool.all()
+    for instrument in instruments:
+        yield _instrument_entry(instrument)
+    profiles = {i.profile.key: i.profile for i in instruments if i.profile is not None}
+    for key, profile in sorted(profiles.items()):
+        title = f"{profile.manufacturer} {profile.model}: profile to read"
+        yield _entry("profile", title=title, profile_key=key)
+    for sweep in sources.sweeps.active():
+        yield _work_entry("sweep", sweep)
+    for stream in sources.streams.running():
+        yield _work_entry("stream", stream)
+    for stream_id, index, waveform in sources.waveforms.newest(MOST_WAVEFORMS):
+        yield _entry(
+            "waveform",
+            title=f"Waveform {index} of {stream_id}: {waveform.length} samples",
+            size=len(waveform.samples),
+            stream_id=stream_id,
+            point_index=index,
+        )
+    for picture_id, picture in sources.waveforms.newest_pictures(MOST_WAVEFORMS):
+        yield _entry(
+            "picture",
+            title=f"Picture of {picture.command_name}: {len(picture.samples)} bytes",
+            size=len(picture.samples),
+            mime_type=picture.mime,
+            tool=picture.tool,
+            command_name=picture.command_name,
+            picture_id=picture_id,
+        )
+
+
+async def values_of(
+    sources: ResourceSources, asked: CompletionParams, only_subject: str | None
+) -> AsyncIterator[str]:
+    """Everything that the variable could be; of recordings those of that subject (``Caller``)."""
+    match asked.argument:
+        case "tool" | "command_name" | "picture_id" if "pictures" in asked.ref:
+            for picture_id, picture in sources.waveforms.newest_pictures(MOST_WAVEFORMS):
+                yield {
+                    "tool": picture.tool,
+                    "command_name": picture.command_name,
+                    "picture_id": picture_id,
+                }[asked.argument]
+        case "instrument_id":
+            for instrument in sources.pool.all():
+                for name in filter(None, (instrument.alias, instrument.id)):
+                    yield name
+        case "command_name":
+            for name in _commands(sources, asked.known.get("instrument_id", "")):
+                yield name
+        case "profile_key":
+            for key in sorted(sources.profiles()):
+                yield key
+        case "experiment_name":
+            for name in sorted(await asyncio.to_thread(saved_files, sources.experiment_dirs)):
+                yield name
+        case "sweep_id":
+            for sweep in reversed(sources.sweeps.listed()):
+                yield str(sweep["sweep_id"])
+        case "run_id":
+            for run in await sources.runs.read(list_runs, MOST_RUNS, "", "", only_subject):
+                yield str(run["run_id"])
+        case "stream_id" if "waveforms" in asked.ref:
+            for stream_id, _, _ in sources.waveforms.newest(MOST_WAVEFORMS):
+                yield stream_id
+        case "stream_id":
+            for stream in sources.streams.running():
+                yield stream["stream_id"]
+        case "point_index":
+            wanted = asked.known.get("stream_id", "")
+            for stream_id, index, _ in sources.waveforms.newest(MOST_WAVEFORMS):
+                if wanted in ("", stream_id):
+                    yield str(index)
+
+
+def _commands(sources: ResourceSources, instrument_id: str) -> list[str]:
+    """Of the instrument that was chosen already, else of all."""
+    try:
+        pool = sources.pool
+        instruments = [pool.get(instrument_id)] if instrument_id else pool.all()
+    except EdgedError:
+        return []
+    return [
+        name
+        for instrument in instruments
+        if instrument.profile is not None
+        for name in instrument.profile.commands
+        if name not in instrument.rules.deny
+    ]
+
+
+def _entry(
+    kind_name: str,
+    *,
+    title: str = "",
+    description: str = "",
+    size: int | None = None,
+    modified: str = "",
+    mime_type: str = "",
+    **values: str | int,
+) -> ResourceEntry:
+    kind = KINDS[kind_name]
+    return ResourceEntry(
+        uri=uri_of(kind_name, **values),
+        name=" ".join([kind_name, *map(str, values.values())]),
+        title=title or kind.title,
+        description=description or kind.description,
+        mime_type=mime_type or kind.mime_type,
+        size=size,
+        modified=modified,
+    )
+
+
+def _instrument_entry(instrument: Instrument) -> ResourceEntry:
+    who = f"{instrument.identity.manufacturer} {instrument.identity.model}".strip()
+    state = "" if instrument.is_connected else " (does not answer now)"
+    return _entry(
+        "instrument",
+        title=f"{instrument.alias or instrument.id}: {who or 'unknown instrument'}{state}",
+        instrument_id=instrument.id,
+    )
+
+
+def _work_entry(kind_name: str, told: Mapping[str, Any]) -> ResourceEntry:
+    values: dict[str, Any] = {f"{kind_name}_id": told[f"{kind_name}_id"]}
+    what = f"{told.get('command_name', '')} on {told.get('instrument_id', '')}"
+    title = f"{kind_name.title()} of {what}: {told.get('status', '')}"
+    return _entry(kind_name, title=title, **values)
+
+
+def run_entry(run: Mapping[str, Any]) -> ResourceEntry:
+    """The entry of a recording, from what ``list_runs`` tells of it."""
+    what = f"{run.get('command_name') or ''} on {run.get('instrument_id') or ''}"
+    when = str(run.get("started") or "")
+    return _entry(
+        "run",
+        title=f"Recorded {run.get('kind') or 'run'} of {what}, {when[:19]}",
+        modified=str(run.get("ended") or when),
+        run_id=str(run["run_id"]),
+    )
+
 
 TELL_EVERY_S: Final = 0.5
 STATUS: Final = uri_of("status")
@@ -216,7 +438,7 @@ class Resources:
         outcome = await self._path.perform(kind.action(asked))
         if outcome.error is not None:
             raise outcome.error
-        return [_content(kind, asked, outcome.data)]
+        return [kind.show(kind, asked, outcome.data)]
 
     async def watch_key(self, uri: str, caller: Caller) -> str:
         """What names this resource in the news, however the caller spells it.
@@ -267,10 +489,10 @@ class Resources:
         found = [value for value in known if typed in value.casefold()]
         return sorted(found, key=lambda value: not value.casefold().startswith(typed))
 
-    def _judge(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> None:
+    def _judge(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> None:
         self._path.authorize(caller, *kind.permission(values))
 
-    def _may(self, caller: Caller, kind: ResourceKind, values: Mapping[str, str]) -> bool:
+    def _may(self, caller: Caller, kind: Resource, values: Mapping[str, str]) -> bool:
         return self._permissions.allows_tool(caller, *kind.permission(values))
 
     def _spend_a_completion(self) -> None:
@@ -285,35 +507,3 @@ class Resources:
                 remedy="Wait for the person to stop typing.",
             )
         self._completions_left -= 1
-
-
-def _content(kind: ResourceKind, asked: ResourceRead, data: Any) -> Content:
-    """The content that an action's data are."""
-    match kind.name:
-        case "profile" | "bench_app" | "run_app":
-            return Content(uri=asked.uri, mime_type=kind.mime_type, text=str(data))
-        case "waveform":
-            about = {k: v for k, v in data.items() if k not in ("y_data", "encoding", "format")}
-            return Content(uri=asked.uri, mime_type=kind.mime_type, blob=data["y_data"], meta=about)
-        case "picture":
-            return Content(uri=asked.uri, mime_type=str(data["mime"]), blob=data["image"])
-        case "instrument":
-            told = data[0]
-        case "command":
-            told = _one_command(data[0], asked)
-        case _:
-            told = data
-    return Content(uri=asked.uri, mime_type=kind.mime_type, text=encode(told).decode("ascii"))
-
-
-def _one_command(capabilities: Mapping[str, Any], asked: ResourceRead) -> dict[str, Any]:
-    name = asked.values["command_name"]
-    for command in capabilities["commands"]:
-        if command["name"] == name:
-            return {"instrument_id": capabilities["instrument_id"], **command}
-    raise NotFound(
-        f"{capabilities['instrument_id']} has no command {name[:100]!r}.",
-        code=ErrorCode.UNKNOWN_COMMAND,
-        data={"uri": asked.uri},
-        remedy="Its resource without /commands lists them.",
-    )

@@ -68,6 +68,10 @@ class Model335:
         self.random = unit.random
         self.loops = {number: Loop(input=number) for number in range(1, len(self.inputs) + 1)}
         self.reset(0.0)
+        unit.world.connect_stage(unit.name, self._sample_celsius)
+
+    def _sample_celsius(self, now: float) -> float:
+        return self.loops[1].advance(now).kelvin - KELVIN_AT_ZERO_C
 
     def reset(self, now: float) -> None:  # noqa: ARG002 - the seam's argument
         """See ``ModelState``: the settings; a stage keeps its temperature."""

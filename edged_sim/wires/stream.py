@@ -115,8 +115,11 @@ class WireEntry:
 class ByteLog:
     """The log of one bench; written and read on its event loop only."""
 
-    def __init__(self, clock: Clock, file: Path | None = None) -> None:
+    def __init__(
+        self, clock: Clock, file: Path | None = None, *, most_entries: int = MOST_ENTRIES
+    ) -> None:
         self._clock = clock
+        self._most_entries = most_entries
         self._ring: deque[WireEntry] = deque()
         self._bytes = 0
         self._seq = 0
@@ -147,7 +150,7 @@ class ByteLog:
         )
         self._ring.append(entry)
         self._bytes += len(data)
-        while len(self._ring) > MOST_ENTRIES or self._bytes > MOST_BYTES:
+        while len(self._ring) > self._most_entries or self._bytes > MOST_BYTES:
             self._bytes -= len(self._ring.popleft().data)
         if self._file is not None:
             self._file.write(json.dumps(entry.as_json()) + "\n")
@@ -247,6 +250,13 @@ class Visit:
     async def hear(self, message: bytes, tag: int = 0) -> None:
         """A whole message; waits while too many are not done yet."""
         await self._waiting.put((message, tag))
+
+    def hear_at_once(self, message: bytes) -> bool:
+        """The same without waiting; False: too many are not done yet, and this one is lost."""
+        if self._waiting.full():
+            return False
+        self._waiting.put_nowait((message, 0))
+        return True
 
     def overrun(self) -> None:
         """A message was longer than any input buffer."""

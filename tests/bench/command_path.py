@@ -21,9 +21,8 @@ from edged.commands.send_guard import SendGuards
 from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import Fault
-from edged.operations.bench import BenchOperations
+from edged.operations.bench import BenchOperations, InstrumentList
 from edged.operations.commands import CommandOperations
-from edged.operations.instrument_list import InstrumentList
 from edged.sharing.leases import Leases
 from tests.bench.context import bench_of
 

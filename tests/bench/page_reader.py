@@ -19,6 +19,8 @@ from tests.bench.pages import is_alike
 PAGE = (REPOSITORY / "docs" / "add-your-instrument.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"(<!-- a terminal of its own -->\n)?```(sh|yaml|text)\n(.*?)```\n", re.DOTALL)
 WITHIN_S = 60.0
+LOOKS_EVERY_S = 0.3
+"""A command costs a seventh of a second of a processor, which what is waited for may need."""
 
 
 @dataclass(slots=True)
@@ -155,3 +157,4 @@ class Reader:
         deadline = time.monotonic() + WITHIN_S
         while self.run(line).returncode != 0:
             assert time.monotonic() < deadline, (line, self.run(line))
+            time.sleep(LOOKS_EVERY_S)  # noqa: TID251 - a program in a terminal has no event

@@ -72,7 +72,7 @@ WIDTH: Final = 88
 VARYING: Final = re.compile(
     r"""\S*/(?=runs/\d{4}-)   # where recordings lie
     | \blease-[\w-]{22}(?![\w-])   # an id
-    | \b(?:ask|sweep|seq|stream|mcp|run|lease|act)-[0-9a-f]{4,}(?:-\d+)?\b
+    | \b(?:ask|exp|plan|sweep|seq|stream|mcp|run|lease|act)-[0-9a-f]{4,}(?:-\d+)?\b
     | \b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?   # a date or time
     | \b\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?\b
     | [-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?   # a number
@@ -80,7 +80,7 @@ VARYING: Final = re.compile(
     re.VERBOSE,
 )
 ID: Final = re.compile(
-    r"\b(ask|lease|sweep|seq|stream|mcp)-(?:[\w-]{22}(?![\w-])|[0-9a-f]{4,}(?:-\d+)?\b)"
+    r"\b(ask|exp|lease|sweep|seq|stream|mcp)-(?:[\w-]{22}(?![\w-])|[0-9a-f]{4,}(?:-\d+)?\b)"
 )
 SPACE: Final = re.compile(r"[\s─-]+")
 """White space, and the lines that tables are ruled with."""
@@ -346,6 +346,7 @@ def arguments_of(page: str) -> tuple[str, ...]:
 
 ENGINES: Final[Mapping[str, tuple[str, ...]]] = {
     "experiment.md": ("--instruments", "psu1,dmm1,scope1,load1=rigol_dl3021"),
+    "experiments.md": ("--instruments", "smu1=keithley_2400,smu2=keithley_2400"),
 }
 """Pages that tell their reader to start another bench than ``edged engine --sim`` has."""
 

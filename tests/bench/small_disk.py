@@ -34,7 +34,7 @@ class SmallDisk:
             raise OSError(errno.EIO, "Input/output error")
         os.fsync(handle)
 
-    def put(self, path: Path, text: str) -> None:
+    def put(self, path: Path, text: str | bytes) -> None:
         if self.room is not None and self.room < len(text):
             raise OSError(errno.ENOSPC, "No space left on device")
         self._take(len(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -28,11 +29,14 @@ from edged.instruments.mailbox import Priority
 from edged.operations.commands import CommandOperations
 from edged.operations.sweeps import ReadSweep, StopSweep, SweepOperations
 from edged.profiles.owner_rules import UnitRules
-from edged.runs.run_head import RunHead
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.ports import NewPlan
+from edged.runs.registry import Registry
+from edged.runs.run import Run
+from edged.runs.run_head import RunHead, RunKind
+from edged.runs.sequences.registry import Sequences
 from edged.runs.stop_all import BenchStop
 from edged.runs.streams.waveforms import WaveformRegistry
-from edged.runs.sweeps.registry import SweepRegistry
+from edged.runs.sweeps.registry import Sweeps
 from edged.store.journal import JournalEntry
 from edged.store.lockouts import Lockout
 from edged.store.told_on import ToldOn
@@ -299,6 +303,17 @@ async def no_wrappers(*_order: Any) -> list[dict[str, Any]]:
     return []
 
 
+class SweepsOfTests(Sweeps):
+    """Sweeps, with what the registry does to them under the names that tests of sweeps use."""
+
+    def __init__(self, runs: Registry, *, new_plan: NewPlan) -> None:
+        super().__init__(runs, new_plan=new_plan)
+        self.close, self.adopt = runs.close, runs.adopt
+
+    async def fail_all(self, cause: Cause, error: str, instrument_id: str) -> list[Run]:
+        return await self._runs.fail_all(cause, Failed(error), instrument_id.__eq__)
+
+
 class SweepHouse:
     """Everything between a tool call and the supply."""
 
@@ -338,16 +353,13 @@ class SweepHouse:
             perform=self.perform,
             precheck=lambda action: self.path.precheck(action),
         )
-        self.sweeps = SweepRegistry(
-            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
-        )
-        sequences = SequenceRegistry(
-            self.bench, recorder=self.recorder, notes=self.notes, new_plan=NoPlan
-        )
+        self.runs = Registry(self.bench, recorder=self.recorder, notes=self.notes)
+        self.sweeps = SweepsOfTests(self.runs, new_plan=NoPlan)
+        sequences = Sequences(self.runs, new_plan=NoPlan)
         self.bench_stop = BenchStop(
             self.bench,
             sweeps=self.sweeps,
-            end_work=(sequences.stop_all,),
+            end_work=(functools.partial(self.runs.stop_all, kinds={RunKind.SEQUENCE}),),
             made_safe=self.sweeps.note_made_safe,
             stop_others=no_wrappers,
             recall=self.send_guards.stop,

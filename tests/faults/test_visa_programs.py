@@ -41,7 +41,7 @@ commands:
     parameters: {number: {type: int}}
     returns: {type: int}
 """
-QUESTIONS = 10_000
+QUESTIONS = 3_400
 """Of each of the three."""
 
 
@@ -107,7 +107,7 @@ async def ask_as_agent(engine: EngineProcess, count: int, first: int) -> list[An
 
 
 @promise("visa.not-crossed")
-async def test_two_programs_and_an_agent_ask_ten_thousand_each_and_none_is_crossed(
+async def test_two_programs_and_an_agent_ask_ten_thousand_together_and_none_is_crossed(
     tmp_path: Path,
 ) -> None:
     async with bench(tmp_path) as (engine, _unit):

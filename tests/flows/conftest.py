@@ -11,7 +11,7 @@ import pytest
 import pyvisa
 
 from edged.changes import TOLD
-from edged.operations.instrument_list import InstrumentList
+from edged.operations.bench import InstrumentList
 from edged.protocol.results import ToldList
 from tests.bench.engine import Engine
 
@@ -34,6 +34,8 @@ def no_list_is_old() -> Iterator[None]:
         for _ in range(3):
             told, mark = kept(listing), TOLD.mark()
             units = listing._bench.pool.all()
+            # Each entry is made of nothing that was kept.
+            listing._kept.clear()
             now = [listing.entry(unit) for unit in units]
             latest = [unit.heard_at for unit in units]
             made, then = heard.get(id(listing), (None, latest))

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from edged.cli.connect import CLIENTS
-from edged.operations.instrument_list import InstrumentList
+from edged.operations.bench import InstrumentList
 from tests.bench import command_line
 from tests.bench.command_line import NO_PROFILES
 from tests.bench.engine import Engine, running_engine

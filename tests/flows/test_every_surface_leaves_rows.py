@@ -13,7 +13,7 @@ import pytest
 
 from edged.cli.main import VERBS
 from edged.operations.table import static_tools
-from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged.surfaces.rpc.methods import METHOD_TABLE
 from tests.bench import command_line
 from tests.bench.engine import Engine, running_engine
 from tests.bench.mcp_client import McpClient

@@ -202,7 +202,7 @@ async def until(stream: Connection, method: str) -> dict[str, Any]:
 
 
 def test_the_shipped_documentation_names_every_kind(request: pytest.FixtureRequest) -> None:
-    from edged.tools.resource_kinds import KINDS
+    from edged.tools.resources import KINDS
 
     page = (Path(request.config.rootpath) / "docs" / "resources.md").read_text()
     assert [kind.template for kind in KINDS.values() if f"`{kind.template}`" not in page] == []

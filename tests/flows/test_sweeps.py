@@ -264,6 +264,29 @@ def test_after_kill_9_the_next_start_aborts_before_anything_else(
     assert [line for line in lines if line.startswith(":SOUR1:VOLT ")] == []
 
 
+def test_what_the_owner_lets_stay_on_is_on_after_kill_9_and_a_stop_switches_it_off(
+    own_bench: SimBench, tmp_path: Path
+) -> None:
+    bench = own_bench
+    owner = {"format": 1, bench.serial(SUPPLY): {"may_stay_on": ["output_on"]}}
+    (tmp_path / "bench.yaml").write_text(json.dumps(owner))
+    with engine_on(bench, tmp_path, engine_process) as engine:
+        mark = bench.mark()
+        sweep_id = start(engine, 30.0, 1.0)
+        wait_for(lambda: len(writes(bench, mark)) >= 3)
+        engine.process.send_signal(signal.SIGKILL)
+        engine.process.wait()
+    mark = bench.mark()
+    with engine_on(bench, tmp_path) as engine:
+        lines = [line for _, line in messages(bench, SUPPLY, mark)]
+        assert [line for line in lines if line.startswith(":OUTP CH") and "?" not in line] == []
+        told = status(engine, sweep_id)
+        assert (told["status"], told["needs_attention"]) == ("failed", False)
+        assert f"Its owner lets it stay on, so these were left out: {OFF}." in told["error"]
+        engine.tool("bench__stop_all")
+        assert OFF in [line for _, line in messages(bench, SUPPLY, mark)]
+
+
 @promise("stop-all.hung-one-delays-none")
 def test_stop_all_reaches_the_others_at_once_beside_one_that_hangs(
     engine: Engine, bench: SimBench

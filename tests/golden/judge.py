@@ -64,7 +64,7 @@ def _verdicts(profile: Profile, bench: str, lines: list[str]) -> str | list[str]
     catalog = Catalog()
     pool: Any = FakePool(unit)
     # Judged only: nothing is run, so the rows need nothing to work with.
-    path = command_path(pool, catalog, {row.action: row for row in OPERATIONS}, SystemClock())
+    path = command_path(pool, catalog, {row.key: row for row in OPERATIONS}, SystemClock())
     return [_verdict(path, line) for line in lines]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import edged
 from edged.protocol.revisions import REVISIONS
-from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged.surfaces.rpc.methods import METHOD_TABLE
 from tests.bench.engine import Engine, running_engine
 from tests.bench.hislip_program import HislipProgram
 from tests.bench.mcp_client import MODERN, McpClient, modern

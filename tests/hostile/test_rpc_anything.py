@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edged.operations.table import static_tools
-from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged.surfaces.rpc.methods import METHOD_TABLE
 from tests.bench.engine import Engine
 from tests.bench.engine_process import EngineProcess, engine_process
 from tests.bench.waiting import HANGS_S

@@ -77,6 +77,7 @@ ALLOWED = {
     "RPC_PORT": ("65535", 65535),
     "STATE_DIR": ("/s", Path("/s")),
     "DATA_DIR": ("/d", Path("/d")),
+    "EXPERIMENT_DIRS": ("[/e]", (Path("/e"),)),
     "PROFILE_DIRS": ("[/a, /b]", (Path("/a"), Path("/b"))),
     "SDK_WRAPPER_DIRS": ("[/w]", (Path("/w"),)),
     "SDK_LIBRARIES": ("{dwf: /usr/lib/libdwf.so}", {"dwf": Path("/usr/lib/libdwf.so")}),

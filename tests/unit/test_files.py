@@ -194,6 +194,7 @@ NAMED: Final = frozenset({"ZipFile", "mkstemp", "NamedTemporaryFile"})
 PATH_CHANGES: Final = frozenset({"unlink", "rmdir", "mkdir", "makedirs", "rmtree", "rename"})
 OF_OS: Final = frozenset({"replace", "remove", "link", "symlink", "truncate"})
 NOT_KEPT: Final = {
+    "store/at_once.py": "the database of a rehearsal, which goes with it",
     "files.py": "the module itself",
     "cli/audit.py": "standard output, and a file that the owner names",
     "cli/main.py": "/dev/null in the place of a closed terminal",

@@ -28,7 +28,14 @@ async def test_prompts_are_declared_and_listed(mcp: Endpoint, version: str) -> N
     opened = (await client.initialize(version)).json()["result"]
     assert opened["capabilities"]["prompts"] == {}
     listed = (await client.request("prompts/list")).json()["result"]["prompts"]
-    names = ["check_bench", "iv_curve", "overnight_log", "bode_plot", "write_profile"]
+    names = [
+        "check_bench",
+        "iv_curve",
+        "overnight_log",
+        "bode_plot",
+        "write_experiment",
+        "write_profile",
+    ]
     assert [entry["name"] for entry in listed] == names
     for entry in listed:
         assert ("title" in entry) == (version != "2025-03-26")

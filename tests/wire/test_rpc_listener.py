@@ -15,12 +15,12 @@ import pytest
 from aiohttp.test_utils import TestClient
 from pytest_aiohttp import AiohttpClient
 
+from edged.actions.action import MemoryAction
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.actions.tool import Tool, ToolAnnotations, ToolCall
 from edged.clock import SystemClock
 from edged.errors import EdgedError, ErrorCode, Failed, NotFound
-from edged.operations.bench import GetStatus
 from edged.supervisor.watchdog import ask, look_at_rpc
 from edged.surfaces.events.hub import EventHub, Publish, Source
 from edged.surfaces.rpc.listener import RpcListener
@@ -42,7 +42,8 @@ def tool(name: str) -> Tool:
         input_schema={"type": "object"},
         annotations=HINTS,
         check=lambda _arguments: None,
-        make=lambda call, check: GetStatus(
+        make=lambda call, check: MemoryAction(
+            operation="get_status",
             tool=call.name,
             caller=call.caller,
             action_id=call.action_id,

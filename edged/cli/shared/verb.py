@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 
+from edged.host import ExitStatus
 from edged.record import record
 
 
@@ -16,11 +17,13 @@ class CliVerb:
         place: a module of edged, and after a colon its function if that is not ``run``; of a verb
             in another package, the name of its entry point.
         package: that other package.
+        failed: its exit status after an error that has none of its own.
     """
 
     place: str
     sentence: str
     package: str = ""
+    failed: ExitStatus = ExitStatus.FAILED
 
     def load(self) -> Callable[[Sequence[str]], int]:
         """Import its code.

@@ -21,6 +21,7 @@ from edged.schema.fields import FORMAT, Fields, complaint, marks_of, text_of
 from edged.schema.json_schema import DRAFT, mapping_schema
 from edged.schema.tables import (
     TEXT_SCHEMA,
+    TRUTH,
     Key,
     Kind,
     Schema,
@@ -188,6 +189,13 @@ UNIT: Final = Table(
     Key("dead_man_s", made(positive(remedy="Leave it out to have none."), float),
         "The unit itself switches its outputs off if it receives nothing for this many seconds; "
         "its profile must have a `watchdog`; see [guards](guards.md)."),
+    Key("may_stay_on", _NAMES,
+        "Commands whose output may stay on when the engine was killed and is started again: the "
+        "lines of the abort that take back only these are left out then. A stop, and every other "
+        "abort, sends all lines."),
+    Key("approval_survives_crash", TRUTH,
+        "The approval of a run also holds for the rest of it, if it is resumed after a crash of "
+        "the engine; default `false`."),
     Key("calibration_due", Kind("date", {"type": "string", "pattern": rf"^\s*{_DATE}\s*$"}, _date),
         "The date by which the unit must be calibrated, such as `2027-03-31`. It is written into "
         "each recording that starts after you set it, and marked as overdue in "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from edged.profiles.format.kinds import (
@@ -83,7 +83,15 @@ CHECKS: Final = Key(
 )
 
 
-def read_parameters(fields: Fields, gathering: Gathering) -> dict[str, Parameter]:
+def _check_key(key: ScalarNode, owner: str) -> str:
+    return check_name(key.mark, key.text, f"{owner}: the parameter")
+
+
+def read_parameters(
+    fields: Fields,
+    gathering: Gathering,
+    check_key: Callable[[ScalarNode, str], str] = _check_key,
+) -> dict[str, Parameter]:
     """The parameters under ``fields``'s key ``parameters``, in the file's order.
 
     One that cannot be read is an int without bounds, so that what names it can be read; what is
@@ -97,7 +105,7 @@ def read_parameters(fields: Fields, gathering: Gathering) -> dict[str, Parameter
     values: dict[str, dict[str, Any]] = {}
     for name, entry in node.entries.items():
         with gathering.part():
-            check_name(node.keys[name].mark, name, f"{fields.owner}: the parameter")
+            check_key(node.keys[name], fields.owner)
             if name in RESERVED:
                 raise complaint(
                     node.keys[name].mark,

@@ -32,7 +32,7 @@ class Disk:
         """Return when it is on the disk."""
         os.fsync(handle)
 
-    def put(self, path: Path, text: str) -> None:
+    def put(self, path: Path, text: str | bytes) -> None:
         """Write a small file whole or not at all."""
         write_atomically(path, text)
 

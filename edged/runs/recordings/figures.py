@@ -28,7 +28,7 @@ from edged.runs.recordings.files import ROWS_FILE
 from edged.runs.recordings.formats import read_npy
 from edged.runs.recordings.reader import archive_number, find_run, read_meta
 from edged.runs.recordings.table import no_column, rows_of
-from edged.runs.run_head import RunKind
+from edged.runs.run_head import ATTEMPT, RunKind
 
 MOST_STRETCHES: Final = 1_500
 MOST_PANELS: Final = 5
@@ -272,12 +272,31 @@ def run_figure(root: Path, run_id: str, wish: PlotWish = AS_IT_COMES) -> Figure:
             )
         units = {str(c.get("name")): str(c.get("unit", "")) for c in meta.get("columns", [])}
         columns = [(name, units.get(name, "")) for name in names]
-        over = _set_first(names) if meta.get("kind") == RunKind.SEQUENCE else ""
-        return table_figure(title, columns, map(_cells, chain([first], table)), wish, over)
+        over, hidden = _axis_of(meta, names)
+        shown = [
+            index
+            for index, name in enumerate(names)
+            if name not in hidden or name in (wish.x, *wish.y)
+        ]
+        rows = ([cells[index] for index in shown] for cells in map(_cells, chain([first], table)))
+        return table_figure(title, [columns[index] for index in shown], rows, wish, over)
     except OSError as unreadable:
         raise Failed(
             f"{directory} cannot be read: {unreadable.strerror}.", code=ErrorCode.RECORDING_FAILED
         ) from unreadable
+
+
+def _axis_of(meta: Mapping[str, Any], names: Sequence[str]) -> tuple[str, frozenset[str]]:
+    """The column that a table is drawn over, and those that are drawn only where they are named."""
+    match meta.get("kind"):
+        case RunKind.SEQUENCE:
+            return _set_first(names), frozenset()
+        case RunKind.EXPERIMENT:
+            loops = [str(loop.get("name")) for loop in meta.get("dimensions") or ()]
+            over = next((name for name in reversed(loops) if name in names), "")
+            return over, frozenset({ATTEMPT.name, *(f"n_{name}" for name in loops)})
+        case _:
+            return "", frozenset()
 
 
 def _set_first(names: Sequence[str]) -> str:

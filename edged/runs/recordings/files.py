@@ -16,42 +16,41 @@ Functions here touch the disk and belong on a thread.
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
-from edged.csv_cells import guarded
 from edged.errors import EdgedError
 from edged.files import (
     make_directory,
     move,
     names_in,
-    open_bytes,
-    open_update,
     read_text,
     remove,
     remove_directory,
     sync_directory,
 )
 from edged.record import record
-from edged.runs.recordings.append import THE_DISK, Appending, Archive, Disk
+from edged.runs.recordings.append import THE_DISK, Archive, Disk
 from edged.runs.recordings.formats import finish_archive, member_bytes, npy_bytes
+from edged.runs.recordings.lines import Lines, cut_torn_line, rows_in
 from edged.runs.recordings.table import stats_of
-from edged.yaml.tree import Scalar
+from edged.runs.run_head import Dimension, RunKind
 
 ROWS_FILE: Final = "data.csv"
 ARRAYS_FILE: Final = "data.npz"
 META_FILE: Final = "meta.json"
-ROWS_AT_ONCE: Final = 1_000
-"""Are whole on the disk or not at all: a disk that has room for some gets those."""
+DIMENSIONS_FILE: Final = "dimensions.json"
+NC_FILE: Final = "data.nc"
+EVENTS_FILE: Final = "events.jsonl"
+CHECKS_FILE: Final = "checks.csv"
 MOST_HARMS: Final = 8
 """Are told in words; all are counted."""
-
-Row = Sequence[Scalar | None]
+NOTHING_FURTHER: Final[Mapping[str, Sequence[str] | None]] = MappingProxyType({})
 
 
 @record(kw_only=False)
@@ -65,10 +64,10 @@ class Array:
 
 @record(frozen=False, kw_only=False)
 class Written:
-    """What has come on the disk: of the rows and arrays given, the first so many."""
+    """What has come on the disk: of the rows of each file and the arrays, the first so many."""
 
     size: int = 0
-    rows: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
     arrays: int = 0
     error: OSError | None = None
 
@@ -78,46 +77,53 @@ class RunFiles:
 
     Args:
         directory: is made here.
-        columns: names of the columns.
+        columns: names of the columns of data.csv.
+        further: the columns of each further table by the name of its file; ``None``: a file of
+            JSON objects.
+        goes_on: the directory is there, and its files grow.
 
     Attributes:
         rows_lost, arrays_lost: were on the disk until another program took them away.
+        lines: the files of rows by name, data.csv first.
 
     Raises:
         OSError: it cannot be written there, and nothing of it is; FileExistsError: there is such a
             recording.
     """
 
-    def __init__(self, directory: Path, columns: Sequence[str], disk: Disk = THE_DISK) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        columns: Sequence[str],
+        disk: Disk = THE_DISK,
+        *,
+        further: Mapping[str, Sequence[str] | None] = NOTHING_FURTHER,
+        goes_on: bool = False,
+    ) -> None:
         is_first_of_day = not directory.parent.exists()
-        try:
-            make_directory(directory, exist_ok=False)
-        except OSError:
-            if is_first_of_day:
-                with contextlib.suppress(OSError):
-                    remove_directory(directory.parent)
-            raise
+        if not goes_on:
+            _make(directory, is_first_of_day=is_first_of_day)
         self.directory = directory
         self.rows_lost = self.arrays_lost = 0
+        self.lines: dict[str, Lines] = {}
         self._disk = disk
-        self._header = _lines([columns])
-        # Stands before the next row: what another program took away, or left unfinished.
-        self._before = self._header
-        self._count = 0
         self._archive: Archive | None = None
         self._ended: list[Archive] = []
-        self._archives = 0
+        self._archives = len(list(directory.glob("data*.npz")))
         self._harms: dict[str, None] = {}
         self._is_closed = False
         try:
-            self._rows = Appending(directory / ROWS_FILE, disk)
-            self._end_rows()
+            for name, header in {ROWS_FILE: columns, **further}.items():
+                self.lines[name] = Lines(directory / name, header, disk, goes_on=goes_on)
             sync_directory(directory)
             sync_directory(directory.parent)
             if is_first_of_day:
                 sync_directory(directory.parent.parent)
         except OSError:
-            self.discard()
+            if goes_on:
+                self.leave()
+            else:
+                self.discard()
             raise
 
     @property
@@ -125,16 +131,25 @@ class RunFiles:
         """What other programs have done to the files, in sentences; empty if nothing."""
         return " ".join(self._harms)
 
-    def write(self, rows: Sequence[Row], arrays: Sequence[Array]) -> Written:
+    def write(self, rows: Mapping[str, Sequence[Any]], arrays: Sequence[Array]) -> Written:
         """Append and sync as many as the disk takes, each row and array whole or not at all.
 
-        Arrays go first: a row that names one comes after it.
+        Arrays go first: a row that names one comes after it. The files follow in their order, so
+        that an event stands for rows that are on the disk.
+
+        Args:
+            rows: by the names of files.
         """
         written = Written()
         try:
             self._look()
             self._write_arrays(arrays, written)
-            self._write_rows(rows, written)
+            for name, lines in self.lines.items():
+                if some := rows.get(name):
+                    size, written.rows[name], refused = lines.add(some)
+                    written.size += size
+                    if refused is not None:
+                        raise refused
         except OSError as refused:
             written.error = refused
         return written
@@ -148,19 +163,25 @@ class RunFiles:
         if self._is_closed:
             return
         self._look()
-        self._end_rows()
+        for lines in self.lines.values():
+            lines.end()
         self._end_archive()
         for archive in self._ended:
             if found := archive.file.found():
                 self._tell(archive.file.path, found, archive.count, "waveforms")
                 self.arrays_lost += archive.count
-        self._rows.close()
+        self.leave()
         self._is_closed = True
+
+    def leave(self) -> None:
+        """Close the files of rows as they are. Never raises."""
+        for lines in self.lines.values():
+            with contextlib.suppress(OSError):
+                lines.close()
 
     def discard(self) -> None:
         """Remove what was begun and cannot be gone on with. Never raises."""
-        with contextlib.suppress(OSError, AttributeError):
-            self._rows.close()
+        self.leave()
         with contextlib.suppress(OSError):
             for name in names_in(self.directory):
                 remove(self.directory / name)
@@ -208,40 +229,12 @@ class RunFiles:
             self._ended.append(self._archive)
             self._archive = None
 
-    def _write_rows(self, rows: Sequence[Row], written: Written) -> None:
-        before = self._before
-        refused: OSError | None = None
-        added = 0
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            some = rows[start : start + ROWS_AT_ONCE]
-            try:
-                written.size += self._rows.add(self._before + _lines(some))
-            except OSError as error:
-                refused = error
-                break
-            self._before = b""
-            added += len(some)
-        if added:
-            try:
-                self._rows.sync()
-            except OSError:
-                self._before = before
-                raise
-        written.rows = added
-        self._count += added
-        if refused is not None:
-            raise refused
-
-    def _end_rows(self) -> None:
-        if self._before:
-            self._rows.add(self._before)
-            self._before = b""
-        self._rows.sync()
-
     def _look(self) -> None:
         """Find out what other programs have done, and go on behind it."""
-        if found := self._rows.found():
-            self._go_on_behind(found)
+        for lines in self.lines.values():
+            if (harm := lines.look()) is not None:
+                self.rows_lost += harm.lost if lines.path.name == ROWS_FILE else 0
+                self._tell(lines.path, harm.found, harm.lost, "rows")
         archive = self._archive
         if archive is not None and (found := archive.file.found()):
             archive.file.close()
@@ -254,22 +247,6 @@ class RunFiles:
             self.arrays_lost += lost
             self._tell(archive.file.path, found, lost, "waveforms")
 
-    def _go_on_behind(self, found: str) -> None:
-        path = self._rows.path
-        if found == "was cut short":
-            _cut_torn_line(path)
-        make_directory(self.directory)
-        rows = Appending(path, self._disk, may_be_there=True)
-        lines, is_whole = _count_lines(path)
-        self._rows.close()
-        self._rows = rows
-        self._before = self._header if not lines else b"" if is_whole else b"\n"
-        left = max(0, lines - 1)
-        lost = max(0, self._count - left)
-        self._count -= lost
-        self.rows_lost += lost
-        self._tell(path, found, lost, "rows")
-
     def _tell(self, path: Path, found: str, lost: int, what: str) -> None:
         if len(self._harms) < MOST_HARMS:
             sentence = f"{path.name} {found} by another program while it was recorded: "
@@ -277,23 +254,63 @@ class RunFiles:
             self._harms[sentence] = None
 
 
+def _make(directory: Path, *, is_first_of_day: bool) -> None:
+    try:
+        make_directory(directory, exist_ok=False)
+    except OSError:
+        if is_first_of_day:
+            with contextlib.suppress(OSError):
+                remove_directory(directory.parent)
+        raise
+
+
 def _member(array: Array) -> bytes:
     return member_bytes(f"{array.name}.npy", npy_bytes(array.type_code, array.samples))
-
-
-def _count_lines(path: Path) -> tuple[int, bool]:
-    """How many lines a file has, a torn last one too, and whether the last one is whole."""
-    count, last = 0, b"\n"
-    with open_bytes(path) as file:
-        for part in iter(lambda: file.read(1 << 20), b""):
-            count += part.count(b"\n")
-            last = part[-1:]
-    return count + (last != b"\n"), last == b"\n"
 
 
 def archive_name(number: int) -> str:
     """Archives are data.npz, then data-2.npz, data-3.npz and so on."""
     return ARRAYS_FILE if number == 1 else f"data-{number}.npz"
+
+
+def table_file(name: str) -> str:
+    """The file of a further table."""
+    return f"{name}.csv"
+
+
+def write_dimensions(
+    directory: Path, dimensions: Sequence[Dimension], disk: Disk = THE_DISK
+) -> None:
+    """Write the values of an experiment's loops, which may be many, beside meta.json.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    told = [
+        {"name": dimension.name, "unit": dimension.unit, "values": dimension.values}
+        for dimension in dimensions
+    ]
+    disk.put(directory / DIMENSIONS_FILE, json.dumps(told) + "\n")
+
+
+def read_dimensions(directory: Path) -> tuple[Dimension, ...]:
+    """The loops of an experiment; none of other runs.
+
+    Raises:
+        OSError, ValueError: they cannot be read.
+    """
+    try:
+        told = json.loads(read_text(directory / DIMENSIONS_FILE))
+    except FileNotFoundError:
+        return ()
+    return tuple(
+        Dimension(
+            name=one["name"],
+            unit=one["unit"],
+            values=None if one["values"] is None else tuple(one["values"]),
+        )
+        for one in told
+    )
 
 
 def write_meta(directory: Path, meta: dict[str, Any], disk: Disk = THE_DISK) -> None:
@@ -320,44 +337,10 @@ def repair(directory: Path) -> tuple[int, int]:
         arrays += count
         if not count:
             remove(archive)
+    for lines in (*directory.glob("*.csv"), *directory.glob("*.jsonl")):
+        cut_torn_line(lines)
     rows = directory / ROWS_FILE
-    if not rows.exists():
-        return 0, arrays
-    _cut_torn_line(rows)
-    return max(0, _count_lines(rows)[0] - 1), arrays
-
-
-def _cut_torn_line(path: Path) -> None:
-    with open_update(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        tail_from = max(0, size - 65_536)
-        file.seek(tail_from)
-        tail = file.read()
-        whole = tail.rfind(b"\n") + 1
-        if whole < len(tail):
-            file.truncate(tail_from + whole)
-
-
-def _lines(rows: Sequence[Sequence[Any]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([_cell(value) for value in row] for row in rows)
-    return text.getvalue().encode("utf-8", "replace")
-
-
-def _cell(value: Any) -> Any:
-    """Numbers so that they read back equal; no cell takes more than one line, or is a formula."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case str() if "\n" in value or "\r" in value or "\0" in value:
-            return guarded(" ".join(value.replace("\0", " ").splitlines()))
-        case str():
-            return guarded(value)
-        case _:
-            return value
+    return rows_in(rows) if rows.exists() else 0, arrays
 
 
 MARKS: Final = ".open"
@@ -374,7 +357,7 @@ def came_to_its_end(status: str) -> bool:
 
 
 def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None:
-    """The recording at ``place`` (below ``root``) is being written.
+    """The recording at ``place`` (below ``root``) is being written, and is not to be mended.
 
     Raises:
         OSError: it cannot be written.
@@ -382,6 +365,7 @@ def set_mark(root: Path, run_id: str, place: str, disk: Disk = THE_DISK) -> None
     for marks in (MARKS, LEFT):
         make_directory(root / marks)
     disk.put(root / MARKS / f"{run_id}.mark", f"{place}\n".ljust(MARK_BYTES))
+    remove(root / LEFT / f"{run_id}.mark")
 
 
 def note_end(
@@ -415,24 +399,29 @@ def drop_mark(root: Path, run_id: str) -> None:
     remove(root / MARKS / f"{run_id}.mark")
 
 
-def repair_interrupted(root: Path, now: str) -> int:
+def repair_interrupted(
+    root: Path, now: str, mended: Callable[[Path, Mapping[str, Any]], None] | None = None
+) -> int:
     """Mend every recording whose mark ``claim_marks`` has put aside.
 
     Args:
         now: when they were found, as meta.json writes it.
+        mended: is called with the directory and meta.json of each.
 
     Returns:
         How many were mended.
     """
     marks = root / LEFT
-    mended = 0
+    count = 0
     for mark in sorted(marks.glob("*.mark")) if marks.is_dir() else ():
         try:
             place, _, end = read_text(mark).partition("\n")
             directory = root / place
             if place and directory.is_relative_to(root) and ".." not in directory.parts:
-                _mend(directory, now, _noted(end))
-                mended += 1
+                meta = _mend(directory, now, _noted(end))
+                if mended is not None:
+                    mended(directory, meta)
+                count += 1
         except (FileNotFoundError, ValueError):
             # Removed by its owner, or written by nobody here: nothing to mend.
             pass
@@ -441,7 +430,7 @@ def repair_interrupted(root: Path, now: str) -> int:
             continue
         with contextlib.suppress(OSError):
             remove(mark)
-    return mended
+    return count
 
 
 def used_bytes(root: Path) -> int:
@@ -461,8 +450,8 @@ def _noted(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
-    """Make it whole and say how it ended.
+def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> dict[str, Any]:
+    """Make it whole and say how it ended; returns its meta.json.
 
     Args:
         end: what was noted of it, if it had ended and waited for the disk.
@@ -470,9 +459,11 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     meta: dict[str, Any] = json.loads(read_text(directory / META_FILE))
     rows, arrays = repair(directory)
     if meta.get("status") != "running":
-        return
+        return meta
     if end is None:
-        meta["status"] = "failed"
+        # An experiment may go on.
+        is_experiment = meta.get("kind") == RunKind.EXPERIMENT
+        meta["status"] = "interrupted" if is_experiment else "failed"
         meta["error"] = f"The daemon died while this was recorded; found at {now}."
     else:
         meta.update(end)
@@ -487,3 +478,4 @@ def _mend(directory: Path, now: str, end: dict[str, Any] | None) -> None:
     with contextlib.suppress(EdgedError):
         meta["statistics"] = stats_of(directory / ROWS_FILE)
     write_meta(directory, meta)
+    return meta

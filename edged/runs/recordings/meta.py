@@ -25,7 +25,7 @@ from edged.profiles.answers import parse_answer
 from edged.profiles.model import Command, Profile, ScalarAnswer, Setting
 from edged.profiles.template import render
 from edged.runs.ports import NewId, Perform
-from edged.runs.run_head import RunHead
+from edged.runs.run_head import Column, RunHead, RunKind
 from edged.yaml.tree import Scalar
 
 FORMAT: Final = 1
@@ -52,7 +52,7 @@ def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, A
         "command_name": head.command_name,
         "parameters": dict(head.parameters),
         "details": dict(head.details),
-        "columns": [{"name": column.name, "unit": column.unit} for column in head.recorded],
+        "columns": [_column(column) for column in head.recorded],
         "caller": caller_told(head.caller),
         "instruments": [_instrument(instrument) for instrument in instruments],
         "clock": clock_state(),
@@ -61,6 +61,33 @@ def first_meta(head: RunHead, pool: InstrumentPool, clock: Clock) -> dict[str, A
         "arrays": 0,
         "error": "",
         "summary": {},
+        **(_of_experiment(head) if head.kind is RunKind.EXPERIMENT else {}),
+    }
+
+
+def _column(column: Column) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": column.name, "unit": column.unit}
+    if column.dimensions:
+        told["dimensions"] = list(column.dimensions)
+    if column.is_text:
+        told["is_text"] = True
+    return told
+
+
+def _of_experiment(head: RunHead) -> dict[str, Any]:
+    """What only an experiment has; ``resumes`` are {attempt, at, time_ms}."""
+    return {
+        "dimensions": [
+            {
+                "name": dimension.name,
+                "unit": dimension.unit,
+                "size": None if dimension.values is None else len(dimension.values),
+            }
+            for dimension in head.dimensions
+        ],
+        "tables": {name: list(map(_column, columns)) for name, columns in head.tables.items()},
+        "checks": list(head.checks),
+        "resumes": [],
     }
 
 

@@ -29,7 +29,9 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.files import open_bytes, open_text, read_text
 from edged.record import record
 from edged.runs.points import as_base64
-from edged.runs.recordings.files import META_FILE, ROWS_FILE
+from edged.runs.recordings.checks import UnitResult, check_of, unit_results
+from edged.runs.recordings.data_nc import netcdf_bytes
+from edged.runs.recordings.files import CHECKS_FILE, META_FILE, NC_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
     archive_bytes,
     member_bytes,
@@ -37,9 +39,9 @@ from edged.runs.recordings.formats import (
     npy_bytes,
     text_npy_bytes,
 )
-from edged.runs.recordings.table import PageWish, cell_value, read_page, stats_of
+from edged.runs.recordings.table import PageWish, cell_value, read_page, rows_of, stats_of
 
-FORMATS: Final = ("csv", "jsonl", "npz")
+FORMATS: Final = ("csv", "jsonl", "npz", "nc", "junit", "openhtf")
 MAX_ROWS: Final = 10_000
 MOST_NAMES: Final = 1_000
 """Recordings among which one is looked for that somebody may have meant."""
@@ -217,12 +219,14 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
 
     Args:
         form: csv and jsonl give the rows as text; npz the waveforms, or the table if there are
-            none, in base64.
+            none, in base64; nc the rows as netCDF, in base64; junit and openhtf the verdicts of
+            an experiment, as one XML file and one JSON object for each unit under test.
         offset: ``next_offset`` of the piece before; 0 for the first.
 
     Raises:
         NotFound: UNKNOWN_RUN.
-        Invalid: no such format.
+        Invalid: no such format, or no checks that it could have.
+        Failed: RECORDING_FAILED, it cannot be read.
     """
     directory = find_run(root, run_id)
     match form:
@@ -234,6 +238,26 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
             with _reading(directory):
                 name, raw, following = _archive(directory, run_id, archives, offset)
             content, encoding = as_base64(raw), "base64"
+        case "nc":
+            raw, following = _netcdf(directory, offset)
+            name, content, encoding = f"{run_id}.nc", as_base64(raw), "base64"
+        case "junit":
+            from edged.runs.recordings.unit_reports import junit  # with xml; for those who export
+
+            text = junit(*_units(directory))
+            content, encoding = text[offset : offset + CHUNK_BYTES], "utf-8"
+            following = offset + len(content) if offset + len(content) < len(text) else None
+            name = f"{run_id}.xml"
+        case "openhtf":
+            from edged.runs.recordings.unit_reports import openhtf
+
+            meta, results = _units(directory)
+            if offset >= len(results):
+                raise Invalid(f"{run_id} has {len(results)} units.", data={"offset": offset})
+            content = f"{json.dumps(openhtf(meta, results[offset]))}\n"
+            number, encoding = offset + 1, "utf-8"
+            following = number if number < len(results) else None
+            name = f"{run_id}.json" if number == 1 else f"{run_id}-{number}.json"
         case _:
             raise Invalid(
                 f"There is no format {form[:40]!r}; there are {', '.join(FORMATS)}.",
@@ -247,6 +271,59 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         "content": content,
         "next_offset": following,
     }
+
+
+def _netcdf(directory: Path, offset: int) -> tuple[bytes, int | None]:
+    """A piece of data.nc: as it is on the disk, or made from data.csv."""
+    path = directory / NC_FILE
+    if path.exists():
+        with _reading(path), open_bytes(path) as file:
+            file.seek(offset)
+            piece = file.read(CHUNK_BYTES)
+    else:
+        with _reading(directory):
+            size = (directory / ROWS_FILE).stat().st_size
+        piece = netcdf_bytes(directory, size)[offset : offset + CHUNK_BYTES]
+    return piece, offset + len(piece) if len(piece) == CHUNK_BYTES else None
+
+
+def units_of_run(root: Path, run_id: str) -> tuple[UnitResult, ...]:
+    """The units under test of an experiment with their checks; none where it has no checks.
+
+    Raises:
+        NotFound: UNKNOWN_RUN.
+        Failed: RECORDING_FAILED, they cannot be read.
+    """
+    directory = find_run(root, run_id)
+    return _results(directory, read_meta(directory))
+
+
+def _units(directory: Path) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
+    meta = read_meta(directory)
+    results = _results(directory, meta)
+    if not any(result.checks for result in results):
+        raise Invalid(
+            f"{directory.name} has no checks, so it has no verdicts.",
+            data={"run_id": directory.name},
+            remedy="Export csv, jsonl, npz or nc.",
+        )
+    return meta, results
+
+
+def _results(directory: Path, meta: Mapping[str, Any]) -> tuple[UnitResult, ...]:
+    path = directory / CHECKS_FILE
+    checks = []
+    if path.exists():
+        rows = rows_of(path)
+        names = next(rows, [])
+        try:
+            checks = [check_of(dict(zip(names, row, strict=True))) for row in rows]
+        except (ValueError, KeyError) as strange:
+            raise Failed(
+                f"{path} has a row that edged has not written: {strange}.",
+                code=ErrorCode.RECORDING_FAILED,
+            ) from strange
+    return unit_results(checks, meta.get("checks") or ())
 
 
 def find_run(root: Path, run_id: str) -> Path:

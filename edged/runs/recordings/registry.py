@@ -20,6 +20,7 @@ import functools
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
+from errno import ENOENT
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,26 +28,37 @@ import structlog
 
 from edged.actions.caller import Caller
 from edged.clock import Clock
+from edged.errors import ErrorCode, Failed, NotFound
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
+from edged.runs.recordings.checks import COLUMNS as CHECK_COLUMNS
+from edged.runs.recordings.checks import Check, cells_of
+from edged.runs.recordings.data_nc import CellFile, make_again, open_cells
 from edged.runs.recordings.files import (
+    CHECKS_FILE,
+    EVENTS_FILE,
+    ROWS_FILE,
     Array,
-    Row,
     RunFiles,
     Written,
     came_to_its_end,
     claim_marks,
     drop_mark,
     note_end,
+    repair,
     repair_interrupted,
     set_mark,
+    table_file,
     used_bytes,
+    write_dimensions,
     write_meta,
 )
+from edged.runs.recordings.lines import Lines
 from edged.runs.recordings.meta import asker, first_meta, iso, read_settings
-from edged.runs.recordings.reader import check_own_run
-from edged.runs.run_head import RunHead
+from edged.runs.recordings.reader import check_own_run, find_run, read_meta
+from edged.runs.recordings.table import stats_so_far
+from edged.runs.run_head import ELAPSED, Column, RunHead, RunKind
 from edged.runs.running_stats import TableStats
 from edged.yaml.tree import Scalar
 
@@ -66,6 +78,8 @@ class Recording:
         self.head = head
         self.meta = meta
         self.files: RunFiles | None = None
+        # data.nc; only of an experiment, and only while the disk takes it.
+        self.cells: CellFile | None = None
         # Why there is no recording at all; empty where there is one.
         self.refused = ""
         # Why the disk does not take what waits; empty when it does.
@@ -82,13 +96,16 @@ class Recording:
         self.harm_told = ""
         # Of what is on the disk; added to by the thread that writes.
         self.statistics = TableStats([column.name for column in head.recorded])
-        self.rows: list[Row] = []
+        # By the name of the file; what is no table has objects.
+        self.rows: dict[str, list[Any]] = {}
         self.arrays: list[Array] = []
         self.settings: asyncio.Task[None] | None = None
         self._book = book
         self._clock = clock
         self._has_elapsed = head.has_elapsed
         self._begun_s = clock.monotonic()
+        # Of an experiment: which attempt this is.
+        self._attempt = 1
         self._row_count = 0
         self._array_count = 0
         self._rows_lost = 0
@@ -96,20 +113,42 @@ class Recording:
         self._why_lost = ""
         self._waiting_bytes = 0
 
-    def append(self, row: Sequence[Scalar | None]) -> None:
+    def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
+        before = (*places, self._attempt) if self.head.kind is RunKind.EXPERIMENT else ()
+        after = (self._elapsed_s(),) if self._has_elapsed else ()
+        if self._take(ROWS_FILE, (*before, *row, *after)):
+            self._row_count += 1
+            if self._row_count == 1:
+                self._book.note_first_row(self)
+
+    def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
+        self._take(table_file(table), (*row, self._elapsed_s()))
+
+    def check(self, check: Check) -> None:
+        self._take(CHECKS_FILE, cells_of(check))
+
+    def event(self, name: str, fields: Mapping[str, Any]) -> None:
+        begins = {"time_ms": self._clock.wall_ms(), "elapsed_s": self._elapsed_s(), "event": name}
+        self._take(EVENTS_FILE, {**begins, **fields})
+
+    async def written(self) -> bool:
+        await self._book.write(self)
+        return not self.rows and not self.arrays and self.files is not None
+
+    def _take(self, file: str, row: Any) -> bool:
+        """Have a row wait for the disk; whether there was room."""
         if self.files is None:
-            return
-        if len(self.rows) >= MAX_WAITING_ROWS:
+            return False
+        waiting = self.rows.setdefault(file, [])
+        if len(waiting) >= MAX_WAITING_ROWS:
             self._rows_lost += 1
             self._why_lost = self._why_lost or self.refusal or TOO_SLOW
-            return
-        if self._has_elapsed:
-            self.rows.append((*row, round(self._clock.monotonic() - self._begun_s, 6)))
-        else:
-            self.rows.append(tuple(row))
-        self._row_count += 1
-        if self._row_count == 1:
-            self._book.note_first_row(self)
+            return False
+        waiting.append(row)
+        return True
+
+    def _elapsed_s(self) -> float:
+        return round(self._clock.monotonic() - self._begun_s, 6)
 
     def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
         if self.files is None:
@@ -138,6 +177,11 @@ class Recording:
         return bool(self._rows_lost or self._arrays_lost or harm)
 
     @property
+    def waiting_rows(self) -> int:
+        """Rows of all files that wait to be written."""
+        return sum(map(len, self.rows.values()))
+
+    @property
     def waiting_bytes(self) -> int:
         """Of samples that wait to be written."""
         return self._waiting_bytes
@@ -151,25 +195,37 @@ class Recording:
         """What waits is lost, for good."""
         self._why_lost = why
         rows, arrays = self.take()
-        self._rows_lost += len(rows)
-        self._row_count -= len(rows)
+        self._rows_lost += sum(map(len, rows.values()))
+        self._row_count -= len(rows.get(ROWS_FILE, ()))
         self._arrays_lost += len(arrays)
         self._array_count -= len(arrays)
 
     async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
         await self._book.close(self, status, summary or {})
 
-    def take(self) -> tuple[list[Row], list[Array]]:
+    def take(self) -> tuple[dict[str, list[Any]], list[Array]]:
         """What waits to be written; it is waiting no longer."""
         taken = self.rows, self.arrays
-        self.rows, self.arrays, self._waiting_bytes = [], [], 0
+        self.rows, self.arrays, self._waiting_bytes = {}, [], 0
         return taken
 
-    def put_back(self, rows: list[Row], arrays: list[Array]) -> None:
+    def put_back(self, rows: Mapping[str, list[Any]], arrays: list[Array]) -> None:
         """It could not be written; it goes before what has come since."""
-        self.rows[:0] = rows
+        for file, some in rows.items():
+            if some:
+                self.rows[file] = [*some, *self.rows.get(file, ())]
         self.arrays[:0] = arrays
         self._waiting_bytes += sum(len(array.samples) for array in arrays)
+
+    def go_on(self, left: Interrupted) -> None:
+        """Go on behind what an interrupted attempt has left."""
+        self.meta = left.meta
+        self.statistics = left.statistics
+        self._row_count, self._array_count = left.rows, left.arrays
+        self._attempt = len(left.meta["resumes"]) + 1
+        # The monotonic clock may be another one; and time never goes back in a table.
+        by_wall_s = (self._clock.wall_ms() - left.meta["started_ms"]) / 1000
+        self._begun_s = self._clock.monotonic() - max(by_wall_s, left.elapsed_s)
 
     def told_meta(self, *, is_whole: bool = False) -> dict[str, Any]:
         """meta.json as of now.
@@ -204,6 +260,7 @@ class Recording:
 
 SYNC_EVERY_S: Final = 1.0
 WRITTEN_WITHIN_S: Final = 1.0
+MENDED_WITHIN_S: Final = 60.0
 MEASURE_EVERY_S: Final = 600.0
 SETTINGS_WITHIN_S: Final = 1.0
 """How much longer what came to its end may take for the settings of its instruments."""
@@ -277,7 +334,7 @@ class RunRegistry:
                 "recording_lost",
                 run_id=recording.head.run_id,
                 path=recording.told()["path"],
-                rows=len(recording.rows),
+                rows=recording.waiting_rows,
                 waveforms=len(recording.arrays),
                 reason=recording.refusal,
             )
@@ -320,13 +377,25 @@ class RunRegistry:
                 f"No new recordings: {len(self._line)} that have ended wait for the disk, which "
                 f"refuses them. Make room where DATA_DIR is ({self.root}).",
             )
+        if head.run_id in self._open or head.run_id in self._line:
+            return self._refuse(recording, f"{head.run_id} is still being recorded.")
         date = recording.meta["started"][:10]
-        columns = [column.name for column in head.recorded]
         self._beginning[head.run_id] = begun = asyncio.Event()
         try:
-            recording.files = await self._on_disk(
-                _make_files, self.root, date, columns, recording.meta, self._disk
-            )
+            if head.resumed_at is None:
+                recording.files = await self._on_disk(
+                    _make_files, self.root, date, recording, self._disk
+                )
+            else:
+                # What mends a recording after a crash would end this one.
+                async with asyncio.timeout(MENDED_WITHIN_S):
+                    await self.mended.wait()
+                recording.files, left = await self._on_disk(
+                    _go_on, self.root, recording, self._bench.clock.wall_ms(), self._disk
+                )
+                recording.go_on(left)
+        except TimeoutError:
+            return self._refuse(recording, "Recordings of before are still being made whole.")
         except (OSError, ValueError) as refused:
             return self._refuse(recording, f"The recording could not be begun: {refused}.")
         finally:
@@ -350,8 +419,9 @@ class RunRegistry:
 
     async def close(self, recording: Recording, status: str, summary: Mapping[str, Any]) -> None:
         """End a recording; see ``RowSink.close``."""
-        if self._open.pop(recording.head.run_id, None) is None or recording.files is None:
+        if self._open.get(recording.head.run_id) is not recording:
             return
+        del self._open[recording.head.run_id]
         recording.ends_as = status
         self._line[recording.head.run_id] = recording
         await self._to_its_end(self._end(recording, status, dict(summary)))
@@ -400,9 +470,35 @@ class RunRegistry:
 
     def _is_too_much(self) -> bool:
         """Whether what has ended and waits takes more memory than it may."""
-        rows = sum(len(recording.rows) for recording in self._line.values())
+        rows = sum(recording.waiting_rows for recording in self._line.values())
         samples = sum(recording.waiting_bytes for recording in self._line.values())
         return rows > MAX_WAITING_ROWS or samples > MAX_WAITING_BYTES
+
+    async def write(self, recording: Recording) -> None:
+        """Write what waits of one recording."""
+        await self._to_its_end(self._sync_now([recording]))
+
+    async def add_event(self, run_id: str, name: str, fields: Mapping[str, Any]) -> None:
+        """Add a line to events.jsonl of an experiment, also long after its end: a note, a tag.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+            Failed: RECORDING_FAILED, it has no events, or the disk refuses.
+        """
+        await self.closed(run_id)
+        # One that waits for the disk takes it, too.
+        recording = self._open.get(run_id) or self._line.get(run_id)
+        if recording is not None:
+            recording.event(name, fields)
+            return
+        event = {"time_ms": self._bench.clock.wall_ms(), "event": name, **fields}
+        try:
+            await self._on_disk(_add_late, self.root, run_id, event, self._disk)
+        except OSError as refused:
+            raise Failed(
+                f"The events of {run_id} cannot be written: {refused}.",
+                code=ErrorCode.RECORDING_FAILED,
+            ) from refused
 
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
@@ -487,7 +583,7 @@ class RunRegistry:
         await asyncio.shield(claimed)
         while True:
             # What a full disk kept from being mended is tried again each time.
-            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()))
+            await self.read(repair_interrupted, iso(self._bench.clock.wall_ms()), make_again)
             self.mended.set()
             await self.measure()
             await self._bench.clock.sleep(MEASURE_EVERY_S)
@@ -495,7 +591,8 @@ class RunRegistry:
     async def _sync_forever(self) -> None:
         while True:
             await self._bench.clock.sleep(SYNC_EVERY_S)
-            await self.sync()
+            if self._line or any(recording.is_owed for recording in self._open.values()):
+                await self.sync()
 
     async def _sync_all(self) -> None:
         await self._sync_now(tuple(self._open.values()))
@@ -521,7 +618,8 @@ class RunRegistry:
 
     def _take_note(self, entry: _Batch) -> None:
         recording, written = entry.recording, entry.written
-        recording.put_back(entry.rows[written.rows :], entry.arrays[written.arrays :])
+        rest = {file: rows[written.rows.get(file, 0) :] for file, rows in entry.rows.items()}
+        recording.put_back(rest, entry.arrays[written.arrays :])
         self._used += written.size
         self._tell_harm(recording)
         if written.error is not None:
@@ -566,7 +664,7 @@ class _Batch:
 
     recording: Recording
     files: RunFiles
-    rows: list[Row]
+    rows: dict[str, list[Any]]
     arrays: list[Array]
     is_meta_owed: bool
     written: Written = field(default_factory=Written)
@@ -581,8 +679,11 @@ class _Batch:
 
     def write(self, disk: Disk) -> None:
         self.written = self.files.write(self.rows, self.arrays)
-        for row in self.rows[: self.written.rows]:
+        rows = self.rows.get(ROWS_FILE, [])[: self.written.rows.get(ROWS_FILE, 0)]
+        for row in rows:
             self.recording.statistics.add(row)
+        if self.recording.cells is not None:
+            self.recording.cells.put(rows)
         if self.is_meta_owed and self.written.error is None:
             try:
                 write_meta(self.files.directory, self.recording.told_meta(), disk)
@@ -590,25 +691,111 @@ class _Batch:
                 self.written.error = refused
 
 
-def _make_files(
-    root: Path, date: str, columns: Sequence[str], meta: dict[str, Any], disk: Disk
-) -> RunFiles:
-    run_id = meta["run_id"]
+def _make_files(root: Path, date: str, recording: Recording, disk: Disk) -> RunFiles:
+    head, run_id = recording.head, recording.head.run_id
     if RUN_ID.fullmatch(run_id) is None:
         raise ValueError(f"{run_id!r} is not a name for a directory")
-    files = RunFiles(root / date / run_id, columns, disk)
+    files = RunFiles(root / date / run_id, _names(head.recorded), disk, further=_further(head))
     try:
-        write_meta(files.directory, meta, disk)
+        for name, data in head.files.items():
+            disk.put(files.directory / name, data)
+        if head.dimensions:
+            write_dimensions(files.directory, head.dimensions, disk)
+        write_meta(files.directory, recording.meta, disk)
         set_mark(root, run_id, f"{date}/{run_id}", disk)
     except OSError:
         files.discard()
         drop_mark(root, run_id)
         raise
+    if head.kind is RunKind.EXPERIMENT:
+        recording.cells = open_cells(files.directory, recording.meta, disk)
     return files
+
+
+@record
+class Interrupted:
+    """What an interrupted attempt has left on the disk."""
+
+    meta: dict[str, Any]
+    statistics: TableStats
+    rows: int
+    arrays: int
+    elapsed_s: float
+
+
+def _go_on(
+    root: Path, recording: Recording, now_ms: int, disk: Disk
+) -> tuple[RunFiles, Interrupted]:
+    """Open the files of an experiment that was interrupted.
+
+    Raises:
+        OSError, ValueError: there is no such recording, or it cannot be gone on with.
+    """
+    head = recording.head
+    try:
+        directory = find_run(root, head.run_id)
+    except NotFound as missing:
+        raise ValueError(missing.message) from missing
+    meta = read_meta(directory)
+    if [column["name"] for column in meta.get("columns", ())] != _names(head.recorded):
+        raise ValueError(f"{head.run_id} has other columns")
+    rows, arrays = repair(directory)
+    statistics, elapsed_s = stats_so_far(directory / ROWS_FILE)
+    attempt = len(meta.setdefault("resumes", [])) + 2
+    meta["resumes"].append({"attempt": attempt, "at": head.resumed_at, "time_ms": now_ms})
+    meta.update(status="running", ended=None, ended_ms=None, error="", summary={})
+    further = _further(head)
+    files = RunFiles(directory, _names(head.recorded), disk, further=further, goes_on=True)
+    try:
+        write_meta(directory, meta, disk)
+        set_mark(root, head.run_id, directory.relative_to(root).as_posix(), disk)
+    except OSError:
+        files.leave()
+        raise
+    recording.cells = open_cells(directory, meta, disk)
+    return files, Interrupted(
+        meta=meta, statistics=statistics, rows=rows, arrays=arrays, elapsed_s=elapsed_s
+    )
+
+
+def _names(columns: Sequence[Column]) -> list[str]:
+    return [column.name for column in columns]
+
+
+def _add_late(root: Path, run_id: str, event: Mapping[str, Any], disk: Disk) -> None:
+    path = find_run(root, run_id) / EVENTS_FILE
+    if not path.exists():
+        raise FileNotFoundError(ENOENT, "it has none", str(path))
+    events = Lines(path, None, disk, goes_on=True)
+    try:
+        _, _, refused = events.add([event])
+        if refused is not None:
+            raise refused
+    finally:
+        events.close()
+
+
+def _further(head: RunHead) -> dict[str, Sequence[str] | None]:
+    """The files of an experiment beside data.csv; its events come last, after what they tell of.
+
+    Raises:
+        ValueError: a table has no name for a file.
+    """
+    if head.kind is not RunKind.EXPERIMENT:
+        return {}
+    tables = {
+        table_file(name): [*_names(columns), ELAPSED.name] for name, columns in head.tables.items()
+    }
+    odd = [name for name in (*head.tables, *head.files) if RUN_ID.fullmatch(name) is None]
+    if odd or {ROWS_FILE, CHECKS_FILE} & set(tables):
+        raise ValueError(f"{(odd or list(tables))[0]!r} is not a name for a file")
+    return {**tables, CHECKS_FILE: CHECK_COLUMNS, EVENTS_FILE: None}
 
 
 def _end_files(root: Path, recording: Recording, files: RunFiles, disk: Disk) -> None:
     files.close()
+    if recording.cells is not None:
+        recording.cells.close()
     write_meta(files.directory, recording.told_meta(is_whole=True), disk)
     drop_mark(root, files.directory.name)
 

@@ -20,6 +20,7 @@ from edged.csv_cells import unguarded
 from edged.errors import ErrorCode, Failed, Invalid
 from edged.files import open_bytes
 from edged.record import record
+from edged.runs.run_head import ELAPSED
 from edged.runs.running_stats import TableStats
 
 PIECE_BYTES: Final = 1 << 20
@@ -123,11 +124,24 @@ def stats_of(path: Path) -> dict[str, dict[str, Any]]:
 
 @functools.lru_cache(maxsize=64)
 def _stats_of(path: Path, _size: int) -> dict[str, dict[str, Any]]:
+    return stats_so_far(path)[0].told()
+
+
+def stats_so_far(path: Path) -> tuple[TableStats, float]:
+    """The statistics of a table that goes on, and the last ``elapsed_s`` in it, else 0.
+
+    Raises:
+        Failed: RECORDING_FAILED, it cannot be read.
+    """
     rows = rows_of(path)
-    stats = TableStats(next(rows, []))
+    names = next(rows, [])
+    stats = TableStats(names)
+    numbers: list[float | None] = []
     for row in rows:
-        stats.add([_number(cell) for cell in row])
-    return stats.told()
+        numbers = [_number(cell) for cell in row]
+        stats.add(numbers)
+    last = dict(zip(names, numbers, strict=False)).get(ELAPSED.name)
+    return stats, last or 0.0
 
 
 def _number(cell: str) -> float | None:

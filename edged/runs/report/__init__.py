@@ -1,6 +1,5 @@
 """A run told in one file, for those who were not there: what was measured, with what, and by whom.
 
 ``facts`` says what stands in it, ``document`` writes that as one page of HTML with the pictures of
-``svg``, ``plain`` as paper for the program that draws. ``gather`` reads a recording for it,
-``making`` brings all that together. Outsiders take ``reports``.
+``svg``. ``making`` reads a recording and brings all that together. Outsiders take ``reports``.
 """

@@ -15,90 +15,28 @@ Nothing is journalled for a sequence without ``finally`` steps: it leaves nothin
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import math
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
-from edged.actions.caller import Caller
 from edged.actions.cause import Cause
-from edged.errors import EdgedError, Failed, Invalid
-from edged.profiles.abort import proofs_of
-from edged.profiles.expr import compile_expression, expression_text
-from edged.profiles.model import CommandStep, ForStep, Profile, Sequence
+from edged.errors import EdgedError, Invalid
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import AbortStep, CommandStep, ForStep, Profile, Sequence
+from edged.profiles.step_values import Values, fill, number
 from edged.profiles.template import placeholders, render
 from edged.record import record
-from edged.runs.bench import Bench
-from edged.runs.journal_port import HEARTBEAT_S, work_of
+from edged.runs.journal import clean_up_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
-from edged.runs.run_head import RunHead
-from edged.runs.states import SequenceState
-from edged.runs.units import unit_of_instrument
-from edged.store.journal import JournalEntry, JournalKind
+from edged.runs.run import Ending, Run
+from edged.runs.states import SEQUENCE, RunEvent, RunState
 from edged.yaml.tree import Scalar
 
 MAX_LOOP_VALUES: Final = 100_000
 MOST_LEFT: Final = 50
 """Lines that are told of a sequence that did not come to its end."""
-
-
-class _Unknown:
-    """The type of ``UNKNOWN``."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN: Final = _Unknown()
-
-Values = dict[str, Scalar | _Unknown | None]
-
-
-class NotKnownYet(Exception):
-    """A value that depends on an answer was asked for before there was one."""
-
-
-def fill(value: object, values: Values, *, is_bare: bool = False) -> Scalar | None:
-    """A value as written in a step → the value to use.
-
-    ``"{name}"`` and ``"{expression}"`` keep their type; where ``is_bare`` (columns, ends of ranges)
-    an expression may stand without braces; anything else is itself. An expression over a value that
-    is missing (the instrument answered "no value") is missing too.
-
-    Raises:
-        NotKnownYet: it depends on an answer that has not come.
-        Invalid: it names something that does not exist, or cannot be worked out.
-    """
-    text = expression_text(value, is_bare=is_bare)
-    if text is None:
-        return value if isinstance(value, int | float | bool | str) else None
-    if text in values:
-        return _known(text, values)
-    expression = compile_expression(text)
-    known: dict[str, Scalar] = {}
-    for used in expression.names:
-        held = _known(used, values)
-        if held is None:
-            return None
-        known[used] = held
-    return expression.evaluate(known)
-
-
-def number(text: object, values: Values, what: str) -> float:
-    """``fill`` as a finite number.
-
-    Raises:
-        NotKnownYet, Invalid: as ``fill``; or it is no number.
-    """
-    value = fill(text, values, is_bare=True)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Invalid(f"{what} is {value!r}, which is not a number.", data={"value": repr(value)})
-    return value
 
 
 def loop_values(step: ForStep, values: Values) -> Iterator[Scalar | None]:
@@ -134,27 +72,6 @@ def saved(name: str, data: object, primary: float | None = None) -> Values:
     return {name: str(data)}
 
 
-def _known(name: str, values: Values) -> Scalar | None:
-    if name not in values:
-        if _is_field_of_unknown(name, values):
-            raise NotKnownYet(name)
-        raise Invalid(
-            f"{name!r} is neither a parameter nor a saved answer here.", data={"name": name}
-        )
-    value = values[name]
-    if isinstance(value, _Unknown):
-        raise NotKnownYet(name)
-    return value
-
-
-def _is_field_of_unknown(name: str, values: Values) -> bool:
-    """``m_voltage`` is not known yet while ``m`` is not: its fields come with the answer."""
-    return any(
-        isinstance(value, _Unknown) and name.startswith(f"{saved_name}_")
-        for saved_name, value in values.items()
-    )
-
-
 def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
     for i in range(count):
         if count == 1:
@@ -167,30 +84,23 @@ def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
             yield first * (last / first) ** (i / (count - 1))
 
 
-@record(frozen=False)
-class SequenceRun:
+@record(frozen=False, eq=False)
+class SequenceRun(Run):
     """One run of one sequence on one instrument, as far as it got."""
 
-    run_id: str
+    words = SEQUENCE
+
     new_id: NewId
     action: RunSequence
     sequence: Sequence
-    caller: Caller
+    instrument: Instrument
     values: Values
-    # What of it is recorded.
-    head: RunHead
     # What says of its lines whether they ask, and whether they set something.
     profile: Profile | None
-    # Monotonic seconds when it was started; the same for people.
-    began: float
-    started_ms: int
     # The instrument on which no other such sequence may run meanwhile.
     alone_on: str = ""
-    state: SequenceState = SequenceState.RUNNING
-    # Why it ended, where somebody or the run itself wanted that; and what went wrong.
-    reason: str = ""
-    error: str = ""
     steps_executed: int = 0
+    row_count: int = 0
     rows: list[dict[str, Any]] = field(default_factory=list)
     # How many of the rows say that a limit was reached.
     limited: int = 0
@@ -199,23 +109,56 @@ class SequenceRun:
     # What it has set, by what that is: the line that was sent last for it.
     left: dict[str, str] = field(default_factory=dict)
     body: asyncio.Task[None] | None = None
-    is_stopped: bool = False
-    # What was found to be wrong with its instrument, beside what its steps come to.
-    failed_by: EdgedError | None = None
+    # The order by which it ends early, and why its client went.
+    stopped: Ending | None = None
+    # Only safe commands of ``finally`` are run; the others that there were; and one under way.
+    is_safe_only: bool = False
+    skipped: dict[str, None] = field(default_factory=dict)
+    unsafe_step: asyncio.Future[None] | None = None
     gone_for: Cause | None = None
+    # The error that its caller gets.
+    failure: EdgedError | None = None
     # The lines of ``finally``, and whether they are being gathered now.
     clean_up: list[str] = field(default_factory=list)
     is_gathering: bool = False
-    over: asyncio.Event = field(default_factory=asyncio.Event)
     step_count: int = 0
     # What its waits take together, and what only the run can tell and why, as far as was checked.
     waits_s: float = 0.0
     later: dict[str, str] = field(default_factory=dict)
     # Its recording, which begins with it: the steps wait for the disk only to record a row.
     opening: asyncio.Task[RowSink] | None = None
-    # Where its rows go; ``None`` before the first.
-    recording: RowSink | None = None
     told: int = 0
+
+    @property
+    def units(self) -> Collection[str]:
+        return (self.instrument.id,)
+
+    def end(self, ending: Ending) -> None:
+        """Have its body end; its ``finally`` steps run in any case."""
+        if ending.event is RunEvent.CLIENT_GONE:
+            self.gone_for = ending.cause
+        else:
+            self.stopped = ending
+            self.reason = self.reason or ending.cause.reason
+            self.is_safe_only = self.is_safe_only or ending.cause.is_safe_only
+            if self.is_safe_only and self.unsafe_step is not None:
+                self.unsafe_step.cancel(ending.cause)
+        if self.body is not None:
+            self.body.cancel(ending.cause)
+        elif self.gone_for is not None and self.task is not None:
+            self.task.cancel(ending.cause)
+
+    def shed(self) -> None:
+        """Give up what nobody asks for once its caller has its result."""
+        self.rows, self.sent, self.values = [], [], {}
+        self.action = replace(self.action, progress=None, client=None)
+
+    def what_went_wrong(self) -> str:
+        """Its error, and what one that did not complete has left set."""
+        left = self.what_is_left()
+        if self.state in {RunState.RUNNING, RunState.COMPLETED} or not left:
+            return self.error
+        return f"{self.error} It set the following, and did not undo it: {'; '.join(left)}.".strip()
 
     def tell(self, message: str) -> None:
         """Report progress, if somebody listens; each time with the run's id."""
@@ -224,11 +167,14 @@ class SequenceRun:
             meta = {"run_id": self.run_id}
             self.action.progress(Progress(progress=self.told, message=message, meta=meta))
 
-    def notes(self) -> list[str]:
-        """What is true of it so far and misleads who does not know it."""
+    def notes(self, _now_s: float = 0.0, /) -> list[str]:
         return notes_of_limit(
-            self.limited, len(self.rows), is_result_limited=is_limited(self.result)
-        )
+            self.limited, self.row_count, is_result_limited=is_limited(self.result)
+        ) + [f"{self.reason}: {self.what_was_skipped()}"] * bool(self.skipped)
+
+    def what_was_skipped(self) -> str:
+        """The steps of ``finally`` that were not run, as they are no safe commands."""
+        return f"not sent of its finally steps: {', '.join(self.skipped)}"
 
     def what_is_left(self) -> list[str]:
         """The lines that it sent last for each thing it has set; the newest, oldest first."""
@@ -296,51 +242,15 @@ def _rendered(template: str, sequence: Sequence, values: Values) -> str:
     return render(template, sequence.parameters, known)
 
 
-@record
-class SequenceJournal:
-    """The journal as sequences use it."""
+def clean_up(run: SequenceRun) -> dict[str, Any]:
+    """What its row in the journal says of its end, as the unit's owner wants it now.
 
-    bench: Bench
-
-    @contextlib.asynccontextmanager
-    async def kept(self, run: SequenceRun) -> AsyncIterator[None]:
-        """A row while the sequence runs, its ``finally`` included; it hears that the run lives.
-
-        Where what cleans up depends on answers, that is the profile's abort.
-
-        Raises:
-            Failed: STORE_FAILED; the sequence must not begin.
-        """
-        run_id, lines = run.run_id, tuple(run.clean_up)
-        instrument = self.bench.pool.get(run.action.instrument_id)
-        profile = instrument.profile
-        abort = profile.abort if profile is not None and not lines else ()
-        proofs = proofs_of(profile, abort) if profile is not None else ()
-        await self.bench.store.journal.begin(
-            JournalEntry(
-                id=run_id,
-                kind=JournalKind.SEQUENCE,
-                instrument_id=instrument.id,
-                unit=unit_of_instrument(instrument).key,
-                payload={
-                    **work_of(run.caller, instrument),
-                    "sequence": run.sequence.name,
-                    "abort": list(lines or (step.send for step in abort)),
-                    "proofs": [proof.to_json() for proof in proofs],
-                },
-            )
-        )
-        beat = asyncio.create_task(self._beat(run_id), name=f"{run_id}-beat")
-        try:
-            yield
-        finally:
-            beat.cancel()
-            await asyncio.gather(beat, return_exceptions=True)
-            await self.bench.store.journal.finish(run_id)
-
-    async def _beat(self, run_id: str) -> None:
-        while True:
-            await self.bench.clock.sleep(HEARTBEAT_S)
-            # Its writes are refused by then; what is on the disk says enough to clean up by.
-            with contextlib.suppress(Failed):
-                await self.bench.store.journal.update(run_id, {}, is_forced=True)
+    Where what cleans up depends on answers, that is the profile's abort. Lines of ``finally`` are
+    sent without proofs.
+    """
+    rules = run.instrument.rules
+    if run.clean_up:
+        steps = [AbortStep(send=line) for line in run.clean_up]
+        return {**clean_up_of(run.profile, rules, steps), "proofs": []}
+    abort = run.profile.abort if run.profile is not None else ()
+    return clean_up_of(run.profile, rules, abort)

@@ -8,6 +8,7 @@ And the judgement of a sequence before its first step is sent: each step that ca
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, assert_never
@@ -30,19 +31,15 @@ from edged.profiles.model import (
     WaitStep,
 )
 from edged.profiles.raw import asks, sets
+from edged.profiles.step_values import UNKNOWN, NotKnownYet, Values, fill, number
 from edged.runs.bench import Bench
 from edged.runs.notes import is_limited
 from edged.runs.ports import NewPlan, Precheck
 from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
-    UNKNOWN,
-    NotKnownYet,
     SequenceRun,
-    Values,
     command_of,
-    fill,
     loop_values,
-    number,
     place_set,
     query_of,
     saved,
@@ -128,11 +125,26 @@ class SequenceSteps:
             await self.do(run, step, purpose)
 
     async def do(self, run: SequenceRun, step: Step, purpose: Purpose) -> None:
-        """Do one step.
+        """Do one step; of ``finally`` only a safe command, once ``run.is_safe_only``.
 
         Raises:
             EdgedError: what it ended with.
         """
+        if purpose is not Purpose.FINALLY_STEP or _is_safe(run, step):
+            await self._do(run, step, purpose)
+            return
+        if not run.is_safe_only:
+            run.unsafe_step = asyncio.ensure_future(self._do(run, step, purpose))
+            with contextlib.suppress(asyncio.CancelledError):
+                await run.unsafe_step
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
+            if not run.unsafe_step.cancelled():
+                return
+        run.skipped[_named(step)] = None
+
+    async def _do(self, run: SequenceRun, step: Step, purpose: Purpose) -> None:
         match step:
             case CommandStep():
                 outcome = await self._act(run, command_of(run, step, run.values, purpose))
@@ -156,6 +168,7 @@ class SequenceSteps:
                     raise Invalid(f"A sequence returns at most {MAX_ROWS} rows.")
                 row = {k: fill(v, run.values, is_bare=True) for k, v in step.columns.items()}
                 run.rows.append(row)
+                run.row_count += 1
                 run.limited += is_limited(row)
                 await self._record(run, row)
             case _:
@@ -166,8 +179,8 @@ class SequenceSteps:
         """Record a row, once the recording is there to take it."""
         if run.opening is None:
             return
-        run.recording = await asyncio.shield(run.opening)
-        run.recording.append(row_cells(run.head, row))
+        run.sink = await asyncio.shield(run.opening)
+        run.sink.append(row_cells(run.head, row))
         run.tell(json.dumps(row, default=str))
 
     async def _poll(self, run: SequenceRun, step: PollStep, purpose: Purpose) -> None:
@@ -208,6 +221,14 @@ class SequenceSteps:
         if outcome.error is not None:
             raise outcome.error
         return outcome
+
+
+def _is_safe(run: SequenceRun, step: Step) -> bool:
+    """Whether a step is a safe command, or a loop, whose steps are judged one by one."""
+    if not isinstance(step, CommandStep):
+        return isinstance(step, ForStep)
+    command = run.profile.commands.get(step.command) if run.profile is not None else None
+    return command is not None and command.is_safe
 
 
 def _data_and_primary(outcome: Outcome) -> tuple[Any, float | None]:

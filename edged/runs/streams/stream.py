@@ -4,54 +4,53 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, StartStream
-from edged.actions.caller import Caller
+from edged.actions.cause import CALLER_GONE
 from edged.errors import EdgedError, Failed
 from edged.profiles.model import Command
 from edged.record import record
 from edged.runs.notes import PointNotes, notes_of_fewer
-from edged.runs.ports import RowSink
-from edged.runs.run_head import RunHead, RunKind
+from edged.runs.run import Ending, Run
 from edged.runs.running_stats import RunningStats
-from edged.runs.states import StreamEvent, StreamState
-from edged.runs.streams.statistics import columns_of
-from edged.yaml.tree import Scalar
+from edged.runs.states import STREAM, RunEvent, RunState
 
 RECENT_POINTS: Final = 256
 """Kept of a stream for those who look on."""
+MOST_REMEMBERED: Final = 1_000
+"""Streams that are over and whose end is still told."""
+POINTS_REMEMBERED: Final = 20
+"""Of these, the ones whose last points are."""
+LONGEST_GRACE_S: Final = 1.0
+"""A measurement on the wire may end by itself for one interval, and never longer than this."""
 
 
-@record(frozen=False)
-class Stream:
+@record(frozen=False, eq=False)
+class Stream(Run):
     """One stream.
 
     Attributes:
-        values: the command's parameters, validated, defaults included.
         ending: what is to end it, once that is known.
-        reason: why it ended, where nothing went wrong.
+        failure: the error of the instrument that ended it.
         busy_s: what its readings have taken together.
         noted: what was said of single points.
         dropped: points that the one who started it was too slow to be told.
         is_waiting: between two points, where it can be cut at once.
         cutter: cuts a measurement that outlasts its grace.
         recent: the last points with their numbers from 1.
+        missed_by: the message of the last point that failed.
     """
 
-    stream_id: str
+    words = STREAM
+    most_ended = MOST_REMEMBERED
+
     action: StartStream
-    values: Mapping[str, Scalar]
-    instrument_id: str
     command: Command
-    caller: Caller
     interval_ms: int
     duration_ms: int
     is_detached: bool
-    started_ms: int
-    state: StreamState = StreamState.RUNNING
     count: int = 0
     skipped: int = 0
     dropped: int = 0
@@ -60,30 +59,37 @@ class Stream:
     recent: deque[tuple[int, dict[str, Any]]] = field(
         default_factory=lambda: deque(maxlen=RECENT_POINTS)
     )
-    recording: RowSink | None = None
-    error: EdgedError | None = None
-    # The message of the last point that failed.
+    failure: EdgedError | None = None
     missed_by: str = ""
-    ending: StreamEvent | None = None
-    reason: str = ""
+    ending: RunEvent | None = None
     busy_s: float = 0.0
     noted: PointNotes = field(default_factory=PointNotes)
     is_waiting: bool = False
     cutter: asyncio.TimerHandle | None = None
-    task: asyncio.Task[None] | None = None
 
-    def head(self) -> RunHead:
-        """What its recording begins with."""
-        return RunHead(
-            kind=RunKind.STREAM,
-            run_id=self.stream_id,
-            instrument_id=self.instrument_id,
-            command_name=self.command.name,
-            columns=columns_of(self.command),
-            caller=self.caller,
-            parameters=dict(self.values),
-            details={"interval_ms": self.interval_ms, "duration_ms": self.duration_ms},
-        )
+    @property
+    def row_count(self) -> int:
+        return self.count
+
+    def end(self, ending: Ending) -> None:
+        """At once between points, else when its measurement is over.
+
+        A question that has gone out is given time for its answer, so that the instrument is idle
+        afterwards and not left with an answer that nobody reads.
+        """
+        if self.state is not RunState.RUNNING or self.ending is not None or self.task is None:
+            return
+        self.ending, self.reason = ending.event, ending.cause.reason or CALLER_GONE.reason
+        if self.is_waiting:
+            self.task.cancel(ending.cause)
+        elif self.sink is not None:
+            grace_s = min(self.interval_ms / 1000, LONGEST_GRACE_S)
+            loop = asyncio.get_running_loop()
+            self.cutter = loop.call_later(grace_s, self.task.cancel, ending.cause)
+
+    def fade(self, newer: int) -> None:
+        if newer >= POINTS_REMEMBERED:
+            self.recent.clear()
 
     def question(self, action_id: str) -> RunCommand:
         """One measurement, as an action of whoever started the stream."""
@@ -92,7 +98,7 @@ class Stream:
             caller=self.caller,
             action_id=action_id,
             parent_id=self.action.action_id,
-            instrument_id=self.instrument_id,
+            instrument_id=self.head.instrument_id,
             command_name=self.command.name,
             parameters=self.action.parameters,
             purpose=Purpose.STREAM_POINT,
@@ -102,36 +108,35 @@ class Stream:
         """{mean, std, min, max, skipped}."""
         return {**self.stats.told(), "skipped": self.skipped}
 
-    def notes(self) -> list[str]:
-        """What is true of its points and misleads who does not know it."""
+    def notes(self, _now_s: float = 0.0, /) -> list[str]:
         fewer = notes_of_fewer(
             self.count, self.skipped, self.interval_ms / 1000, self.busy_s, self.missed_by
         )
         return [*fewer, *self.noted.told(self.count)]
 
-    def result(self) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         """The result of start_stream, as of now."""
         return {
-            "stream_id": self.stream_id,
+            "stream_id": self.run_id,
             "count": self.count,
             "last": self.last,
-            "status": self.state.value,
+            "status": self.status,
             "reason": self.reason or None,
             "notes": self.notes(),
             "stats": self.statistics(),
             "dropped": self.dropped,
-            "recording": self.recording.told() if self.recording else None,
+            "recording": self.sink.told() if self.sink else None,
         }
 
     def told(self) -> dict[str, Any]:
         """Its entry in get_status."""
         return {
-            "stream_id": self.stream_id,
-            "instrument_id": self.instrument_id,
+            "stream_id": self.run_id,
+            "instrument_id": self.head.instrument_id,
             "command_name": self.command.name,
             "interval_ms": self.interval_ms,
             "duration_ms": self.duration_ms,
-            "status": self.state.value,
+            "status": self.status,
             "count": self.count,
             "skipped": self.skipped,
             "last": self.last,
@@ -140,12 +145,23 @@ class Stream:
             "who": self.caller.who,
         }
 
-    def failure(self, cause: EdgedError) -> Failed:
+    def summary(self) -> dict[str, Any]:
+        """What its recording ends with."""
+        error = {"error": self.error} if self.error else {}
+        return {
+            "count": self.count,
+            "stats": self.statistics(),
+            "reason": self.reason,
+            "notes": self.notes(),
+            **error,
+        }
+
+    def failed(self, cause: EdgedError) -> Failed:
         """The error that start_stream ends with; ``data`` is the result with what was measured."""
         return Failed(
-            f"The stream {self.stream_id} failed after {self.count} points: {cause.message}",
+            f"The stream {self.run_id} failed after {self.count} points: {cause.message}",
             code=cause.code,
-            data=self.result(),
+            data=self.answer(),
             remedy=cause.remedy,
             sent=cause.sent if isinstance(cause, Failed) else (),
         )

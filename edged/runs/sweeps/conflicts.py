@@ -18,7 +18,7 @@ from edged.errors import Conflict, ErrorCode
 from edged.profiles.raw import RawMatch, RawPart, identify
 from edged.profiles.template import placeholders, render
 from edged.record import record
-from edged.runs.states import SweepState
+from edged.runs.states import RunState
 from edged.runs.sweeps.sweep import Sweep, SweptThing
 from edged.runs.wording import held_by
 from edged.scpi.line import Message, messages
@@ -191,9 +191,9 @@ class SweepClaims:
 
     def _conflict(self, holder: _Holder) -> Conflict:
         sweep = self._find(holder.sweep_id)
-        state = sweep.state.value if sweep else "about to begin"
+        state = sweep.status if sweep else "about to begin"
         thing = holder.thing
-        is_parked = sweep is not None and sweep.state is SweepState.HOLDING
+        is_parked = sweep is not None and sweep.state is RunState.PAUSED
         wait = "It does not end by itself:" if is_parked else "Wait for its end, or"
         held = held_by(holder.sweep_id, holder.who, self._clock.monotonic() - holder.since_s)
         return Conflict(

@@ -4,12 +4,6 @@ What is wished comes through the sweep's queue and is done here, by the sweep's 
 one place where a sweep's state changes. Which state follows is the table's to say (``states.py``).
 
 The beginning of a sweep: from what was asked to a sweep that may take its first step.
-
-What a sweep leaves in the journal, so that a daemon that finds it can clean up.
-
-One row a sweep: durable before the first step, changed in place as it goes, gone when it has ended
-and owes no abort. The rule of what is done with a row that is found is
-``runs/crash_recovery.py``'s.
 """
 
 from __future__ import annotations
@@ -28,11 +22,13 @@ from edged.actions.cause import ENGINE_STOPPED
 from edged.errors import Failed, Invalid
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.journal_port import HEARTBEAT_S, work_of
+from edged.runs.journal import HEARTBEAT_S, RunJournal
 from edged.runs.obey import obey
-from edged.runs.ports import NewPlan, Recorder
+from edged.runs.ports import NewPlan
+from edged.runs.registry import Registry
+from edged.runs.run import Ending
 from edged.runs.run_head import Column, RunHead, RunKind
-from edged.runs.states import SweepEvent, next_sweep_state
+from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp import Ramp, why_strayed
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
@@ -43,73 +39,8 @@ from edged.runs.sweeps.ramp_plan import (
     steps_left,
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest, readings_of
-from edged.runs.sweeps.sweep import Ending, Sweep, SweepRows, SweptThing
-from edged.runs.units import unit_of_instrument
+from edged.runs.sweeps.sweep import Sweep, SweepRows, SweptThing
 from edged.schema.fields import nearest
-from edged.store.journal import Journal, JournalEntry, JournalKind
-
-WRITTEN_EVERY_S: Final = 0.5
-"""The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
-
-
-@record
-class SweepJournal:
-    """The journal as sweeps use it."""
-
-    journal: Journal
-
-    async def begin(self, sweep: Sweep) -> None:
-        """Before the first step.
-
-        Raises:
-            Failed: STORE_FAILED; the sweep must not begin.
-        """
-        thing = sweep.thing
-        instrument = thing.instrument
-        await self.journal.begin(
-            JournalEntry(
-                id=sweep.sweep_id,
-                kind=JournalKind.SWEEP,
-                instrument_id=instrument.id,
-                unit=unit_of_instrument(instrument).key,
-                payload={
-                    **work_of(sweep.caller, instrument),
-                    "command": thing.command.name,
-                    "parameter": thing.plan.parameter,
-                    "unit": thing.parameter.unit,
-                    "target": sweep.plan.target,
-                    "rate": sweep.plan.rate_per_s,
-                    "setpoint": thing.setpoint_query,
-                    "abort": list(sweep.abort.lines),
-                    "proofs": [proof.to_json() for proof in sweep.abort.proofs],
-                    "last_step": sweep.confirmed,
-                    "reach": sweep.plan.rate_per_s * WRITTEN_EVERY_S + sweep.plan.max_step,
-                    "tolerance": sweep.tolerance,
-                },
-            )
-        )
-
-    async def note(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
-        await self.journal.update(
-            sweep.sweep_id,
-            {"last_step": next_value, "status": sweep.state.value},
-            is_forced=is_heartbeat,
-        )
-
-    async def finish(self, sweep: Sweep) -> None:
-        """It has ended and nothing is owed."""
-        await self.journal.finish(sweep.sweep_id)
-
-    async def owe(self, sweep: Sweep) -> None:
-        """It has ended, and its abort has not arrived: the row stays, and says so if it can."""
-        try:
-            await self.journal.update(
-                sweep.sweep_id, {"status": sweep.state.value, "error": sweep.error}, is_forced=True
-            )
-        except Failed:
-            # What is on the disk already says enough to clean up by.
-            return
-
 
 LOOK_S: Final = 1.0
 """What a last look at the instrument may delay the word that a sweep holds."""
@@ -134,7 +65,7 @@ class SweepLife:
 
     bench: Bench
     ramp: Ramp
-    journal: SweepJournal
+    journal: RunJournal
     publish: Callable[[Sweep], None]
     let_go: Callable[[Sweep], None]
 
@@ -142,7 +73,7 @@ class SweepLife:
         """From the first step to the last word. The top of the sweep's task."""
         try:
             ending = await self._until(sweep)
-            if ending.event is SweepEvent.STOP_HOLD:
+            if ending.event is RunEvent.PAUSE:
                 self._move(sweep, ending)
                 ending = await self._park(sweep)
             await self._end(sweep, ending)
@@ -159,20 +90,20 @@ class SweepLife:
 
     async def _until(self, sweep: Sweep) -> Ending:
         """Let the ramp run until it ends or somebody wishes it to."""
-        body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.sweep_id}-ramp")
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+        body = asyncio.create_task(self.ramp.run(sweep), name=f"{sweep.run_id}-ramp")
+        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
         cause = ENGINE_STOPPED
         try:
             while True:
                 await asyncio.wait({body, wish}, return_when=asyncio.FIRST_COMPLETED)
                 if not wish.done():
                     return self._came_of(sweep, body)
-                if wish.result().event is not SweepEvent.STOP_HOLD or not sweep.is_writing:
+                if wish.result().event is not RunEvent.PAUSE or not sweep.is_writing:
                     # Whoever stops is obeyed, also when the ramp has ended in the same moment.
                     cause = wish.result().cause
                     return wish.result()
                 sweep.parking = wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
         finally:
             wish.cancel()
             body.cancel(cause)
@@ -183,26 +114,26 @@ class SweepLife:
         bug = body.exception()
         if bug is None:
             return body.result()
-        log.error("sweep_fault", sweep_id=sweep.sweep_id, exc_info=bug)
+        log.error("sweep_fault", sweep_id=sweep.run_id, exc_info=bug)
         return Ending(
-            event=SweepEvent.FAILURE,
-            error=f"edged made a mistake; its log has it under {sweep.sweep_id}.",
+            event=RunEvent.FAILURE,
+            error=f"edged made a mistake; its log has it under {sweep.run_id}.",
         )
 
     async def _park(self, sweep: Sweep) -> Ending:
         """Stay where it is until somebody wishes otherwise; the journal hears that it lives."""
-        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
-        look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.sweep_id}-look")
+        wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
+        look = asyncio.create_task(self.ramp.look_back(sweep), name=f"{sweep.run_id}-look")
         within_s = min(self.ramp.rest_s(sweep), LONGEST_REST_S) + LOOK_S
         await asyncio.wait({wish, look}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         sweep.parked.set()
-        beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.sweep_id}-beat")
+        beat = asyncio.create_task(self._beat(sweep), name=f"{sweep.run_id}-beat")
         try:
             while True:
                 await asyncio.wait({wish})
-                if wish.result().event is not SweepEvent.STOP_HOLD:
+                if wish.result().event is not RunEvent.PAUSE:
                     return wish.result()
-                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.sweep_id}-wish")
+                wish = asyncio.create_task(sweep.wishes.get(), name=f"{sweep.run_id}-wish")
         finally:
             parts = (beat, wish, look)
             for part in parts:
@@ -217,36 +148,44 @@ class SweepLife:
             if now - told_at >= HEARTBEAT_S:
                 told_at = now
                 try:
-                    await self.journal.note(sweep, sweep.confirmed, is_heartbeat=True)
+                    await self.journal.note(sweep, sweep.at_step(sweep.confirmed), is_forced=True)
                 except Failed as error:
-                    log.warning("sweep_not_journalled", sweep_id=sweep.sweep_id, error=str(error))
+                    log.warning("sweep_not_journalled", sweep_id=sweep.run_id, error=str(error))
             if reason := await why_strayed(self.bench.perform, self.bench.new_id(), sweep):
-                sweep.wishes.put_nowait(Ending(event=SweepEvent.FAILURE, error=reason))
+                sweep.wishes.put_nowait(Ending(event=RunEvent.FAILURE, error=reason))
                 return
             await self.bench.clock.sleep(LOOK_EVERY_S)
 
     async def _end(self, sweep: Sweep, ending: Ending) -> None:
         """Abort where the table wants it, and stay with an abort that the line did not take."""
-        needs_abort = ending.event is not SweepEvent.TARGET_REACHED
+        needs_abort = ending.event is not RunEvent.DONE
         if not needs_abort or not sweep.abort.lines:
             self._move(sweep, ending)
             await self._settle(sweep)
             return
         sweep.abort.state = "pending"
-        if ending.event is SweepEvent.FAILURE:
+        if ending.event is RunEvent.FAILURE:
             # It has failed whatever comes of the abort; nobody has to wait for that to know.
             self._move(sweep, ending)
         sweep.abort.cause = ending.cause
         error = await self._abort(sweep)
-        if ending.event is not SweepEvent.FAILURE:
+        if ending.event is not RunEvent.FAILURE:
             self._move(sweep, ending, abort_error=error)
         elif error:
             sweep.error = f"{sweep.error} Its abort failed too: {error}"
         self._be_over(sweep)
         if error:
-            await self.journal.owe(sweep)
+            await self._owe(sweep)
             await self._abort_later(sweep)
         await self._settle(sweep)
+
+    async def _owe(self, sweep: Sweep) -> None:
+        """Its abort has not arrived: the row stays, and says so if it can."""
+        # What is on the disk already says enough to clean up by.
+        with contextlib.suppress(Failed):
+            await self.journal.note(
+                sweep, {"status": sweep.status, "error": sweep.error}, is_forced=True
+            )
 
     def _be_over(self, sweep: Sweep) -> None:
         """In one breath with its state: who reads that it has ended may take its unit."""
@@ -266,7 +205,7 @@ class SweepLife:
             report.state, report.at_ms = "done", self.bench.clock.wall_ms()
         log.warning(
             "sweep_abort",
-            sweep_id=sweep.sweep_id,
+            sweep_id=sweep.run_id,
             instrument_id=sweep.thing.instrument.id,
             scpi=report.lines,
             error=report.error,
@@ -299,13 +238,13 @@ class SweepLife:
                 name: told[name]
                 for name in ("current_value", "reason", "error", "notes", "behind_s")
             }
-            await sweep.sink.close(sweep.state.value, summary)
+            await sweep.sink.close(sweep.status, summary)
 
     def _move(self, sweep: Sweep, ending: Ending, abort_error: str = "") -> None:
         """To the state that the table says, and tell of it."""
-        sweep.state = next_sweep_state(sweep.state, ending.event, abort_failed=bool(abort_error))
+        sweep.move(ending.event, is_clean_up_failed=bool(abort_error))
         sweep.reason = ending.reason
-        if ending.event is SweepEvent.TARGET_REACHED:
+        if ending.event is RunEvent.DONE:
             sweep.error = ""
         elif ending.error:
             sweep.error = ending.error
@@ -313,7 +252,7 @@ class SweepLife:
             sweep.error = f"{sweep.error} Its abort failed: {abort_error}".strip()
         if sweep.ended_s is None:
             sweep.ended_s = self.bench.clock.monotonic() - sweep.began
-        log.info("sweep_state", sweep_id=sweep.sweep_id, state=sweep.state.value, error=sweep.error)
+        log.info("sweep_state", sweep_id=sweep.run_id, state=sweep.status, error=sweep.error)
         self.publish(sweep)
 
 
@@ -321,11 +260,14 @@ class SweepLife:
 class SweepStart:
     """What the beginning of every sweep works with."""
 
-    bench: Bench
+    runs: Registry
     ramp: Ramp
-    journal: SweepJournal
-    recorder: Recorder
     new_plan: NewPlan
+
+    @property
+    def bench(self) -> Bench:
+        """What the registry shares."""
+        return self.runs.bench
 
     async def prepare(
         self,
@@ -349,7 +291,7 @@ class SweepStart:
         plan, legs = await self.plan(action, thing, request, sweep_id)
         now = self.bench.clock.monotonic()
         sweep = Sweep(
-            sweep_id=sweep_id,
+            head=_head(sweep_id, action, thing, request, measures, legs, columns),
             action=action,
             caller=caller,
             thing=thing,
@@ -360,7 +302,7 @@ class SweepStart:
             readings=readings,
             rows=SweepRows(columns),
             began=now,
-            began_ms=self.bench.clock.wall_ms(),
+            started_ms=self.bench.clock.wall_ms(),
             confirmed=plan.start,
             written_at=now,
             meeting=meeting,
@@ -371,11 +313,10 @@ class SweepStart:
         if (first := next((value for value in firsts if value is not None), None)) is not None:
             step = self.ramp.step(sweep, first)
             self._plan_steps(step, self.bench.precheck(step), legs)
-        sweep.head = _head(sweep)
-        sweep.sink = await self.recorder.open(sweep.head)
+        sweep.sink = await self.runs.recorder.open(sweep.head)
         async with contextlib.AsyncExitStack() as undo:
             undo.push_async_callback(_close_sink, sweep)
-            await self.journal.begin(sweep)
+            await self.runs.journal.begin(sweep, thing.instrument, sweep.to_journal())
             undo.pop_all()
         return sweep
 
@@ -420,32 +361,39 @@ class SweepStart:
         return setpoint_from(answer, unit, query, plan.pattern, plan.decimal)
 
 
-def _head(sweep: Sweep) -> RunHead:
-    thing = sweep.thing
+def _head(
+    sweep_id: str,
+    action: StartSweep,
+    thing: SweptThing,
+    request: SweepRequest,
+    measures: tuple[Measure, ...],
+    legs: tuple[RampPlan, ...],
+    columns: list[tuple[str, str]],
+) -> RunHead:
     return RunHead(
         kind=RunKind.SWEEP,
-        run_id=sweep.sweep_id,
+        run_id=sweep_id,
         instrument_id=thing.instrument.id,
         command_name=thing.command.name,
-        columns=tuple(Column(name=name, unit=unit) for name, unit in sweep.rows.columns),
-        caller=sweep.action.caller,
+        columns=tuple(Column(name=name, unit=unit) for name, unit in columns),
+        caller=action.caller,
         parameters=dict(thing.values),
-        measures=tuple(dict.fromkeys(m.instrument.id for m in sweep.measures)),
-        is_measured=bool(sweep.measures),
+        measures=tuple(dict.fromkeys(m.instrument.id for m in measures)),
+        is_measured=bool(measures),
         details={
-            "start_value": sweep.plan.start,
-            "target_value": sweep.plan.target,
-            "sweep_rate": sweep.plan.rate_per_s,
-            "settle_ms": sweep.request.settle_s * 1000,
-            "dwell_ms": sweep.request.dwell_s * 1000,
-            "points": len(sweep.legs) + 1 if sweep.request.points else None,
+            "start_value": legs[0].start,
+            "target_value": legs[-1].target,
+            "sweep_rate": legs[0].rate_per_s,
+            "settle_ms": request.settle_s * 1000,
+            "dwell_ms": request.dwell_s * 1000,
+            "points": len(legs) + 1 if request.points else None,
             "measure": [
                 {
                     "instrument_id": m.instrument.id,
                     "command_name": m.command.name,
                     "parameters": dict(m.parameters),
                 }
-                for m in sweep.measures
+                for m in measures
             ],
         },
     )

@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
@@ -25,9 +25,10 @@ from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.model import ParameterType
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.journal_port import HEARTBEAT_S
+from edged.runs.journal import HEARTBEAT_S, RunJournal
 from edged.runs.ports import Perform
-from edged.runs.states import SweepEvent
+from edged.runs.run import Ending
+from edged.runs.states import RunEvent
 from edged.runs.sweeps.ramp_plan import (
     RampPlan,
     arrived_by,
@@ -37,7 +38,7 @@ from edged.runs.sweeps.ramp_plan import (
     slower,
 )
 from edged.runs.sweeps.request import Measure, MeasuredColumn
-from edged.runs.sweeps.sweep import Cell, Ending, Sweep
+from edged.runs.sweeps.sweep import Cell, Sweep
 from edged.runs.wording import TARGET_REACHED
 from edged.yaml.tree import Scalar
 
@@ -92,24 +93,12 @@ MOST_STALLS: Final = 50
 READBACK_EVERY_S: Final = 0.5
 
 
-class Steps(Protocol):
-    """Where a sweep's progress is written down, before it is made."""
-
-    async def __call__(self, sweep: Sweep, next_value: float, *, is_heartbeat: bool) -> None:
-        """Note that ``next_value`` is about to be written, or that the sweep still lives.
-
-        Raises:
-            Failed: STORE_FAILED; the sweep must hold.
-        """
-        ...
-
-
 @record
 class Ramp:
     """What the body of every sweep works with."""
 
     bench: Bench
-    note: Steps
+    journal: RunJournal
 
     async def run(self, sweep: Sweep) -> Ending:
         """Go on from the last confirmed value until something ends it. Raises no ``EdgedError``."""
@@ -125,9 +114,9 @@ class Ramp:
                     return ending
             await self._read_at_rest(sweep)
         except EdgedError as error:
-            return Ending(event=SweepEvent.FAILURE, error=str(error))
+            return Ending(event=RunEvent.FAILURE, error=str(error))
         is_abort = sweep.request.is_abort_last
-        event = SweepEvent.STOP_ABORT if is_abort else SweepEvent.TARGET_REACHED
+        event = RunEvent.STOP if is_abort else RunEvent.DONE
         return Ending(event=event, reason=TARGET_REACHED)
 
     async def _go(self, sweep: Sweep, *, looks: bool) -> Ending | None:
@@ -143,7 +132,7 @@ class Ramp:
             due = sweep.written_at + gap_s(plan, sweep.confirmed, value)
             await self._wait_until(sweep, due)
             if not await self._note(sweep, value):
-                return Ending(event=SweepEvent.STOP_HOLD, error=sweep.error)
+                return Ending(event=RunEvent.PAUSE, error=sweep.error)
             await self._write(sweep, value)
             if sweep.parking is not None:
                 return sweep.parking
@@ -178,12 +167,12 @@ class Ramp:
             if left > HEARTBEAT_S:
                 # One that cannot be written is met again before the next step, and holds it there.
                 with contextlib.suppress(Failed):
-                    await self.note(sweep, sweep.confirmed, is_heartbeat=True)
+                    await self.journal.note(sweep, sweep.at_step(sweep.confirmed), is_forced=True)
 
     async def _note(self, sweep: Sweep, value: float) -> bool:
         """Journal the step that comes; False when the journal would not have it."""
         try:
-            await self.note(sweep, value, is_heartbeat=False)
+            await self.journal.note(sweep, sweep.at_step(value))
         except Failed as error:
             sweep.error = f"It holds because its journal cannot be written: {error}"
             return False
@@ -249,7 +238,7 @@ class Ramp:
         why = wish.why_met(told, flags) if wish is not None else ""
         if wish is None or not why:
             return None
-        event = SweepEvent.STOP_HOLD if wish.then == "hold" else SweepEvent.STOP_ABORT
+        event = RunEvent.PAUSE if wish.then == "hold" else RunEvent.STOP
         if not wish.can_judge(told, flags):
             return Ending(event=event, error=why)
         return Ending(event=event, reason=why)
@@ -326,6 +315,7 @@ class Ramp:
         return replace(
             self._action(sweep, thing.instrument.id, thing.command.name, given, Purpose.SWEEP_STEP),
             meeting=sweep.meeting,
+            rate=sweep.plan.rate_per_s,
         )
 
     def _action(

@@ -1,6 +1,6 @@
 """One sweep: what was asked, where it stands, and how it is told.
 
-Lives on the event loop; changed by ``ramp.py`` (values) and ``sweeps.py`` (states) alone.
+Lives on the event loop; changed by ``ramp.py`` (values) and ``life.py`` (states) alone.
 
 The rows of one sweep in memory: bounded, and handed out evenly.
 
@@ -12,22 +12,22 @@ the whole sweep stays in view.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Purpose, SendLines, StartSweep
-from edged.actions.caller import Caller
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof, proofs_of
 from edged.profiles.model import AbortStep, Command, Parameter, Profile, SweepPlan
+from edged.profiles.owner_rules import UnitRules
 from edged.profiles.template import placeholders, render
 from edged.record import record
+from edged.runs.journal import clean_up_of
 from edged.runs.notes import Pace, PointNotes, why_slower
-from edged.runs.ports import RowSink
-from edged.runs.run_head import RunHead
-from edged.runs.states import SweepEvent, SweepState
+from edged.runs.run import Ending, Run
+from edged.runs.states import SWEEP, RunState
 from edged.runs.sweeps.ramp_plan import RampPlan, behind_s, steps_left
 from edged.runs.sweeps.request import Measure, MeasuredColumn, SweepRequest
 from edged.runs.wording import TARGET_REACHED
@@ -35,6 +35,11 @@ from edged.yaml.tree import Scalar
 
 Cell = Scalar | None
 
+WRITTEN_EVERY_S: Final = 0.5
+"""The journal writes a row so often at most (``store/journal.py``); steps run that far ahead."""
+FULL_ROWS_OF: Final = 10
+THINNED_TO: Final = 500
+"""The newest so many keep all their rows in memory, older ones so many each."""
 MAX_ROWS: Final = 10_000
 """Some 2 MB a sweep; more than any model or plot can use."""
 
@@ -89,27 +94,6 @@ def _picked(count: int, most: int) -> list[int]:
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]
 
 
-@record
-class Ending:
-    """Why a sweep leaves the state it is in: what happened, and the sentence for it.
-
-    Attributes:
-        reason: where somebody, or the sweep's own plan, wanted it.
-        error: where nobody did.
-        cause: what is told to a step that it ends.
-    """
-
-    event: SweepEvent
-    reason: str = ""
-    error: str = ""
-    cause: Cause = NOT_NEEDED
-
-    @classmethod
-    def wished(cls, event: SweepEvent, cause: Cause, error: str = "") -> Ending:
-        """Somebody, or something, ends the sweep."""
-        return cls(event=event, reason="" if error else cause.reason, error=error, cause=cause)
-
-
 @record(frozen=False)
 class AbortReport:
     """What became of a sweep's abort.
@@ -119,6 +103,7 @@ class AbortReport:
         state: ``not_needed``, ``pending``, ``done`` or ``given_up``.
         at_ms: when the instrument had taken it, Unix epoch milliseconds; 0 until then.
         cause: the cause that an interrupted call reports.
+        kept_under: what its owner said when the journal was given it.
     """
 
     lines: tuple[str, ...] = ()
@@ -128,6 +113,7 @@ class AbortReport:
     at_ms: int = 0
     tries: int = 0
     error: str = ""
+    kept_under: UnitRules | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -220,11 +206,10 @@ class SweptThing:
 
 
 @record(frozen=False, eq=False)
-class Sweep:
+class Sweep(Run):
     """A sweep that was started.
 
     Attributes:
-        began: monotonic seconds when it was started; ``began_ms`` the same for people.
         confirmed: the value that the instrument last accepted; at first its own set-point.
         written_at: monotonic seconds by which ``confirmed`` had reached the instrument.
         meeting: the instrument's, when ``confirmed`` was known to be its set-point.
@@ -236,12 +221,13 @@ class Sweep:
         noted: what was said of single readings.
         parking: hold so as soon as that step is confirmed.
         wishes: what others want of it; read by its task alone.
-        parked, ended: set once it holds or is over; once it is over and its abort was tried.
+        parked: set once it holds or is over; ``ended`` is once it is over and its abort was tried.
     """
 
-    sweep_id: str
+    words = SWEEP
+    is_cut_at_close = True
+
     action: StartSweep
-    caller: Caller
     thing: SweptThing
     request: SweepRequest
     plan: RampPlan
@@ -249,18 +235,13 @@ class Sweep:
     measures: tuple[Measure, ...]
     readings: tuple[tuple[MeasuredColumn, ...], ...]
     rows: SweepRows
-    began: float
-    began_ms: int
     confirmed: float
     written_at: float
     meeting: object = None
     quickest_s: float = float("inf")
     write_s: float = 0.0
     read_s: float = 0.0
-    state: SweepState = SweepState.RUNNING
     leg: int = 0
-    reason: str = ""
-    error: str = ""
     readback: float | None = None
     readback_at: float = float("-inf")
     steps: int = 0
@@ -269,18 +250,29 @@ class Sweep:
     is_writing: bool = False
     noted: PointNotes = field(default_factory=PointNotes)
     parking: Ending | None = None
-    needs_attention: bool = False
     abort: AbortReport = field(default_factory=AbortReport)
-    head: RunHead | None = None
-    sink: RowSink | None = None
     wishes: asyncio.Queue[Ending] = field(default_factory=asyncio.Queue)
     parked: asyncio.Event = field(default_factory=asyncio.Event)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def units(self) -> Collection[str]:
+        return (self.thing.instrument.id,)
+
+    @property
+    def row_count(self) -> int:
+        return self.rows.count
+
+    def end(self, ending: Ending) -> None:
+        self.wishes.put_nowait(ending)
+
+    def fade(self, newer: int) -> None:
+        if newer >= FULL_ROWS_OF:
+            self.rows.thin(THINNED_TO)
 
     @property
     def is_active(self) -> bool:
         """True while it may still write, an abort that is owed included."""
-        return self.state in {SweepState.RUNNING, SweepState.HOLDING} or (self.owes_abort)
+        return self.state in {RunState.RUNNING, RunState.PAUSED} or (self.owes_abort)
 
     @property
     def tolerance(self) -> float:
@@ -290,7 +282,6 @@ class Sweep:
 
     @property
     def owes_abort(self) -> bool:
-        """True while an abort is to be sent that the instrument has not taken yet."""
         return self.abort.state == "pending"
 
     @property
@@ -320,12 +311,35 @@ class Sweep:
         left = steps_left(self.legs[self.leg], self.confirmed)
         return left + sum(steps_left(leg, leg.start) for leg in later)
 
-    def notes(self, now: float) -> list[str]:
-        """What is true of its rows and misleads who does not know it.
+    def to_journal(self) -> dict[str, Any]:
+        """What its row in the journal says at its beginning."""
+        thing = self.thing
+        return {
+            "command": thing.command.name,
+            "parameter": thing.plan.parameter,
+            "unit": thing.parameter.unit,
+            "target": self.plan.target,
+            "rate": self.plan.rate_per_s,
+            "setpoint": thing.setpoint_query,
+            **self._clean_up(),
+            "last_step": self.confirmed,
+            "reach": self.plan.rate_per_s * WRITTEN_EVERY_S + self.plan.max_step,
+            "tolerance": self.tolerance,
+        }
 
-        Args:
-            now: monotonic seconds.
-        """
+    def at_step(self, value: float) -> dict[str, Any]:
+        """What that row says while it goes: the step that is about to be written."""
+        changed: dict[str, Any] = {"last_step": value, "status": self.status}
+        if self.thing.instrument.rules is not self.abort.kept_under:
+            changed |= self._clean_up()
+        return changed
+
+    def _clean_up(self) -> dict[str, Any]:
+        """What the journal says of its abort, as its owner wants it now."""
+        self.abort.kept_under = self.thing.instrument.rules
+        return clean_up_of(self.thing.profile, self.abort.kept_under, self.thing.abort_steps())
+
+    def notes(self, now: float, /) -> list[str]:
         wish = self.request.stop_when
         missed: list[str] = []
         if wish is not None and self.reason == TARGET_REACHED:
@@ -359,8 +373,8 @@ class Sweep:
         """
         elapsed = self._elapsed_s(now)
         told: dict[str, Any] = {
-            "sweep_id": self.sweep_id,
-            "status": self.state.value,
+            "sweep_id": self.run_id,
+            "status": self.status,
             "instrument_id": self.thing.instrument.id,
             "alias": self.thing.instrument.alias,
             "command_name": self.thing.command.name,
@@ -387,7 +401,7 @@ class Sweep:
             "notes": self.notes(now),
             "needs_attention": self.needs_attention,
             "abort": self.abort.to_json(),
-            "started_ms": self.began_ms,
+            "started_ms": self.started_ms,
             "who": self.caller.who,
         }
         if self.sink is not None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from edged.clock import Clock
 from edged.record import record
@@ -63,14 +63,6 @@ class RunRows:
     is_whole: bool = True
     head_seq: int = 0
     head_hash: str = GENESIS.hex()
-
-
-class RowsOfRun(Protocol):
-    """Asks the record; see ``Audit.of_run``."""
-
-    def __call__(self, run_id: str, *, since_ms: int, until_ms: int | None) -> Awaitable[RunRows]:
-        """Raises ``Failed`` where the record cannot be read."""
-        ...
 
 
 @record(frozen=False, kw_only=False)

@@ -22,8 +22,8 @@ from edged.instruments.pool import Arrived, Changed, Event, InstrumentPool, Left
 from edged.instruments.unit_state import StateOf
 from edged.profiles.model import FieldsAnswer, ImageAnswer, Returns, WaveformAnswer
 from edged.record import record
-from edged.runs.streams.registry import StreamNews, StreamRegistry
-from edged.runs.sweeps.registry import SweepChanged, SweepRegistry
+from edged.runs.streams.registry import StreamNews, Streams
+from edged.runs.sweeps.registry import SweepChanged, Sweeps
 from edged.store.audit.book import Audit
 from edged.store.audit.row import AuditRow
 from edged.store.lockouts import Lockouts
@@ -68,7 +68,7 @@ def instrument_feed(pool: InstrumentPool, state_of: StateOf, lockouts: Lockouts)
     return follow
 
 
-def stream_feed(streams: StreamRegistry) -> Source:
+def stream_feed(streams: Streams) -> Source:
     """``started``, ``point``, ``ended`` with the stream's id."""
 
     def follow(publish: Publish) -> Callable[[], None]:
@@ -80,7 +80,7 @@ def stream_feed(streams: StreamRegistry) -> Source:
     return follow
 
 
-def sweep_feed(sweeps: SweepRegistry) -> Source:
+def sweep_feed(sweeps: Sweeps) -> Source:
     """``changed`` with the sweep's status, when it begins and at each change of state."""
 
     def follow(publish: Publish) -> Callable[[], None]:

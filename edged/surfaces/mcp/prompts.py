@@ -155,6 +155,25 @@ _ALL: Final = (
         ),
     ),
     Prompt(
+        name="write_experiment",
+        title="Write an experiment",
+        description="Plan a measurement or test over several instruments, check it, run it.",
+        arguments=(
+            PromptArgument(name="task", description="What to measure or test, in your words."),
+        ),
+        text=(
+            "Write an experiment plan for this task: {task}\n"
+            "Read edged://experiments/grammar, then list_instruments, and get_capabilities of each "
+            "unit that you need. Give every source a limit, ramp what must not jump, and end with "
+            "finally steps that ramp down and switch off. Send the plan to bench__check_experiment "
+            "and apply the remedies until ok is true. Show me the plan as YAML, and say what it "
+            "sets, how many points it has and how long it takes. Start it with "
+            "bench__start_experiment only when I have said yes. Follow it with bench__control_run; "
+            "ask me each question of the run, and answer none yourself. At the end give me the "
+            "verdict and a picture from bench__plot."
+        ),
+    ),
+    Prompt(
         name="write_profile",
         title="Write an instrument's profile",
         description="Write the YAML profile of an instrument that has none yet.",

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 from aiohttp import web
@@ -26,6 +26,7 @@ from aiohttp.http_parser import RawRequestMessage
 
 from edged.actions.caller import Caller, Route, client_text
 from edged.auth.permissions import Permissions
+from edged.commands.record import MethodRecord
 from edged.errors import EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.http.application import SERVER_OPTIONS, ApplicationHandler, note_end
 from edged.http.connection import HttpConnection, whole_refusal
@@ -93,23 +94,6 @@ TYPES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class NotePage(Protocol):
-    """Writes down what a page did that is no tool's call."""
-
-    def __call__(
-        self,
-        caller: Caller,
-        name: str,
-        params: Mapping[str, Any],
-        *,
-        action_id: str,
-        error: EdgedError | None,
-        duration_ms: float,
-    ) -> None:
-        """Never raises, never waits."""
-        ...
-
-
 Downloads = Callable[[str, str], AsyncIterator[bytes]]
 """A run's id and a form (csv, npz) → its file in pieces; raises ``NotFound`` at the first."""
 
@@ -136,7 +120,7 @@ class PageWorld:
     owner: OwnerAnswers
     downloads: Downloads
     report: Callable[[str], Awaitable[bytes]]
-    note: NotePage
+    note: MethodRecord
 
 
 class PageServer:

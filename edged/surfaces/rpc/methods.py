@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -18,10 +18,20 @@ from edged.actions.elicit import CallClient
 from edged.actions.outcome import Outcome
 from edged.actions.tool import Tool, ToolCall
 from edged.clock import Clock
+from edged.commands.record import MethodRecord
 from edged.errors import EdgedError, ErrorCode, Fault, NotFound
+from edged.operations.table import OPERATIONS
 from edged.record import record
-from edged.surfaces.rpc.own_methods import MethodRecord, OwnMethod, Params, picture_told
-from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged.surfaces.rpc.own_methods import (
+    ANYTHING,
+    OWN_METHODS,
+    OwnMethod,
+    Params,
+    RpcMethod,
+    method_of,
+    picture_told,
+    text_parameter,
+)
 from edged.tools.dispatcher import ToolDispatcher
 
 
@@ -46,6 +56,10 @@ class RpcContext:
 
 
 Handler = Callable[[RpcContext, Params], Awaitable[Any]]
+TOOL_ANSWER: Final = (
+    "{is_error, result, error?: {code, message, remedy, data}, "
+    "pictures?: [{mime, encoding, content}]}"
+)
 
 
 async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
@@ -80,14 +94,16 @@ async def dispatch(context: RpcContext, method: str, params: Params) -> Any:
     finally:
         if failed is not None:
             leave_row(failed)
-    if method in context.own or (method in METHODS and method not in BY_THE_DESK):
+    served = METHODS.get(method)
+    if method in context.own if served is None else served.leaves_row:
         leave_row(None)
     return result
 
 
 def _find(context: RpcContext, method: str) -> OwnMethod:
     """What runs a method, after its parameters have been checked."""
-    entry, handler, own = METHOD_TABLE.get(method), METHODS.get(method), context.own.get(method)
+    entry, served, own = METHOD_TABLE.get(method), METHODS.get(method), context.own.get(method)
+    handler = None if served is None else served.run
     if handler is None and own is None:
         _look_for_tool(context, method)
 
@@ -138,35 +154,6 @@ async def call_tool(context: RpcContext, params: Params) -> Any:
     return await _call(context, params["name"], params.get("arguments", {}))
 
 
-def _short_form(tool_name: str) -> Handler:
-    async def handler(context: RpcContext, params: Params) -> Any:
-        return await _call(context, tool_name, params)
-
-    handler.__doc__ = f"The tool {tool_name} under its short name."
-    return handler
-
-
-METHODS: Final[Mapping[str, Handler]] = MappingProxyType(
-    {
-        "version": version,
-        "methods": list_methods,
-        "tools/list": list_tools,
-        "tools/call": call_tool,
-        "status": _short_form("get_status"),
-        "instruments": _short_form("list_instruments"),
-        "scan": _short_form("scan_instruments"),
-        "stop": _short_form("bench__stop_all"),
-        "leases.reserve": _short_form("bench__reserve"),
-        "leases.renew": _short_form("bench__renew"),
-        "leases.release": _short_form("bench__release"),
-    }
-)
-
-
-BY_THE_DESK: Final = frozenset(METHODS) - {"version", "methods", "tools/list"}
-"""Those whose row is that of the tool they call."""
-
-
 async def _call(context: RpcContext, name: str, arguments: Params) -> dict[str, Any]:
     outcome = await context.dispatcher.call(
         ToolCall(
@@ -203,3 +190,46 @@ def _shown(tool: Tool) -> dict[str, Any]:
             "open_world": hints.open_world,
         },
     }
+
+
+def _short_form(name: str, tool_name: str) -> RpcMethod:
+    async def handler(context: RpcContext, params: Params) -> Any:
+        return await _call(context, tool_name, params)
+
+    sentence = f"The tool {tool_name}."
+    return RpcMethod(name, sentence, TOOL_ANSWER, ANYTHING, handler, leaves_row=False)
+
+
+METHODS: Final[Mapping[str, RpcMethod]] = MappingProxyType(
+    {
+        row.name: row
+        for row in (
+            method_of("version", version, "Says which edged runs.", "{version}"),
+            method_of("methods", list_methods, "Names the daemon's own methods.", "{methods}"),
+            method_of(
+                "tools/list", list_tools, "Lists the tools with their input schemas.", "{tools}"
+            ),
+            replace(
+                method_of(
+                    "tools/call",
+                    call_tool,
+                    "Calls a tool. Each tool is also a method by its own name.",
+                    TOOL_ANSWER,
+                    "name",
+                    name=text_parameter("the tool"),
+                    arguments=ANYTHING,
+                ),
+                leaves_row=False,
+            ),
+            *(
+                _short_form(row.short_name, row.tool.name)
+                for row in OPERATIONS
+                if row.tool is not None and row.short_name
+            ),
+        )
+    }
+)
+"""Those that are served here, with the short names of tools."""
+METHOD_TABLE: Final[Mapping[str, RpcMethod]] = MappingProxyType(
+    {**METHODS, **{row.name: row for row in OWN_METHODS}}
+)

@@ -31,6 +31,7 @@ class MetricsSource:
     async def __call__(self) -> tuple[bytes, str]:
         """The page as it is now, and its content type."""
         metrics = await asyncio.to_thread(_load)
+        self._counts.count()
         page = metrics(self._counts, self._figures)
         return page.render(), page.content_type
 

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from edged.actions.caller import Caller
 from edged.clock import Clock
-from edged.errors import EdgedError
+from edged.commands.audit_record import AuditRecord
 from edged.record import record
 from edged.surfaces.events.hub import EventHub
 from edged.tools.dispatcher import ToolDispatcher
 
 if TYPE_CHECKING:
-    from edged.surfaces.rpc.own_methods import MethodRecord, OwnMethod
+    from edged.surfaces.rpc.own_methods import OwnMethod
 
 SLOW_SENDER_S: Final = 30.0
 """A slower sender is cut."""
 ALIVE_PATH: Final = "/alive"
 """Where the supervisor looks each second: behind no door, tells nothing, leaves no row."""
-
-
-class RpcRecord(Protocol):
-    """The part of the record that the RPC port writes itself."""
-
-    @property
-    def method(self) -> MethodRecord:
-        """Writes down a call of the daemon's own methods."""
-        ...
-
-    def refuse(self, caller: Caller, tool: str, error: EdgedError) -> None:
-        """Write down an attempt that ended at the door."""
-        ...
 
 
 @record
@@ -70,7 +56,7 @@ class RpcSettings:
     dispatcher: ToolDispatcher
     token: str | None
     new_action_id: Callable[[], str]
-    record: RpcRecord
+    record: AuditRecord
     sights: Sights
     clock: Clock
     own: Mapping[str, OwnMethod] = field(default_factory=dict)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import call
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from edged.actions.action import Action, SendProgram
+from edged.actions.action import Action, NamedAction, SendProgram
 from edged.actions.caller import Caller
 from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
 from edged.actions.outcome import Outcome, Tell
@@ -27,8 +27,8 @@ from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.deadlines import Deadlines
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.http.connection import HttpConnection
 from edged.instruments.instrument import Instrument
-from edged.operations.leases import Release, Renew, Reserve
 from edged.record import record
 from edged.scpi.answer_text import ErrorKind
 from edged.scpi.errors import ErrorQuestion, is_same_question
@@ -52,12 +52,6 @@ LONGEST_S: Final = 600.0
 """What an answer may take, whatever the program's time limit."""
 
 Begin = Callable[[Action, Tell], Outcome | Pending]
-
-
-class WatchedConnection(Protocol):
-    """What a program's requests come by."""
-
-    on_closed: Callable[[], None] | None
 
 
 @record
@@ -175,7 +169,7 @@ class VisaSession:
             lease = self._lease_id or caller.lease
             self._caller = replace(caller, client=self._caller.client, lease=lease)
 
-    def came_by(self, connection: WatchedConnection) -> None:
+    def came_by(self, connection: HttpConnection) -> None:
         """A program has a connection for each unit, and is gone when that is.
 
         A relay's connections carry whichever program asks next: the end of one tells of none.
@@ -361,7 +355,7 @@ class VisaSession:
             "ttl_s": LOCK_S,
             "purpose": f"lock of {self._caller.client or 'a VISA program'}",
         }
-        told = await self._ordered(Reserve, "visa.lock", asked)
+        told = await self._ordered("bench__reserve", "visa.lock", asked)
         self._lease_id = told["lease_id"]
         self._caller = replace(self._caller, lease=self._lease_id)
         return self._lease_id
@@ -373,7 +367,7 @@ class VisaSession:
             NotFound: UNKNOWN_LEASE, it has ended.
         """
         if self._lease_id:
-            await self._ordered(Renew, "visa.renew", {"lease_id": self._lease_id})
+            await self._ordered("bench__renew", "visa.renew", {"lease_id": self._lease_id})
 
     async def unlock(self) -> None:
         """Give it back; one that has ended already is given back, one of another is left."""
@@ -383,7 +377,7 @@ class VisaSession:
             lease_id = self._lease_id
             self._forget_lock()
             with contextlib.suppress(EdgedError):
-                await self._ordered(Release, "visa.unlock", {"lease_id": lease_id})
+                await self._ordered("bench__release", "visa.unlock", {"lease_id": lease_id})
 
     def hold_lock(self, lease_id: str) -> None:
         """Present a lease that its road holds for several programs; empty: none any more."""
@@ -658,9 +652,10 @@ class VisaSession:
             hold=hold,
         )
 
-    async def _ordered(self, kind: type[Action], name: str, asked: dict[str, Any]) -> Any:
+    async def _ordered(self, operation: str, name: str, asked: dict[str, Any]) -> Any:
         """Have something of the bench done, allowed as all else is."""
-        action = kind(
+        action = NamedAction(
+            operation=operation,
             tool=name,
             plain_tool=PERMISSION,
             caller=self._caller,

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from edged.actions.action import CallWrapper, Purpose, RunCommand, SendScpi
+from edged.actions.action import CallWrapper, MemoryAction, Purpose, RunCommand, SendScpi
 from edged.actions.caller import Caller, Route, who_of
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.audit_record import AuditRecord
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.log import Aside
-from edged.operations.bench import GetStatus
 from edged.runs.units import unit_of_instrument
 from edged.store.audit.queries import AuditFilter
 from edged.store.audit.row import AuditRow
@@ -263,7 +262,8 @@ def _direct(session_id: str, remote: str = "10.0.0.7") -> Caller:
 
 def _tell(house: House, caller: Caller, tool: str, **given: Any) -> None:
     """What a tool that tells what the daemon knows leaves behind."""
-    action = GetStatus(
+    action = MemoryAction(
+        operation="get_status",
         tool=tool,
         caller=caller,
         action_id=f"a{next(house.ids)}",

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import RunCommand
+from edged.actions.action import MemoryAction, RunCommand
 from edged.actions.caller import Caller, Route
 from edged.commands.resolve import NOTHING, Resolver
 from edged.commands.target import Catalog, ProfileChecks
 from edged.errors import ErrorCode, NotFound
-from edged.operations.bench import GetCapabilities
 from edged.profiles.owner_rules import UnitRules
 from tests.bench.command_path import bench_operations
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -86,10 +85,14 @@ def test_capabilities_of_a_class_that_no_unit_has_are_an_empty_list() -> None:
     pool = FakePool(FakeInstrument("psu-id", toy_profile(), alias="psu"))
     bench = bench_operations(pool, Catalog())
 
-    def asked(wanted: str) -> GetCapabilities:
+    def asked(wanted: str) -> MemoryAction:
         given = {"instrument_class": wanted}
-        return GetCapabilities(
-            tool="get_capabilities", caller=DIRECT, action_id="a", arguments=given
+        return MemoryAction(
+            operation="get_capabilities",
+            tool="get_capabilities",
+            caller=DIRECT,
+            action_id="a",
+            arguments=given,
         )
 
     assert bench.get_capabilities(asked("power_supply"), NOTHING, 0.0).data

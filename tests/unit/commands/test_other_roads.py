@@ -7,15 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Approval
+from edged.actions.envelope import Allowed, Envelope, EnvelopeRow, OpenEnvelope
 from edged.actions.outcome import Outcome
 from edged.auth.permissions import Grant, Permissions
 from edged.errors import EdgedError, ErrorCode
 from edged.profiles.confirm import parse_confirm
 from edged.profiles.model import Bound
 from edged.profiles.owner_rules import UnitRules, tightened
+from edged.runs.units import unit_of_instrument
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import toy_profile
 from tests.bench.sweep_bench import DIRECT, SweepHouse
@@ -206,3 +210,97 @@ async def test_a_step_of_a_ramp_lies_within_the_values_that_were_shown(house: Sw
     assert [is_refused(voltage, approval) for voltage in (0.999, 12.001)] == [True] * 2
     assert is_refused(5.5, replace(approval, ramped="set_both"))
     assert is_refused(5.5, Approval(approval_id="ask-1", ramped="set_voltage"))
+
+
+def planned(most: int = 0) -> Envelope:
+    """A run that may set 1 to 12 V, ramped at 2 V/s at most, and 5 V at once."""
+    channel = Allowed(values=(1,))
+    bounds = {"channel": channel, "voltage": Allowed(between=(1.0, 12.0), unit="V")}
+    alone = {"channel": channel, "voltage": Allowed(values=(5.0,), unit="V")}
+    unit = {"unit": "toy/0001", "called": "psu1", "command": "set_voltage"}
+    rows = (
+        EnvelopeRow(**unit, parameters=bounds, rate=2.0),
+        EnvelopeRow(**unit, parameters=alone, most=most),
+    )
+    return Envelope(plan_id="plan-1", rows=rows, most_s=60)
+
+
+def step_of_plan(
+    house: SweepHouse, approval: Approval, voltage: float, *, rate: float = 0.0, **more: Any
+) -> RunCommand:
+    return RunCommand(
+        tool="bench__start_experiment",
+        caller=replace(DIRECT, approval=approval, on_behalf_of="exp-1"),
+        action_id=house.new_id(),
+        instrument_id="psu1",
+        command_name=more.pop("command", "set_voltage"),
+        parameters={"voltage": voltage} if "parameters" not in more else more.pop("parameters"),
+        purpose=more.pop("purpose", Purpose.SEQUENCE_STEP),
+        rate=rate,
+    )
+
+
+@pytest.mark.parametrize("approval_id", ["ask-1", ""])
+async def test_a_step_outside_of_the_plan_of_its_run_is_refused_before_it_is_sent(
+    house: SweepHouse, driven_clock: DrivenClock, approval_id: str
+) -> None:
+    unit = unit_of_instrument(house.supply).key
+    envelope = planned()
+    rows = tuple(replace(row, unit=unit) for row in envelope.rows)
+    opened = OpenEnvelope(replace(envelope, rows=rows), driven_clock.monotonic)
+    approval = Approval(approval_id=approval_id, envelope=opened)
+
+    async def code(voltage: float, **more: Any) -> ErrorCode | None:
+        return code_of(await house.path.perform(step_of_plan(house, approval, voltage, **more)))
+
+    outside = ErrorCode.NEEDS_APPROVAL if approval_id else ErrorCode.BAD_ARGUMENTS
+    assert await code(5.0) is None
+    assert await code(6.0) is outside
+    assert await code(6.0, rate=2.0) is None
+    assert await code(6.0, rate=2.5) is outside
+    assert await code(12.5, rate=1.0) is outside
+    assert await code(12.5, purpose=Purpose.FINALLY_STEP) is outside
+    assert await code(0.0, command="output_on", parameters={"channel": 1}) is outside
+    assert len(house.supply.writes()) == 2
+    assert await code(0.0, command="output_off", parameters={"channel": 1}) is None
+    driven_clock.move(61)
+    assert await code(5.0) is outside
+    assert await code(5.0, purpose=Purpose.FINALLY_STEP) is None
+
+
+async def test_what_a_plan_says_is_no_yes_where_the_owner_wants_to_be_asked(
+    house: SweepHouse, driven_clock: DrivenClock
+) -> None:
+    rule = parse_confirm("set_voltage.voltage >= 0")
+    assert rule is not None
+    owner(house, confirm=(rule,))
+    unit = unit_of_instrument(house.supply).key
+    envelope = planned(most=1)
+    rows = tuple(replace(row, unit=unit) for row in envelope.rows)
+    for approval_id, codes in (
+        ("", [ErrorCode.NEEDS_APPROVAL] * 2),
+        ("ask-1", [None, ErrorCode.NEEDS_APPROVAL]),
+    ):
+        opened = OpenEnvelope(replace(envelope, rows=rows), driven_clock.monotonic)
+        approval = Approval(approval_id=approval_id, envelope=opened)
+        steps = [step_of_plan(house, approval, 5.0) for _ in range(2)]
+        assert [code_of(await house.path.perform(step)) for step in steps] == codes
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(asked=st.lists(st.tuples(st.floats(-1, 15), st.floats(0, 4)), max_size=5))
+async def test_every_line_that_a_run_sends_lies_in_its_plan(
+    driven_clock: DrivenClock, asked: list[tuple[float, float]]
+) -> None:
+    house = SweepHouse(driven_clock)
+    unit = unit_of_instrument(house.supply).key
+    rows = tuple(replace(row, unit=unit) for row in planned(most=1).rows)
+    opened = OpenEnvelope(replace(planned(), rows=rows), driven_clock.monotonic)
+    approval = Approval(approval_id="", envelope=opened)
+    for voltage, rate in asked:
+        before = len(house.supply.writes())
+        await house.path.perform(step_of_plan(house, approval, voltage, rate=rate))
+        for _, sent in house.supply.writes()[before:]:
+            assert 1 <= sent <= 12
+            assert 0 < rate <= 2 or sent == 5
+    await house.sweeps.close(0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edged.actions.envelope import Envelope, EnvelopeRow
 from edged.commands.outgoing import (
     MOST_KEPT,
     MOST_LISTED,
@@ -256,3 +258,19 @@ def test_what_would_not_be_seen_is_spelled_out() -> None:
     outgoing = Outgoing()
     outgoing.add("psu1", ":OUTP\t\u202eCH1" + " " * 50 + "ON")
     assert outgoing.summary("psu1") == (":OUTP\\t\\u202eCH1 (50 blanks) ON",)
+
+
+def test_a_run_with_a_plan_is_shown_as_its_envelope_and_another_is_another_question() -> None:
+    row = EnvelopeRow(unit="a", called="psu1", command="output_on", most=1)
+    envelope = Envelope(plan_id="plan-1", rows=(row,), most_s=60)
+    outgoing = Outgoing()
+    outgoing.add("psu1", "OUTP ON")
+    before = outgoing.digest()
+
+    outgoing.envelope = envelope
+
+    assert outgoing.summary("psu1") == ("psu1: output_on, once", "for 1 min at most")
+    assert outgoing.why_incomplete() == ""
+    digest = outgoing.digest()
+    outgoing.envelope = replace(envelope, most_s=61)
+    assert len({before, digest, outgoing.digest()}) == 3

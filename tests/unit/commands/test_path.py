@@ -9,6 +9,7 @@ import pytest
 
 from edged.actions.action import (
     Action,
+    MemoryAction,
     Purpose,
     RunCommand,
     RunSequence,
@@ -23,13 +24,13 @@ from edged.commands.target import Catalog, Target
 from edged.config.keys import RawScpi
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
 from edged.instruments.mailbox import Priority
-from edged.operations.bench import GetStatus
 from edged.profiles.arguments import compile_schema
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.model import Changes
 from edged.profiles.owner_rules import UnitRules, tighten
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.registry import Registry
+from edged.runs.sequences.registry import Sequences
 from tests.bench.command_path import (
     bench_operations,
     command_operations,
@@ -76,7 +77,7 @@ class House:
         self.record = Recorded()
         self.ids = itertools.count()
         pool, catalog = FakePool(self.supply), Catalog()
-        self.book = SequenceRegistry(
+        runs = Registry(
             bench_of(
                 clock,
                 store={"journal": Notebook()},
@@ -87,8 +88,8 @@ class House:
             ),
             recorder=Recorder(),
             notes=NoNotes(),
-            new_plan=NoPlan,
         )
+        self.book = Sequences(runs, new_plan=NoPlan)
         commands = command_operations(
             clock,
             sequences=self.book,
@@ -513,7 +514,8 @@ async def test_what_is_read_at_once_is_judged_and_recorded_like_anything_else(
     driven_clock: DrivenClock, grant: Grant | None, arguments: dict[str, Any]
 ) -> None:
     house = House(driven_clock, grant=grant)
-    action = GetStatus(
+    action = MemoryAction(
+        operation="get_status",
         tool="get_status",
         caller=DIRECT,
         action_id="a",
@@ -543,7 +545,8 @@ def test_what_is_done_again_is_recorded_and_keeps_no_client(house: House) -> Non
 
     client = Client()
     is_alive = weakref.ref(client)
-    action = GetStatus(
+    action = MemoryAction(
+        operation="get_status",
         tool="get_status",
         caller=DIRECT,
         action_id="first",

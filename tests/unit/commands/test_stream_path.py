@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from edged.actions.action import Purpose, RunCommand, StartStream
+from edged.actions.action import NamedAction, Purpose, RunCommand, StartStream
 from edged.actions.caller import Caller, Claims, Route
 from edged.actions.outcome import Outcome, OutcomeStatus, Picture
 from edged.commands.capture import LARGEST_INLINE_BYTES, Captures
@@ -18,11 +18,12 @@ from edged.commands.freshness import Acquisitions
 from edged.commands.target import Catalog
 from edged.errors import ErrorCode, Failed
 from edged.instruments.mailbox import Priority
-from edged.operations.resources import ReadPicture, ResourceOperations
+from edged.operations.resources import ResourceOperations
 from edged.operations.streams import FetchWaveform, StopStream, StreamOperations
 from edged.profiles.model import ImageAnswer
-from edged.runs.sequences.registry import SequenceRegistry
-from edged.runs.streams.registry import StreamRegistry
+from edged.runs.registry import Registry
+from edged.runs.sequences.registry import Sequences
+from edged.runs.streams.registry import Streams
 from edged.runs.streams.waveforms import WaveformRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
 from tests.bench.context import NoNotes, NoPlan, bench_of
@@ -94,10 +95,11 @@ class House:
             perform=lambda action: self.path.perform(action),
             precheck=lambda action: self.path.precheck(action),
         )
-        self.streams = StreamRegistry(context, waveforms=self.waveforms, recorder=self)
+        runs = Registry(context, recorder=self, notes=NoNotes())
+        self.streams = Streams(runs, waveforms=self.waveforms)
         commands = command_operations(
             clock,
-            sequences=SequenceRegistry(context, recorder=self, notes=NoNotes(), new_plan=NoPlan),
+            sequences=Sequences(runs, new_plan=NoPlan),
             captures=Captures(self.waveforms, Acquisitions()),
         )
         bench = bench_operations(pool, catalog)
@@ -166,13 +168,13 @@ class House:
         self, picture_id: str, caller: Caller = DIRECT, *, of: str = "picture"
     ) -> Outcome:
         return await self.path.perform(
-            ReadPicture(
+            NamedAction(
+                operation="read_picture",
                 tool="execute_command",
                 scope=of,
                 caller=caller,
                 action_id=self.new_id(),
-                command_name=of,
-                picture_id=picture_id,
+                values={"command_name": of, "picture_id": picture_id},
             )
         )
 

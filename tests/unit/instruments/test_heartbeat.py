@@ -10,7 +10,7 @@ import pytest
 
 from edged.discovery.heartbeat import SHORTEST_S, Heartbeat
 from edged.errors import ErrorCode, Failed
-from edged.instruments.dialogue import Known
+from edged.instruments.conversation import Known
 from edged.profiles.model import Connection
 from edged.transports.address import Transport
 from tests.bench.driven_clock import DrivenClock

@@ -16,8 +16,7 @@ from edged.instruments.in_step import Habits
 from edged.instruments.instrument import USED_FOR_MS, Instrument
 from edged.instruments.line_state import LineState
 from edged.instruments.registration import RegistrationState
-from edged.operations.bench import SUMMARY
-from edged.operations.instrument_list import InstrumentList
+from edged.operations.bench import SUMMARY, InstrumentList
 from edged.profiles.match import Identity
 from edged.profiles.model import Connection
 from edged.store.lockouts import Lockout
@@ -131,6 +130,28 @@ def test_each_warning_is_told_at_once(warn: Callable[[Instrument], object]) -> N
     before = bench.told()["warning"]
     warn(bench.instrument)
     assert bench.told()["warning"] != before
+
+
+def test_what_a_line_passes_through_while_its_entry_is_made_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    line, summary = bench.actor.line, Instrument.summary
+
+    def on_its_thread(state: LineState) -> None:
+        line.state = state
+        TOLD.note()
+
+    def at_work(one: Instrument) -> dict[str, Any]:
+        on_its_thread(LineState.BUSY)
+        told = summary(one)
+        on_its_thread(LineState.READY)
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instrument, "summary", at_work)
+        bench.told()
+    assert bench.told()["line_state"] == LineState.READY.value
 
 
 def test_a_use_is_forgotten_when_its_time_is_over() -> None:

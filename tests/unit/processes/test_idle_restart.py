@@ -24,6 +24,7 @@ class Bench:
     sweeps: list[dict[str, Any]] = field(default_factory=list)
     streams: list[dict[str, Any]] = field(default_factory=list)
     sequences: list[dict[str, Any]] = field(default_factory=list)
+    experiments: list[dict[str, Any]] = field(default_factory=list)
     calls: int = 0
     ended: int = 0
 
@@ -32,6 +33,7 @@ class Bench:
             sweeps=SimpleNamespace(active=lambda: tuple(self.sweeps)),
             streams=SimpleNamespace(running=lambda: self.streams),
             sequences=SimpleNamespace(running=lambda: tuple(self.sequences)),
+            experiments=SimpleNamespace(running=lambda: tuple(self.experiments)),
         )
 
     def end(self) -> None:
@@ -118,6 +120,7 @@ async def test_an_engine_that_nobody_starts_again_refuses(driven_clock: DrivenCl
         (Bench(sweeps=[{**SWEEP, "status": "holding"}]), 1),
         (Bench(sweeps=[{**SWEEP, "status": "failed", "abort": {"state": "pending"}}]), 1),
         (Bench(sweeps=[{**SWEEP, "status": "failed", "abort": {"state": "given_up"}}]), 0),
+        (Bench(experiments=[{"experiment": "map"}]), 1),
         (Bench(sequences=[{"sequence_name": "s", "instrument_id": "psu1"}], calls=1), 1),
         (Bench(calls=2), 1),
     ],

@@ -23,7 +23,9 @@ def report_over(clock: DrivenClock, marks: list[int], asked: list[int]) -> Statu
     return StatusReport(
         bench_of(clock, pool=room, edge_name=""),
         edge_id="e",
-        work=SimpleNamespace(sequences=room, streams=room, sweeps=room),  # type: ignore[arg-type]
+        work=SimpleNamespace(  # type: ignore[arg-type]
+            sequences=room, streams=room, sweeps=room, experiments=room
+        ),
         mcp=dict,
         marks=lambda: tuple(marks),
         more={"asked": lambda: len(asked)},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from edged.errors import Invalid
 from edged.profiles.arguments import compile_parameters
-from edged.profiles.bench_file import BenchFile, SeenUnit, load_bench, parse_bench, unseen_keys
+from edged.profiles.bench_file import BenchFile, SeenUnit, parse_bench, unseen_keys
 from edged.profiles.library import ProfileLibrary
 from edged.profiles.loading import parse_profile
 from edged.profiles.match import parse_idn
@@ -109,16 +109,8 @@ def test_only_what_both_entries_allow_is_allowed() -> None:
     assert found.rules_for("A1", "psu1").allow_changes == {"timer_on"}
 
 
-def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
-    assert load_bench(tmp_path / "bench.yaml", LIBRARY) == BenchFile()
+def test_an_empty_file_has_no_rules() -> None:
     assert BenchFile().rules_for("any") is EMPTY_RULES
-
-
-def test_a_link_to_nowhere_is_not_taken_for_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "bench.yaml"
-    path.symlink_to(tmp_path / "gone.yaml")
-    with pytest.raises(Invalid):
-        load_bench(path, LIBRARY)
 
 
 def test_a_unit_is_found_by_serial_and_by_alias_and_both_hold() -> None:

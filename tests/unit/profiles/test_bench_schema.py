@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 
 from edged.errors import Invalid
@@ -57,8 +56,8 @@ def examples() -> Iterator[Any]:
 def is_bench(text: str) -> bool:
     """Whether it has an entry with one of the keys of a unit, or interlocks."""
     try:
-        tree = yaml.safe_load(text)
-    except yaml.YAMLError:
+        tree: Any = plain_tree(parse_yaml(text, "an example"))
+    except Invalid:
         return False
     if not isinstance(tree, dict) or "profile_key" in tree or "commands" in tree:
         return False

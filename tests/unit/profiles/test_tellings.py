@@ -21,7 +21,13 @@ NUMBERS = st.one_of(
 
 @given(head=HEADS, number=NUMBERS)
 @example(head="OUT0 ", number="0")
+@example(head=" ", number="0")
+@example(head=": ,", number="0")
+@example(head="T,", number="0")
+@example(head="L 0 ", number="0")
 @example(head="VOLT 7777777,", number="3")
+@example(head=" ", number="0")
+@example(head="VOLT;  ", number="0")
 @example(head="VOLT ", number=ANY_NUMBER)
 def test_a_number_changes_nothing_but_the_value(head: str, number: str) -> None:
     assert tellings(head + number) == _tellings.__wrapped__(head + number)

@@ -59,6 +59,8 @@ PSU:
   confirm_by: [page, cli]
   confirm_ttl_s: 60
   calibration_due: 2027-03-31
+  may_stay_on: [output_on]
+  approval_survives_crash: true
 """
     rules = parse_bench(text, "bench.yaml", LIBRARY).units["PSU"]
     rules = replace(rules, allow_changes=frozenset({"recall_state"}), dead_man_s=5.0)
@@ -69,6 +71,7 @@ PSU:
     assert (told["confirm_by"], told["confirm_ttl_s"]) == (["cli", "page"], 60)
     assert (told["budget"], told["deny"]) == ({"output_on": "5 an hour"}, ["ovp_off"])
     assert (told["calibration_due"], told["on_expiry"]) == ("2027-03-31", "abort")
+    assert (told["may_stay_on"], told["approval_survives_crash"]) == (["output_on"], True)
     assert (told["allow_changes"], told["dead_man_s"]) == (["recall_state"], 5)
 
 

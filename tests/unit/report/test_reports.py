@@ -13,9 +13,8 @@ import pytest
 
 from edged.errors import Conflict, Failed, NotFound
 from edged.runs.recordings.files import Array, RunFiles, write_meta
-from edged.runs.report import gather, reports
-from edged.runs.report.gather import look_at, take_piece
-from edged.runs.report.making import ReportMaker
+from edged.runs.report import making, reports
+from edged.runs.report.making import ReportMaker, look_at, take_piece
 from edged.runs.report.reports import MOST_WAITING, Reports
 from edged.store.audit.run_rows import RunRows
 from tests.bench.context import bench_of
@@ -29,7 +28,7 @@ def record(
     root: Path, columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], **more: Any
 ) -> Path:
     files = RunFiles(root / "2026-09-21" / RUN, [name for name, _ in columns])
-    files.write(rows, more.pop("arrays", []))
+    files.write({"data.csv": rows}, more.pop("arrays", []))
     files.close()
     told = [{"name": name, "unit": unit} for name, unit in columns]
     write_meta(files.directory, meta_of(columns=told, **more))
@@ -130,7 +129,7 @@ async def test_one_that_takes_too_long_or_is_too_large_is_refused(
 
 
 def test_a_long_file_is_hashed_by_pieces(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gather, "PIECE_BYTES", 16)
+    monkeypatch.setattr(making, "PIECE_BYTES", 16)
     file = look_at(root, RUN).files[0]
     pieces = 1
     while take_piece(root, file):

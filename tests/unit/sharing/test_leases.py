@@ -345,3 +345,69 @@ def test_calls_that_overlap_keep_no_lease_beyond_its_longest() -> None:
     assert leases.begin_call(holder, late) == ()
     leases.end_call(first, late)
     assert leases.of("psu1", late) is None
+
+
+RUN = Holder(ALICE.key, ALICE.who, run_id="exp-1")
+
+
+def test_what_a_run_has_reserved_is_the_runs_and_not_its_clients_until_it_is_paused() -> None:
+    leases = book()
+    lease = leases.reserve_for_run(["psu1", "smu1"], holder=RUN, for_s=5 * MOST_S, now=at(0))
+    assert leases.permit("psu1", RUN, at(4 * MOST_S)) is not None
+    for one in (ALICE, Holder("", "cli", lease.lease_id), BOB, Holder("", "x", run_id="exp-2")):
+        with pytest.raises(Conflict) as kept_out:
+            leases.permit("psu1", one, at(1))
+        assert "psu1 is used by exp-1 of claude-code 2.1 at 127.0.0.1" in kept_out.value.message
+        assert kept_out.value.data["run_id"] == "exp-1"
+        assert lease.lease_id not in f"{kept_out.value}{kept_out.value.data}"
+
+    lease.is_paused = True
+
+    leases.permit("psu1", ALICE, at(1))
+    leases.permit("psu1", Holder("", "cli", lease.lease_id), at(1))
+    permit = leases.permit("psu1", RUN, at(1))
+    with pytest.raises(Conflict):
+        leases.permit("psu1", BOB, at(1))
+    lease.is_paused = False
+    with pytest.raises(Conflict):
+        leases.check_again("psu1", permit, ALICE, at(2))
+    assert [why for _, why in leases.ended(at(5 * MOST_S))] == [End.TOO_LONG]
+
+
+def test_a_run_gets_all_of_its_units_or_none_and_is_told_who_has_them() -> None:
+    leases = book()
+    leases.reserve(["psu1"], holder=BOB, purpose="burn-in", ttl_s=60, now=at(0))
+    leases.reserve_for_run(["smu2"], holder=Holder("", "cli", run_id="exp-0"), for_s=60, now=at(0))
+
+    with pytest.raises(Conflict) as taken:
+        leases.reserve_for_run(["smu1", "psu1", "smu2"], holder=RUN, for_s=60, now=at(1))
+
+    assert "psu1 is reserved by notebook at 127.0.0.1 for 'burn-in'" in taken.value.message
+    assert "smu2 is used by exp-0 of cli" in taken.value.message
+    assert leases.of("smu1", at(1)) is None
+
+
+def test_what_its_client_had_reserved_is_the_clients_again_after_the_run() -> None:
+    leases = book()
+    own = leases.reserve(["psu1"], holder=ALICE, purpose="", ttl_s=900, now=at(0))
+    run = leases.reserve_for_run(["psu1"], holder=RUN, for_s=60, now=at(1))
+    with pytest.raises(Conflict):
+        leases.permit("psu1", ALICE, at(2))
+
+    leases.end(run.lease_id, now=at(3))
+
+    assert leases.of("psu1", at(3)) == own
+    leases.reserve_for_run(["psu1"], holder=RUN, for_s=60, now=at(4))
+    assert leases.of("psu1", at(64)) == own
+
+
+def test_a_run_may_reserve_where_nobody_else_may_and_a_restart_shortens_nothing_of_it() -> None:
+    leases = book(most_s=0)
+    lease = leases.reserve_for_run(["psu1"], holder=RUN, for_s=9 * MOST_S, now=at(0))
+    again = book(most_s=0)
+
+    again.restore([lease], leases.fences, at(10))
+
+    found = again.of("psu1", at(8 * MOST_S))
+    assert found is not None
+    assert found.run_id == "exp-1"

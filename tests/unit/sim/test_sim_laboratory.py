@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.profile_matrix import SIMULATED
-from tests.bench.simulated import PretendedBench
+from tests.bench.simulated import PretendedBench, told
 
 
 @pytest.fixture
@@ -341,3 +341,20 @@ def test_a_430_takes_no_target_over_its_magnets_limit_nor_a_rate_of_no_segment(
     assert magnet.ask("RAMP:RATE:CURR:1?") == "3.000000,80.0000"
     magnet.tell("CONF:RAMP:RATE:UNITS 0")
     assert magnet.ask("RAMP:RATE:CURR:1?") == "0.050000,80.0000"
+
+
+def test_the_sample_on_the_first_cold_stage_has_its_temperature(bench: PretendedBench) -> None:
+
+    supply, meter = bench.add("keithley_2400", "smu1"), bench.add("keysight_34461a")
+    controller, other = bench.add("lakeshore_335", "tc1"), bench.add("lakeshore_335", "tc2")
+    told(supply, ":SOUR:FUNC CURR", ":SOUR:CURR:RANG 0.1", ":SOUR:CURR 0.1", ":OUTP ON")
+
+    def ohms_at(kelvin: float) -> float:
+        told(controller, f"SETP 1,{kelvin}", "RANGE 1,3")
+        told(other, "SETP 1,200", "RANGE 1,3")
+        bench.wait(600)
+        return meter.number("MEAS:VOLT:DC?") / 0.1
+
+    cold, warm = ohms_at(80), ohms_at(300)
+    # Metal film, 400 ppm a kelvin.
+    assert warm - cold == pytest.approx(10 * 400e-6 * 220, rel=0.05)

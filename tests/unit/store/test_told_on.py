@@ -14,6 +14,7 @@ from edged.errors import Failed
 from edged.profiles.match import parse_idn
 from edged.runs.bench import Stores
 from edged.runs.units import unit_of_instrument
+from edged.store.database import Database
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.store_bench import StoreBench, running_store
 from tests.promises import promise
@@ -97,7 +98,9 @@ async def test_a_unit_is_told_under_the_id_by_which_it_is_met_now_with_what_is_o
 
     pool: Any = SimpleNamespace(subscribe=lambda _: None, known=lambda: ())
     config: Any = SimpleNamespace(state_dir=tmp_path, audit_retention_days=1)
-    stores = Stores(config, pool, DrivenClock())
+    clock = DrivenClock()
+    database = Database(path=tmp_path / "edged.db", clock=clock)
+    stores = Stores(config, pool, clock, database)
     unit = unit_of_instrument(met("")).key
     stores.told_on.note(unit, "USB0::1::INSTR", {"OUTP CH1", "OUTP CH2"})
 

@@ -21,7 +21,7 @@ from edged.profiles.arguments import (
     compile_schema,
 )
 from edged.profiles.model import Parameter, ParameterType
-from edged.surfaces.rpc.reference import METHOD_TABLE
+from edged.surfaces.rpc.methods import METHOD_TABLE
 from edged_relay.fleet.tools import TOOLS
 from tests.promises import promise
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import NamedAction
 from edged.actions.caller import Caller, Route
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.commands.memory import Memory
 from edged.commands.target import Target
 from edged.errors import EdgedError, ErrorCode, Failed
-from edged.operations.bench_check import ANSWER_S, BenchCheck, CheckBench, CheckUnit
+from edged.operations.bench_check import ANSWER_S, BenchCheck, CheckUnit
 from tests.bench.context import bench_of
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.shipped import shipped_library
@@ -26,6 +27,7 @@ NOTHING: dict[str, list[Any]] = {
     "sweeps": [],
     "streams": [],
     "sequences": [],
+    "experiments": [],
     "lockouts": [],
     "leases": [],
     "approvals": [],
@@ -84,7 +86,9 @@ class Lab:
             memory=Memory(lambda _instrument, _output: None),
         )
         caller = Caller(route=Route.DIRECT, remote="test")
-        action = CheckBench(tool="bench__check", caller=caller, action_id="a-0")
+        action = NamedAction(
+            operation="bench__check", tool="bench__check", caller=caller, action_id="a-0"
+        )
         checking = asyncio.ensure_future(operations.check(action, Target(), 0.0))
         await self.clock.advance(ANSWER_S)
         done = await checking

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import NamedAction
 from edged.actions.caller import Caller, Claims, Route
 from edged.auth.permissions import Grant, Permissions
 from edged.commands.operation import Operation
 from edged.commands.target import Catalog, Target
 from edged.errors import NotFound
-from edged.operations.history import GetHistory, History
+from edged.operations.history import History
 from edged.operations.table import bench_tools, static_tools
 from edged.store.audit.row import Entry, Phase
 from edged.tools.registry import ToolRegistry
@@ -68,8 +69,14 @@ async def asked(
         permissions=permissions or Permissions(),
         plain_name=registry_of(POOL).plain_name,
     )
-    operation: Operation = history.table()[GetHistory]
-    action = GetHistory(tool="bench__history", caller=caller, action_id="h", arguments=arguments)
+    operation: Operation = history.table()["bench__history"]
+    action = NamedAction(
+        operation="bench__history",
+        tool="bench__history",
+        caller=caller,
+        action_id="h",
+        arguments=arguments,
+    )
     done: Any = await operation.run(action, Target(), 0.0)  # type: ignore[misc]
     return done.data
 

@@ -11,7 +11,8 @@ from edged.actions.caller import Caller, Route
 from edged.actions.tool import Tool, ToolCall
 from edged.errors import Invalid
 from edged.operations.table import bench_tools, static_tools
-from edged.surfaces.rpc.reference import METHOD_TABLE, Method
+from edged.surfaces.rpc.methods import METHOD_TABLE
+from edged.surfaces.rpc.own_methods import RpcMethod
 from tests.promises import promise
 
 TOOLS = {tool.name: tool for tool in (*static_tools(), *bench_tools())}
@@ -109,7 +110,7 @@ def test_what_is_null_inside_a_list_of_wishes_was_left_out_too() -> None:
     [m for m in METHOD_TABLE.values() if "properties" in m.schema],
     ids=[n for n, m in METHOD_TABLE.items() if "properties" in m.schema],
 )
-def test_every_rpc_methods_optional_parameters_may_be_null(method: Method) -> None:
+def test_every_rpc_methods_optional_parameters_may_be_null(method: RpcMethod) -> None:
     given = required_of(method.schema)
     params = method.given({**given, **dict.fromkeys(optional_of(method.schema))})
     method.check(params)

@@ -18,7 +18,8 @@ from edged.errors import EdgedError, ErrorCode
 from edged.operations.streams import FetchWaveform, StopStream
 from edged.operations.sweeps import ReadSweep, StopSweep
 from edged.operations.table import OPERATIONS, static_tools
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.registry import Registry
+from edged.runs.sequences.registry import Sequences
 from edged.tools.dispatcher import ToolDispatcher
 from edged.tools.registry import ToolRegistry
 from tests.bench.command_path import bench_operations, command_operations, command_path
@@ -96,7 +97,7 @@ class Bench:
         pool, catalog, clock = FakePool(*self.units), Catalog(), DrivenClock()
         count = itertools.count()
         self.record = NoRecord()
-        book = SequenceRegistry(
+        runs = Registry(
             bench_of(
                 clock,
                 store={"journal": Notebook()},
@@ -107,8 +108,8 @@ class Bench:
             ),
             recorder=Recorder(),
             notes=NoNotes(),
-            new_plan=NoPlan,
         )
+        book = Sequences(runs, new_plan=NoPlan)
         bench = bench_operations(pool, catalog, discovery=NoBuses())
         commands = command_operations(
             clock,

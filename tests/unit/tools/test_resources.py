@@ -16,8 +16,14 @@ from edged.commands.target import Catalog, Target
 from edged.errors import Conflict, EdgedError, ErrorCode, Invalid, NotFound, Refused
 from edged.protocol.messages import CompletionParams
 from edged.runs.recordings.reader import check_own_run
-from edged.tools.resource_kinds import KINDS, ResourceSources, find_kind, uri_of
-from edged.tools.resources import COMPLETIONS_AT_ONCE, Resources
+from edged.tools.resources import (
+    COMPLETIONS_AT_ONCE,
+    KINDS,
+    Resources,
+    ResourceSources,
+    find_kind,
+    uri_of,
+)
 from tests.bench.command_path import command_path
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.fake_instruments import FakeInstrument, FakePool, toy_profile
@@ -34,6 +40,7 @@ VALUES = {
     "point_index": "0",
     "tool": "camera__shot",
     "picture_id": "picture-1",
+    "experiment_name": "warm_up",
 }
 PERMITS = {
     "status": "get_status",
@@ -47,10 +54,13 @@ PERMITS = {
     "run": "resources/read:runs",
     "waveform": "fetch_waveform",
     "picture": "camera__shot:set_voltage",
+    "experiment_grammar": "bench__check_experiment",
+    "experiment_schema": "bench__check_experiment",
+    "experiment": "bench__check_experiment",
     "bench_app": "get_status",
     "run_app": "get_status",
 }
-UNLISTED = {"command", "bench_app", "run_app"}
+UNLISTED = {"command", "experiment", "bench_app", "run_app"}
 DIRECT = Caller(route=Route.DIRECT)
 
 
@@ -139,7 +149,7 @@ class Bench:
         async def run_later(action: Action, _target: Target, _began: float) -> Done:
             return run(action, _target, _began)
 
-        action_types = {type(self._action(name)) for name in KINDS}
+        actions = {action.row: action for action in map(self._action, KINDS)}
         self.resources = Resources(
             sources=ResourceSources(
                 pool=pool,
@@ -153,8 +163,10 @@ class Bench:
                 pool,
                 Catalog(),
                 {
-                    kind: Operation(action=kind, run=run if kind.answers_at_once else run_later)
-                    for kind in action_types
+                    row: Operation(
+                        action=type(action), run=run if action.answers_at_once else run_later
+                    )
+                    for row, action in actions.items()
                 },
                 self.clock,
                 permissions=permissions,

@@ -37,12 +37,6 @@ class Head:
 
 
 @dataclass
-class NoRuns:
-    def runs(self) -> tuple[RunNow, ...]:
-        return ()
-
-
-@dataclass
 class Recordings:
     """Their rows are on the disk as far as they had been taken when that was asked for."""
 
@@ -69,9 +63,7 @@ async def test_a_run_that_ends_while_it_is_read_is_not_told_as_over_without_its_
     stream = Stream()
     parts: Any = {
         "runs": Recordings(stream, [stream.end]),
-        "streams": stream,
-        "sweeps": NoRuns(),
-        "sequences": NoRuns(),
+        "registry": stream,
         "waveforms": None,
         "artist": None,
     }
@@ -122,9 +114,7 @@ class Unclosed:
 async def test_the_result_of_a_sequence_that_is_over_is_told_before_its_recording_has_it() -> None:
     parts: Any = {
         "runs": Unclosed(),
-        "streams": NoRuns(),
-        "sweeps": NoRuns(),
-        "sequences": Sequences(),
+        "registry": Sequences(),
         "waveforms": None,
         "artist": None,
     }

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from edged.actions.action import MemoryAction
 from edged.actions.caller import Caller, Route
 from edged.commands.resolve import NOTHING
 from edged.commands.target import Catalog
 from edged.errors import NotFound
 from edged.operations.table import bench_tools, static_tools
-from edged.operations.tool_search import FindTools, ToolSearch, ranked
+from edged.operations.tool_search import ToolSearch, ranked
 from edged.tools.registry import ToolRegistry
 from tests.bench.fake_instruments import FakeInstrument, FakePool
 from tests.bench.shipped import shipped_library
@@ -36,7 +37,8 @@ REGISTRY = ToolRegistry(
 
 def found(query: str, **arguments: Any) -> dict[str, Any]:
     search = ToolSearch(pool=POOL, tools=REGISTRY.tools)  # type: ignore[arg-type]
-    asked = FindTools(
+    asked = MemoryAction(
+        operation="bench__find_tools",
         tool="bench__find_tools",
         caller=Caller(route=Route.DIRECT),
         action_id="1",

@@ -278,3 +278,22 @@ def test_a_falling_sweep_is_looked_for_below_its_last_step() -> None:
     falling = {**PAYLOAD, "target": 0.0}
     assert is_still_there(falling, "1.5")
     assert not is_still_there(falling, "2.1")
+
+
+async def test_what_may_stay_on_is_left_out_and_said(bench: Bench) -> None:
+    after = await bench.found(entry(stays=["RANGE 1,0"]))
+    assert bench.sent == [":OUTP CH1,OFF"]
+    error = after.found[0].error
+    assert error.endswith(
+        "What makes it safe was sent at the next start. Its owner lets it stay on, so these were "
+        "left out: RANGE 1,0."
+    )
+
+
+async def test_where_all_may_stay_on_nothing_is_sent_and_nobody_has_to_look(bench: Bench) -> None:
+    after = await bench.found(entry(abort=[], stays=["RANGE 1,0"]))
+    assert (bench.sent, bench.asked) == ([], 0)
+    told = after.found[0].told()
+    assert not told["needs_attention"]
+    assert "Nothing was sent at the next start. Its owner lets it stay on" in told["error"]
+    assert bench.journal.left == ()

@@ -26,7 +26,7 @@ def record(
     root: Path, run_id: str, *, day: str = "2026-11-21", rows: Any = (), **meta: Any
 ) -> Path:
     files = RunFiles(root / day / run_id, ["t", "name", "value"])
-    files.write(rows, meta.pop("arrays", ()))
+    files.write({"data.csv": rows}, meta.pop("arrays", ()))
     files.close()
     told = {"run_id": run_id, "kind": "stream", "status": "ended", "started_ms": 1, **meta}
     write_meta(files.directory, told)

@@ -2,14 +2,8 @@ import pytest
 
 from edged.errors import Invalid
 from edged.profiles.model import ForStep
-from edged.runs.sequences.run import (
-    UNKNOWN,
-    NotKnownYet,
-    fill,
-    loop_values,
-    number,
-    saved,
-)
+from edged.profiles.step_values import UNKNOWN, NotKnownYet, fill, number
+from edged.runs.sequences.run import loop_values, saved
 
 
 def test_a_name_alone_keeps_its_type() -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from edged.actions.action import Action, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller, Route
+from edged.actions.cause import Cause
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.profiles.model import (
+    AbortStep,
     Changes,
     CommandStep,
     ForStep,
@@ -22,11 +24,13 @@ from edged.profiles.model import (
     Sequence,
     WaitStep,
 )
+from edged.profiles.owner_rules import UnitRules
+from edged.runs.registry import Registry
 from edged.runs.run_head import RunHead
-from edged.runs.sequences.registry import SequenceRegistry
+from edged.runs.sequences.registry import Sequences
 from edged.runs.sequences.run import place_set
 from edged.runs.sequences.steps import CHECKS_A_TURN
-from edged.runs.wording import all_stopped_by
+from edged.runs.wording import all_stopped_by, interlock_tripped
 from edged.scpi.answer_text import AnswerType
 from tests.bench.context import NoNotes, NoPlan, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
@@ -60,11 +64,17 @@ class Lab:
         ids = itertools.count()
         self.book = self.registry(self.perform, self.precheck, lambda: f"a{next(ids)}")
 
-    def registry(self, perform: Any, precheck: Any, new_id: Any = lambda: "x") -> SequenceRegistry:
-        return SequenceRegistry(
+    def registry(
+        self,
+        perform: Any,
+        precheck: Any,
+        new_id: Any = lambda: "x",
+        journal: Notebook | None = None,
+    ) -> Sequences:
+        self.runs = Registry(
             bench_of(
                 self.clock,
-                store={"journal": Notebook()},
+                store={"journal": journal or Notebook()},
                 pool=self.pool,
                 new_id=new_id,
                 perform=perform,
@@ -72,8 +82,8 @@ class Lab:
             ),
             recorder=self.recorder,
             notes=NoNotes(),
-            new_plan=NoPlan,
         )
+        return Sequences(self.runs, new_plan=NoPlan)
 
     def precheck(self, action: Action) -> tuple[str, ...]:
         assert isinstance(action, RunCommand | SendScpi)
@@ -234,11 +244,73 @@ async def test_a_client_that_goes_away_during_finally_does_not_stop_it(lab: Lab)
     assert lab.book.running() == ()
 
 
-async def test_stop_all_ends_a_run_as_a_failure_that_says_so(lab: Lab) -> None:
+def safe_profile() -> Profile:
+    """Of a unit with one safe command."""
+    off = replace(command("output_off", "OUTP OFF"), is_safe=True)
+    return supply_of(off, command("set_voltage", "VOLT 1"), command("measure", "VOLT?"))
+
+
+@pytest.mark.parametrize("cause", [all_stopped_by("alice"), interlock_tripped("lid")])
+async def test_after_stop_all_and_a_trip_only_safe_commands_of_finally_run(
+    driven_clock: DrivenClock, cause: Cause
+) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["measure"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    loop = ForStep(name="channel", kind="list", values=(1, 2), steps=(down, OFF))
+    last = QueryStep(query="VOLT?", save_as="rest", type=AnswerType.FLOAT)
+    sequence = replace(POINT, finally_steps=(down, loop, last, OFF))
+    task = asyncio.create_task(lab.run(sequence, voltage=5.0, channel=1))
+    await lab.reached("measure")
+
+    await lab.runs.stop_all(cause)
+
+    with pytest.raises(Failed, match="was stopped") as failure:
+        await task
+    assert lab.names()[3:] == ["output_off"] * 3
+    assert "not sent of its finally steps: set_voltage, VOLT?" in failure.value.message
+    (over,) = lab.runs.runs()
+    assert over.notes == (f"{cause.reason}: not sent of its finally steps: set_voltage, VOLT?",)
+
+
+async def test_a_finally_step_that_waits_when_all_is_stopped_is_not_sent_any_more(
+    driven_clock: DrivenClock,
+) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["set_voltage"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    sequence = Sequence(name="s", steps=(), finally_steps=(down, OFF))
+    task = asyncio.create_task(lab.run(sequence, channel=1))
+    await lab.reached("set_voltage")
+
+    await lab.runs.stop_all(all_stopped_by("alice"))
+
+    with pytest.raises(Failed, match="was stopped"):
+        await task
+    assert lab.names() == ["set_voltage", "output_off"]
+
+
+async def test_after_any_other_end_the_whole_finally_runs(driven_clock: DrivenClock) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
+    lab.gate["measure"] = asyncio.Event()
+    down = CommandStep(command="set_voltage", parameters={"voltage": 0})
+    task = asyncio.create_task(lab.run(replace(POINT, finally_steps=(down, OFF)), voltage=1,
+                                       channel=1))  # fmt: skip
+    await lab.reached("measure")
+
+    await lab.book.stop("seq-outer", "alice")
+
+    with pytest.raises(Failed, match="was stopped"):
+        await task
+    assert lab.names()[3:] == ["set_voltage", "output_off"]
+
+
+async def test_stop_all_ends_a_run_as_a_failure_that_says_so(driven_clock: DrivenClock) -> None:
+    lab = Lab(driven_clock, profile=safe_profile())
     lab.gate["measure"] = asyncio.Event()
     task = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="was stopped") as failure:
         await task
     assert failure.value.data["state"] == "stopped"
@@ -251,7 +323,7 @@ async def test_a_run_that_is_stopped_while_its_steps_are_judged_sends_nothing(la
     task = asyncio.create_task(lab.run(Sequence(name="long", steps=steps)))
     await asyncio.sleep(0)
     assert [run["sequence_name"] for run in lab.book.running()] == ["long"]
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
     with pytest.raises(Failed, match="long did not begin, because everything was stopped"):
         await task
     assert lab.names() == []
@@ -558,7 +630,7 @@ async def test_one_that_is_refused_before_its_first_step_leaves_no_recording(
     lab.refusing["output_on"] = Invalid("over the limit")
     with pytest.raises(Invalid):
         await lab.run(POINT, voltage=5.0, channel=1)
-    assert (shelf.sheets, lab.book.runs()) == ([], ())
+    assert (shelf.sheets, lab.runs.runs()) == ([], ())
 
 
 @promise("sequence.client-gone-tells")
@@ -582,7 +654,7 @@ async def test_what_was_measured_before_the_client_went_and_what_is_left_is_told
     assert summary["left"] == [":VOLT 5", ":OUTP CH1,OFF"]
     assert summary["reason"] == "its client went away after 4 steps"
     assert summary["error"] == "It set the following, and did not undo it: :VOLT 5; :OUTP CH1,OFF."
-    (told,) = lab.book.runs()
+    (told,) = lab.runs.runs()
     assert (told.state, told.rows, told.error) == ("cancelled", 1, summary["error"])
 
 
@@ -620,12 +692,12 @@ async def test_a_detached_one_is_told_at_once_and_goes_on_by_itself(
     run_id = await lab.book.detach(action, POINT, values, alone_on="PSU::1")
     assert run_id == "seq-outer"
     await lab.reached("measure")
-    assert [run.state for run in lab.book.runs()] == ["running"]
+    assert [run.state for run in lab.runs.runs()] == ["running"]
     with pytest.raises(Conflict):
         await lab.run(POINT, alone_on="PSU::1", voltage=1.0, channel=1)
     lab.gate["measure"].set()
     await settle()
-    assert [run.state for run in lab.book.runs()] == ["completed"]
+    assert [run.state for run in lab.runs.runs()] == ["completed"]
     # What has no table is a run, too.
     assert [(sheet.head.run_id, sheet.ended and sheet.ended[0]) for sheet in shelf.sheets] == [
         (run_id, "completed")
@@ -651,10 +723,10 @@ async def test_one_of_several_is_stopped_by_its_id(lab: Lab) -> None:
     lab.gate["measure"] = asyncio.Event()
     running = asyncio.create_task(lab.run(POINT, voltage=5.0, channel=1))
     await lab.reached("measure")
-    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice"))["status"] == "stopped"
     with pytest.raises(Failed, match="was stopped"):
         await running
-    assert (await lab.book.stop("seq-outer", "alice")).state == "stopped"
+    assert (await lab.book.stop("seq-outer", "alice"))["status"] == "stopped"
     with pytest.raises(NotFound):
         await lab.book.stop("seq-nobody", "alice")
 
@@ -696,3 +768,29 @@ async def test_a_forecast_names_each_step_of_a_loop_whose_values_are_not_known_y
     )
     forecast = await lab.book.rehearse(action, sequence, {}, lab.precheck)
     assert list(forecast.later) == ["for v: set_voltage, for i: set_current"]
+
+
+async def test_the_journal_leaves_out_what_may_stay_on_as_the_owner_says_now(
+    driven_clock: DrivenClock,
+) -> None:
+    on = replace(command("output_on", "OUTP ON"), is_dangerous=True)
+    profile = replace(supply_of(on, command("measure", "VOLT?")),
+                      abort=(AbortStep(send="OUTP OFF"), AbortStep(send="VOLT 0")))  # fmt: skip
+    lab = Lab(driven_clock, profile=profile)
+    unit = lab.pool.get("psu")
+    unit.rules = UnitRules(key="psu", may_stay_on=frozenset({"output_on"}))
+    journal = Notebook()
+    lab.book = lab.registry(lab.perform, lab.precheck, itertools.count().__next__, journal)
+    lab.gate["measure"] = asyncio.Event()
+    sequence = replace(POINT, finally_steps=(CommandStep(command="measure"),))
+    task = asyncio.create_task(lab.run(sequence, voltage=1, channel=1))
+    await lab.reached("measure")
+    (row,) = journal.open.values()
+    assert (row["abort"], row["stays"]) == (["VOLT 0"], ["OUTP OFF"])
+
+    unit.rules = UnitRules(key="psu")
+    await driven_clock.advance(21)
+
+    assert (row["abort"], row["stays"]) == (["OUTP OFF", "VOLT 0"], [])
+    lab.gate["measure"].set()
+    await task

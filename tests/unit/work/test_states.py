@@ -5,60 +5,18 @@ import pytest
 
 from edged.errors import Conflict
 from edged.runs.states import (
+    OVER,
     SEQUENCE,
     STREAM,
     SWEEP,
-    SequenceEvent,
-    SequenceState,
-    StreamEvent,
-    StreamState,
-    SweepEvent,
-    SweepState,
-    next_sequence_state,
-    next_stream_state,
-    next_sweep_state,
+    TABLE,
+    KindWords,
+    RunEvent,
+    RunState,
+    next_state,
     reference,
 )
 from tests.promises import promise
-
-
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(SequenceState, SequenceEvent)))
-def test_every_cell_of_the_sequence_table_moves_or_raises(
-    state: SequenceState, event: SequenceEvent
-) -> None:
-    if event in SEQUENCE[state]:
-        assert next_sequence_state(state, event, finally_failed=False) is SEQUENCE[state][event]
-    else:
-        with pytest.raises(Conflict):
-            next_sequence_state(state, event, finally_failed=False)
-
-
-@pytest.mark.parametrize("event", list(SequenceEvent))
-def test_failed_finally_steps_make_every_end_a_failure(event: SequenceEvent) -> None:
-    end = next_sequence_state(SequenceState.RUNNING, event, finally_failed=True)
-    assert end is SequenceState.FAILED
-
-
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(StreamState, StreamEvent)))
-def test_every_cell_of_the_stream_table_moves_or_raises(
-    state: StreamState, event: StreamEvent
-) -> None:
-    if event in STREAM[state]:
-        assert next_stream_state(state, event) is STREAM[state][event]
-    else:
-        with pytest.raises(Conflict):
-            next_stream_state(state, event)
-
-
-@pytest.mark.parametrize("state", [s for s in StreamState if s is not StreamState.RUNNING])
-def test_a_stream_that_is_over_stays_what_it_is(state: StreamState) -> None:
-    assert all(end is state for end in STREAM[state].values())
-    assert not {StreamEvent.ELAPSED, StreamEvent.FAILURE} & set(STREAM[state])
-
-
-def test_a_running_stream_can_take_every_event() -> None:
-    assert set(STREAM[StreamState.RUNNING]) == set(StreamEvent)
-
 
 # What docs/states.md says, once more, so that a slip in the table shows.
 SWEEP_CELLS = {
@@ -68,31 +26,64 @@ SWEEP_CELLS = {
     "stopped": "- stopped stopped - stopped stopped",
     "failed": "- failed failed - failed failed",
 }
+STREAM_CELLS = {
+    "running": "ended terminated cancelled failed terminated",
+    "ended": "- ended ended - ended",
+    "terminated": "- terminated terminated - terminated",
+    "cancelled": "- cancelled cancelled - cancelled",
+    "failed": "- failed failed - failed",
+}
+SEQUENCE_CELLS = {
+    "running": "completed failed cancelled stopped",
+    "completed": "- - - -",
+    "failed": "- - - -",
+    "cancelled": "- - - -",
+    "stopped": "- - - -",
+}
+CELLS = {"sweep": SWEEP_CELLS, "stream": STREAM_CELLS, "sequence": SEQUENCE_CELLS}
+KINDS = (SWEEP, STREAM, SEQUENCE)
+WALKED = [
+    pytest.param(words, state, event, id=f"{words.name}-{state}-{event}")
+    for words in KINDS
+    for state, event in itertools.product(words.states, RunEvent)
+]
 
 
 @promise("sweep.table")
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(SweepState, SweepEvent)))
-def test_every_cell_of_the_sweep_table_moves_or_raises(
-    state: SweepState, event: SweepEvent
+@pytest.mark.parametrize(("words", "state", "event"), WALKED)
+def test_every_cell_of_a_table_moves_or_raises(
+    words: KindWords, state: RunState, event: RunEvent
 ) -> None:
-    expected = SWEEP_CELLS[state.value].split()[list(SweepEvent).index(event)]
+    events = list(words.events)
+    cells = CELLS[words.name][words.states[state]].split()
+    expected = cells[events.index(event)] if event in events else "-"
     if expected == "-":
         with pytest.raises(Conflict):
-            next_sweep_state(state, event, abort_failed=False)
+            next_state(words, state, event)
     else:
-        assert next_sweep_state(state, event, abort_failed=False).value == expected
+        assert words.states[next_state(words, state, event)] == expected
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(SweepState, SweepEvent)))
-def test_an_abort_that_failed_turns_a_stop_into_a_failure_and_nothing_else(
-    state: SweepState, event: SweepEvent
+@pytest.mark.parametrize(("words", "state", "event"), WALKED)
+def test_a_clean_up_that_failed_makes_every_end_a_failure_and_nothing_else(
+    words: KindWords, state: RunState, event: RunEvent
 ) -> None:
-    if event not in SWEEP[state]:
+    if event not in words.row(state):
         return
-    plain = next_sweep_state(state, event, abort_failed=False)
-    failed = next_sweep_state(state, event, abort_failed=True)
-    becomes_stopped = plain is SweepState.STOPPED and state is not SweepState.STOPPED
-    assert failed is (SweepState.FAILED if becomes_stopped else plain)
+    plain = next_state(words, state, event)
+    failed = next_state(words, state, event, is_clean_up_failed=True)
+    is_end = plain is not state and plain in OVER
+    assert failed is (RunState.FAILED if is_end else plain)
+
+
+@pytest.mark.parametrize("words", KINDS, ids=lambda words: words.name)
+def test_each_kind_has_a_word_for_every_state_that_it_can_come_to(words: KindWords) -> None:
+    assert all(set(words.row(state).values()) <= set(words.states) for state in words.states)
+
+
+@pytest.mark.parametrize("state", list(RunState))
+def test_a_run_is_over_or_can_fail(state: RunState) -> None:
+    assert (state in OVER) is (RunEvent.FAILURE not in TABLE[state])
 
 
 def test_the_page_of_state_tables_is_what_the_tables_say() -> None:

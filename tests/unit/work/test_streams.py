@@ -15,15 +15,16 @@ from edged.actions.cause import ENGINE_STOPPED
 from edged.actions.outcome import Outcome, OutcomeStatus
 from edged.errors import Conflict, ErrorCode, Failed, NotFound
 from edged.profiles.model import Command, ListAnswer, ScalarAnswer
+from edged.runs.registry import Registry
 from edged.runs.run_head import RunHead
-from edged.runs.states import StreamEvent, StreamState
-from edged.runs.streams.registry import MOST, MOST_ON_ONE, StreamNews, StreamRegistry
+from edged.runs.states import STREAM, RunEvent
+from edged.runs.streams.registry import MOST, MOST_ON_ONE, StreamNews, Streams
 from edged.runs.streams.statistics import columns_of, point_of
 from edged.runs.streams.stream import RECENT_POINTS
 from edged.runs.streams.waveforms import WaveformRegistry
 from edged.runs.wording import all_stopped_by, locked_out
 from edged.scpi.answer_text import AnswerType
-from tests.bench.context import bench_of
+from tests.bench.context import NoNotes, bench_of
 from tests.bench.driven_clock import DrivenClock, settle
 from tests.promises import promise
 
@@ -69,11 +70,12 @@ class Lab:
         self.unread: set[int] = set()
         self.gate: asyncio.Event | None = None
         ids = itertools.count()
-        self.book = StreamRegistry(
+        self.runs = Registry(
             bench_of(self.clock, perform=self.perform, new_id=lambda: f"a{next(ids)}"),
-            waveforms=WaveformRegistry(1),
             recorder=self,
+            notes=NoNotes(),
         )
+        self.book = Streams(self.runs, waveforms=WaveformRegistry(1))
 
     async def open(self, head: RunHead) -> Sink:
         self.sinks.append(Sink(head))
@@ -201,7 +203,7 @@ async def test_one_instruments_line_is_not_given_to_ever_more_streams() -> None:
     assert (await lab.start(instrument_id="psu", detach=True))["status"] == "running"
     await lab.book.stop(started[0]["stream_id"], "alice")
     assert (await lab.start(detach=True))["status"] == "running"
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
 
 
 async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
@@ -211,7 +213,7 @@ async def test_the_streams_of_all_instruments_together_have_a_bound() -> None:
     with pytest.raises(Conflict, match="256 run in all"):
         await lab.start(instrument_id="another", detach=True)
     assert len(lab.book.running()) == MOST
-    await lab.book.stop_all(all_stopped_by("alice"))
+    await lab.runs.stop_all(all_stopped_by("alice"))
 
 
 async def test_an_unknown_stream_is_named_with_those_that_run() -> None:
@@ -302,7 +304,7 @@ async def test_shutdown_terminates_every_stream() -> None:
     lab = Lab()
     tasks = [lab.start(interval_ms=1000, duration_ms=60_000) for _ in range(3)]
     await lab.clock.advance(1.5)
-    assert len(await lab.book.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN)) == 3
+    assert len(await lab.runs.stop_all(ENGINE_STOPPED, event=RunEvent.SHUTDOWN)) == 3
     assert {(await task)["status"] for task in tasks} == {"terminated"}
     assert [sink.closed for sink in lab.sinks] == [["terminated"]] * 3
 
@@ -311,8 +313,8 @@ async def test_streams_of_one_instrument_can_be_ended_alone() -> None:
     lab = Lab()
     task = lab.start(interval_ms=1000, duration_ms=3_000)
     await lab.clock.advance(0.5)
-    assert await lab.book.stop_all(locked_out("dmm1"), instrument_id="psu") == []
-    assert len(await lab.book.stop_all(locked_out("dmm1"), instrument_id="dmm")) == 1
+    assert await lab.runs.stop_all(locked_out("dmm1"), "psu".__eq__) == []
+    assert len(await lab.runs.stop_all(locked_out("dmm1"), "dmm".__eq__)) == 1
     assert (await task)["status"] == "terminated"
 
 
@@ -379,7 +381,7 @@ async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwar
                 task.cancel()
             case "shutdown":
                 ending = asyncio.create_task(
-                    lab.book.stop_all(ENGINE_STOPPED, StreamEvent.SHUTDOWN)
+                    lab.runs.stop_all(ENGINE_STOPPED, event=RunEvent.SHUTDOWN)
                 )
                 await lab.clock.advance(1.0)
                 await ending
@@ -389,7 +391,7 @@ async def test_whatever_happens_a_stream_ends_once_and_nothing_is_asked_afterwar
     await asyncio.gather(task, return_exceptions=True)
     (sink,) = lab.sinks
     assert len(sink.closed) == 1
-    assert sink.closed[0] in {state.value for state in StreamState} - {"running"}
+    assert sink.closed[0] in {*STREAM.states.values()} - {"running"}
     assert len(sink.rows) == lab.answered
     asked = len(lab.asked)
     await lab.clock.advance(2.0)

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from edged.errors import ErrorCode, Failed
 from edged.instruments.pool import Left
-from edged.runs.states import SWEEP, SweepState, next_sweep_state
+from edged.runs.states import SWEEP, next_state
 from edged.runs.sweeps.registry import SweepChanged
 from tests.bench.driven_clock import DrivenClock
 from tests.bench.sweep_bench import SweepHouse
@@ -19,6 +19,7 @@ RATE = 1.0
 TROUBLES = st.sampled_from(
     [ErrorCode.TIMEOUT, ErrorCode.PREEMPTED, ErrorCode.DISCONNECTED, ErrorCode.INSTRUMENT_ERROR]
 )
+STATES = {word: state for state, word in SWEEP.states.items()}
 
 
 class SweepWalk(RuleBasedStateMachine):
@@ -107,12 +108,12 @@ class SweepWalk(RuleBasedStateMachine):
         for states in self.walked.values():
             assert states[0] == "running"
             for before, after in itertools.pairwise(states):
-                state = SweepState(before)
+                state = STATES[before]
                 reachable = {
-                    next_sweep_state(state, event, abort_failed=failed)
-                    for event, failed in itertools.product(SWEEP[state], (False, True))
+                    next_state(SWEEP, state, event, is_clean_up_failed=failed)
+                    for event, failed in itertools.product(SWEEP.row(state), (False, True))
                 }
-                assert after in {state, *reachable}
+                assert STATES[after] in {state, *reachable}
 
     @invariant()
     def what_has_stopped_has_had_its_abort(self) -> None:

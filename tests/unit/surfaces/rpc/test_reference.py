@@ -8,8 +8,8 @@ from typing import Any
 
 from edged.engine.idle_restart import IdleRestart
 from edged.engine.surfaces import rpc_methods
-from edged.surfaces.rpc.methods import METHODS
-from edged.surfaces.rpc.reference import METHOD_TABLE, reference
+from edged.surfaces.rpc.methods import METHOD_TABLE, METHODS
+from edged.surfaces.rpc.reference import reference
 from tests.bench.context import bench_of
 from tests.promises import promise
 

@@ -1,0 +1,466 @@
+"""``edged experiment``: check an experiment file, run it, follow its run and answer its questions.
+
+FILE is a YAML file, or the name of one in EXPERIMENT_DIRS. RUN is the id of a run, or: last. The
+run lives in the engine: Ctrl-C ends ``watch``, never the run. Exit statuses: 0 pass, marginal or
+completed; 1 fail or incomplete; 2 the command line or the plan is wrong; 3 aborted, stopped or
+interrupted; 4 an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from edged.cli.shared.approval import call_telling
+from edged.cli.shared.options import add_engine_options, connect, parse_arguments
+from edged.cli.shared.output import (
+    cell,
+    local_time,
+    print_fields,
+    print_json,
+    print_lines,
+    print_table,
+    show,
+    write_text,
+)
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.host import ExitStatus
+from edged.surfaces.rpc.client import RpcClient, ToolAnswer
+
+CHECK: Final = "bench__check_experiment"
+START: Final = "bench__start_experiment"
+CONTROL: Final = "bench__control_run"
+LAST: Final = "last"
+KINDS: Final = ("map", "test", "log")
+COLUMNS: Final = {
+    "run_id": "run",
+    "command_name": "experiment",
+    "status": "status",
+    "started": "started",
+    "rows": "rows",
+    "who": "who",
+}
+CONTROLS: Final = {
+    "pause": "stop at the next step; what is on stays on",
+    "resume": "continue a paused run",
+    "abort": "end it; returns when its finally steps have run",
+}
+SHOWN: Final = ("run_id", "experiment", "state", "verdict", "done", "elapsed_s", "reason", "error")
+OVER: Final = frozenset({"completed", "stopped", "failed", "interrupted"})
+"""As in ``edged.runs.states``, which a light verb does not load."""
+MOST_BYTES: Final = 1_000_000
+"""Of a file: more than the engine takes, which says so."""
+LOOK_EVERY_S: Final = 0.3
+LINE_EVERY_S: Final = 2.0
+CHECK_TIMEOUT_S: Final = 60.0
+ABORT_TIMEOUT_S: Final = 3_600.0
+"""As long as ``finally`` may take."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the verb; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="edged experiment", description=__doc__)
+    options = _add_verbs(parser).parse_args(arguments)
+    try:
+        if options.verb == "new":
+            return _new(options)
+        return VERBS[options.verb](connect(options), options)
+    except Invalid as error:
+        print(f"edged: {error}", file=sys.stderr)
+        return ExitStatus.USAGE
+
+
+def _add_verbs(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    check = verbs.add_parser("check", help="judge a plan as a whole; nothing is sent")
+    start = verbs.add_parser("start", help="check a plan, run it, and follow the run")
+    start.add_argument(
+        "--detach", action="store_true", help="return at once; it continues in the engine"
+    )
+    for verb in (check, start):
+        verb.add_argument("file", metavar="FILE", help="a YAML file, or the name of a saved one")
+        verb.add_argument("words", nargs="*", metavar="key=value", help="the plan's parameters")
+        verb.add_argument(
+            "--role",
+            action="append",
+            default=[],
+            metavar="ROLE=UNIT",
+            help="another unit for a role; may be repeated",
+        )
+    watch = verbs.add_parser("watch", help="follow a run; its questions are answered here")
+    controls = [verbs.add_parser(name, help=said) for name, said in CONTROLS.items()]
+    answer = verbs.add_parser("answer", help="answer the open question of a run")
+    note = verbs.add_parser("note", help="write a note into a run, also when it is over")
+    for verb in (watch, *controls, answer, note):
+        verb.add_argument("run_id", metavar="RUN", help="its id, or: last, for the newest")
+    answer.add_argument("value", metavar="VALUE", help="yes, no, pass, fail, a number or a text")
+    answer.add_argument(
+        "--question", type=int, metavar="N", help="only if this question is still open"
+    )
+    note.add_argument("value", metavar="TEXT")
+    listing = verbs.add_parser("list", help="the newest runs first")
+    listing.add_argument("--limit", type=int, default=50, help="at most this many (50)")
+    new = verbs.add_parser("new", help="print a plan to begin with")
+    new.add_argument("kind", nargs="?", choices=KINDS, default=KINDS[0], help="which (map)")
+    new.add_argument("--output", type=Path, metavar="FILE", help="write it there instead")
+    for verb in (check, start, watch, *controls, answer, note, listing):
+        add_engine_options(verb)
+    return parser
+
+
+def _new(options: argparse.Namespace) -> int:
+    # Late: the other verbs do not need the texts.
+    from edged.experiments.examples import EXAMPLES
+
+    if options.output is None:
+        print(EXAMPLES[options.kind], end="")
+        return ExitStatus.OK
+    if options.output.exists():
+        raise Invalid(f"{options.output} exists already; it was not changed.")
+    write_text(options.output, EXAMPLES[options.kind])
+    return ExitStatus.OK
+
+
+def _check(client: RpcClient, options: argparse.Namespace) -> int:
+    answer = client.call_tool(
+        "tools/call", _call(CHECK, _plan(options)), timeout_s=_within(options)
+    )
+    if answer.error is not None:
+        return _shown(answer, options)
+    if options.json:
+        print_json(answer.result)
+    else:
+        _print_checked(answer.result, options.file)
+    return ExitStatus.OK if answer.result["ok"] else ExitStatus.USAGE
+
+
+def _start(client: RpcClient, options: argparse.Namespace) -> int:
+    wanted = _call(CHECK, _plan(options))
+    checked = client.call_tool("tools/call", wanted, timeout_s=_within(options))
+    if checked.error is not None:
+        return _shown(checked, options)
+    told = checked.result
+    if not options.json:
+        _print_checked(told, options.file)
+    elif not told["ok"]:
+        print_json(told)
+    if not told["ok"]:
+        return ExitStatus.USAGE
+    wanted = _call(START, {"plan_id": told["plan_id"]})
+    started = call_telling(client, "tools/call", wanted, timeout_s=options.timeout)
+    if started.error is not None or (options.detach and options.json):
+        return _shown(started, options)
+    run_id = started.result["run_id"]
+    if options.detach:
+        print(f"{run_id} runs; `edged experiment watch {run_id}` follows it")
+        return ExitStatus.OK
+    return _follow(client, run_id, is_quiet=options.json)
+
+
+def _plan(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of a check.
+
+    Raises:
+        Invalid: there is no such file, or an option has no ``name=value``.
+    """
+    roles: dict[str, str] = {}
+    for word in options.role:
+        role, _, unit = word.partition("=")
+        if not role or not unit:
+            raise Invalid(f"--role {word}: write ROLE=UNIT, such as gate=smu3.")
+        roles[role] = unit
+    path = Path(options.file)
+    is_file = path.is_file() or path.suffix or path.name != options.file
+    source = {"text": _text(path)} if is_file else {"name": options.file}
+    return {**source, "roles": roles, "parameters": parse_arguments(options.words, None)}
+
+
+def _text(path: Path) -> str:
+    # Late: not every verb reads a file.
+    from edged.yaml.file import read_text
+
+    return read_text(path, MOST_BYTES)
+
+
+def _call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": tool, "arguments": dict(arguments)}
+
+
+def _within(options: argparse.Namespace) -> float:
+    return float(options.timeout or CHECK_TIMEOUT_S)
+
+
+def _print_checked(told: Mapping[str, Any], file: str) -> None:
+    """What a plan does, or each of its errors as compilers print them."""
+    if not told["ok"]:
+        for problem in told["errors"]:
+            print(cell(_error_line(problem, file), limit=2_000), file=sys.stderr)
+        return
+    points, duration = told["points"], told["duration_s"]
+    print_fields(
+        {
+            "experiment": told["experiment"],
+            "plan": told["plan_id"],
+            **{f"role {role}": unit for role, unit in told["units"].items()},
+            "points": points
+            if isinstance(points, int)
+            else f"{points['least']} to {points['most']}",
+            "duration": f"{_time(duration['likely'])} (at most {_time(duration['most'])})",
+            "columns": "; ".join(map(_column, told["columns"])),
+            "asks a person": told["asks_a_person"],
+        }
+    )
+    for title, lines in (
+        ("It sends these commands:", told["envelope"]),
+        ("Only the run can tell:", told["later"]),
+        ("It leaves on:", told["left_on"]),
+    ):
+        if lines:
+            print(title)
+            print_lines([f"  {line}" for line in lines])
+
+
+def _error_line(problem: Mapping[str, Any], file: str) -> str:
+    line, path, message = problem["line"], problem["path"], str(problem["message"])
+    place = f"{file}:{line}" if line else file
+    where = "" if not path or message.startswith(path) else f"{path}: "
+    return f"{place}: {where}{message} {problem['remedy'] or ''}".rstrip()
+
+
+def _column(column: Mapping[str, Any]) -> str:
+    unit = f" ({column['unit']})" if column["unit"] else ""
+    loops = f" over {', '.join(column['loops'])}" if column["loops"] else ""
+    return f"{column['name']}{unit}{loops}"
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _watch(client: RpcClient, options: argparse.Namespace) -> int:
+    return _follow(client, _run_id(client, options), is_quiet=options.json)
+
+
+def _run_id(client: RpcClient, options: argparse.Namespace) -> str:
+    """The run that is named.
+
+    Raises:
+        NotFound: UNKNOWN_RUN, there is none yet.
+    """
+    if options.run_id != LAST:
+        return str(options.run_id)
+    found = _runs(client, 1)
+    if not found:
+        raise NotFound("No experiment has run yet.", code=ErrorCode.UNKNOWN_RUN)
+    return str(found[0]["run_id"])
+
+
+def _runs(client: RpcClient, limit: int) -> list[dict[str, Any]]:
+    asked = {"limit": limit, "kind": "experiment", "instrument": ""}
+    found: list[dict[str, Any]] = client.call("runs.list", asked)["runs"]
+    return found
+
+
+def _control(client: RpcClient, options: argparse.Namespace) -> int:
+    wanted = {"run_id": _run_id(client, options), "action": options.verb}
+    for name in ("value", "question"):
+        if getattr(options, name, None) is not None:
+            wanted[name] = getattr(options, name)
+    within = options.timeout or (ABORT_TIMEOUT_S if options.verb == "abort" else None)
+    answer = client.call_tool("tools/call", _call(CONTROL, wanted), timeout_s=within)
+    return _shown(answer, options)
+
+
+def _shown(answer: ToolAnswer, options: argparse.Namespace) -> int:
+    """Print an answer; a refusal is an error and no verdict."""
+    status = show(answer, options, _print_end)
+    return ExitStatus.ERROR if status == ExitStatus.FAILED else status
+
+
+def _list(client: RpcClient, options: argparse.Namespace) -> int:
+    found = _runs(client, options.limit)
+    if options.json:
+        print_json(found)
+    elif found:
+        rows = [{**run, "started": local_time(run["started_ms"])} for run in found]
+        print_table(rows, COLUMNS)
+    else:
+        print("no experiment has run yet")
+    return ExitStatus.OK
+
+
+def _follow(client: RpcClient, run_id: str, *, is_quiet: bool) -> int:
+    """Show how a run proceeds until it is over; returns its exit status."""
+    try:
+        told = _Follower(client, run_id, is_quiet=is_quiet).end()
+    except KeyboardInterrupt:
+        print(
+            f"edged: {run_id} continues in the engine. `edged experiment watch {run_id}` follows "
+            f"it, `edged experiment abort {run_id}` ends it.",
+            file=sys.stderr,
+        )
+        return ExitStatus.INTERRUPTED
+    if is_quiet:
+        print_json(told)
+    else:
+        _print_end(told)
+    return status_of(told)
+
+
+def status_of(told: Mapping[str, Any]) -> ExitStatus:
+    """The exit status of a run that is over."""
+    state, verdict = told["state"], told["verdict"]
+    if state == "failed" or verdict == "error":
+        return ExitStatus.ERROR
+    if state != "completed" or verdict == "aborted":
+        return ExitStatus.STOPPED
+    return ExitStatus.FAILED if verdict in {"fail", "incomplete"} else ExitStatus.OK
+
+
+class _Follower:
+    """Prints a line when something has changed, and asks the open question on a terminal.
+
+    Args:
+        is_quiet: nothing is printed, and nothing is asked.
+    """
+
+    def __init__(self, client: RpcClient, run_id: str, *, is_quiet: bool) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._is_quiet = is_quiet
+        self._is_asking = not is_quiet and sys.stdin is not None and sys.stdin.isatty()
+        self._typed: queue.SimpleQueue[str] | None = None
+        self._asked = 0
+        self._line = ""
+        self._printed: dict[str, Any] = {}
+        self._notes: list[str] = []
+        self._tested = 0
+        self._waited_s = 0.0
+
+    def end(self) -> dict[str, Any]:
+        """How the run ended.
+
+        Raises:
+            Failed: the engine, or the run, is gone.
+        """
+        pause = threading.Event()
+        while True:
+            told = self._status()
+            if not self._is_quiet:
+                self._draw(told)
+            if told["state"] in OVER:
+                return told
+            if self._is_asking:
+                self._ask(told["question"])
+            pause.wait(LOOK_EVERY_S)
+            self._waited_s += LOOK_EVERY_S
+
+    def _status(self, **more: Any) -> dict[str, Any]:
+        told: dict[str, Any] = self._client.call_tool(
+            "tools/call", _call(CONTROL, {"run_id": self._run_id, **more})
+        ).value
+        return told
+
+    def _draw(self, told: Mapping[str, Any]) -> None:
+        for note in told["notes"]:
+            if note not in self._notes:
+                self._notes.append(note)
+                print(f"{self._run_id}  note: {cell(note, limit=500)}", flush=True)
+        for unit in (told.get("units") or ())[-1:]:
+            key = f"{unit['unit']} try {unit['try']}"
+            if self._printed.get("unit") != key:
+                self._printed["unit"] = key
+                print(f"{self._run_id}  {cell(key)}: {unit['verdict']}", flush=True)
+        line = line_of(told)
+        is_news = told["state"] != self._printed.get("state") or told["question"]
+        if line != self._line and (is_news or self._waited_s >= LINE_EVERY_S):
+            self._line, self._waited_s = line, 0.0
+            self._printed["state"] = told["state"]
+            print(line, flush=True)
+
+    def _ask(self, question: Mapping[str, Any] | None) -> None:
+        """Show the question once; send what was typed since."""
+        if question is None:
+            return
+        typed = self._lines()
+        if question["number"] != self._asked:
+            # What was typed before the question is no answer to it.
+            while not typed.empty():
+                typed.get()
+            self._asked = question["number"]
+            self._prompt(question)
+        elif not typed.empty():
+            self._send(question, typed.get())
+
+    def _prompt(self, question: Mapping[str, Any]) -> None:
+        print(f"{cell(question['text'], limit=500)} [{_choices(question)}]: ", end="", flush=True)
+
+    def _send(self, question: Mapping[str, Any], value: str) -> None:
+        wanted = {"run_id": self._run_id, "action": "answer", "value": value}
+        wanted["question"] = question["number"]
+        answer = self._client.call_tool("tools/call", _call(CONTROL, wanted))
+        if answer.error is not None:
+            print(f"edged: {cell(answer.error.get('message'))}", file=sys.stderr, flush=True)
+            self._prompt(question)
+
+    def _lines(self) -> queue.SimpleQueue[str]:
+        """What is typed, read by a thread: on Windows a terminal cannot be polled."""
+        if self._typed is None:
+            self._typed = queue.SimpleQueue()
+            threading.Thread(target=_read, args=(self._typed,), name="typed", daemon=True).start()
+        return self._typed
+
+
+def _read(typed: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        typed.put(line.strip())
+
+
+def _choices(question: Mapping[str, Any]) -> str:
+    known = {"confirm": "yes/no", "pass_fail": "pass/fail", "number": "number", "text": "text"}
+    return "/".join(question.get("options") or (known.get(question["type"], "text"),))
+
+
+def line_of(told: Mapping[str, Any]) -> str:
+    """One line for where a run stands."""
+    done, total, question = told["done"], told["total"], told["question"]
+    parts = [
+        f"{told['run_id']}  {told['state']}",
+        f"{done} of {total} rows" if total else f"{done} rows",
+        ", ".join(f"{name} {place}" for name, place in told["loops"].items()),
+        f"at {told['step']}" if told["step"] else "",
+        f"asks {question['name']}" if question else "",
+        f"about {_time(told['eta_s'])} left" if told["eta_s"] else "",
+    ]
+    return cell("  ".join(filter(None, parts)), limit=500)
+
+
+def _print_end(told: Mapping[str, Any]) -> None:
+    """How a run stands, or ended."""
+    fields = {name: told[name] for name in SHOWN if told.get(name) is not None}
+    question = told.get("question")
+    if question:
+        fields["question"] = question["text"]
+    for unit in told.get("units") or ():
+        failed = f" ({', '.join(unit['failed'])})" if unit["failed"] else ""
+        fields[f"unit {unit['unit']}"] = f"{unit['verdict']}{failed}"
+    if told.get("notes"):
+        fields["notes"] = "; ".join(told["notes"])
+    print_fields(fields)
+
+
+VERBS: Final[Mapping[str, Callable[[RpcClient, argparse.Namespace], int]]] = {
+    "check": _check,
+    "start": _start,
+    "watch": _watch,
+    "answer": _control,
+    "note": _control,
+    "list": _list,
+    **dict.fromkeys(CONTROLS, _control),
+}

@@ -1,0 +1,1 @@
+"""Experiments: one file over several instruments, as data. Pure."""

@@ -1,0 +1,395 @@
+"""What an experiment file says, once it is read: roles, parameters, steps. Pure values.
+
+Every step has its ``path`` in the file (``steps[4].steps[1]``), by which errors and the status of a
+run name it. A value is a number, a text, a truth value, or ``"{expression}"``; see
+``edged.profiles.expr``.
+
+Source: docs/experiments.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Final
+
+from edged.profiles.model import Parameter
+from edged.record import record
+from edged.yaml.tree import Scalar
+
+Value = Scalar
+"""As written: a literal, or ``"{expression}"``."""
+
+MOST_VALUES: Final = 1_000_000
+"""Of one loop."""
+
+
+class OnTimeout(enum.StrEnum):
+    """What follows when a ``settle`` or ``poll`` does not come to its end in time."""
+
+    NOTE = "note"
+    FAIL = "fail"
+    END = "end"
+    ABORT = "abort"
+
+
+class OnNoAnswer(enum.StrEnum):
+    """What follows when a person does not answer in time, or says no."""
+
+    END_UNIT = "end_unit"
+    END = "end"
+    ABORT = "abort"
+
+
+class OnFail(enum.StrEnum):
+    """What follows a check that fails, besides its verdict."""
+
+    NOTE = "note"
+    END_UNIT = "end_unit"
+    ABORT = "abort"
+
+
+class OnError(enum.StrEnum):
+    """What follows an error inside a pass of a loop."""
+
+    SKIP = "skip"
+    END = "end"
+    ABORT = "abort"
+
+
+class OnAtMost(enum.StrEnum):
+    """What follows a ``repeat`` whose condition did not become true."""
+
+    NOTE = "note"
+    FAIL = "fail"
+
+
+class WatchElse(enum.StrEnum):
+    """What a watch does when its condition does not hold."""
+
+    ABORT = "abort"
+    PAUSE = "pause"
+    NOTE = "note"
+
+
+class MissingThen(enum.StrEnum):
+    """What a reading is that did not come after all its tries."""
+
+    NAN = "nan"
+    FAIL = "fail"
+
+
+class AskType(enum.StrEnum):
+    """What a person can answer."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    CONFIRM = "confirm"
+    PASS_FAIL = "pass_fail"  # noqa: S105
+    CHOICE = "choice"
+
+
+@record
+class Target:
+    """``role.command`` or ``role.command.field``, with the arguments written beside it.
+
+    ``member`` is a field of the answer where something is read, a parameter where something is set.
+    """
+
+    role: str
+    command: str
+    member: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """As it is written."""
+        return ".".join(filter(None, (self.role, self.command, self.member)))
+
+
+@record
+class Step:
+    """What every step has."""
+
+    path: str
+
+
+@record
+class CommandStep(Step):
+    """Runs a command of a role."""
+
+    command: Target
+    save_as: str = ""
+
+
+@record
+class WaitStep(Step):
+    """Waits, in seconds."""
+
+    seconds: Value
+
+
+@record
+class PollStep(Step):
+    """Repeats a query until a condition on ``value`` is true."""
+
+    poll: Target
+    until: str
+    every_s: float = 0.1
+    timeout_s: float = 10.0
+    on_timeout: OnTimeout = OnTimeout.FAIL
+
+
+@record
+class RowStep(Step):
+    """Adds a row: column → value."""
+
+    row: Mapping[str, Value]
+
+
+@record
+class ReadStep(Step):
+    """Reads values into names; equal questions are asked once, different units at once."""
+
+    read: Mapping[str, Target]
+
+
+@record
+class MeasureStep(Step):
+    """Reads values into names, and adds a row of them."""
+
+    measure: Mapping[str, Target]
+
+
+@record
+class RampStep(Step):
+    """Moves a set-point at a rate, in units per second."""
+
+    ramp: Target
+    to: Value
+    rate: Value
+
+
+@record
+class SettleStep(Step):
+    """Reads until the readings stand still (``drift``), or near a target (``within``)."""
+
+    settle: Target
+    for_s: float = 1.0
+    every_s: float = 0.2
+    timeout_s: float = 60.0
+    drift: Value | None = None
+    target: Value | None = None
+    within: Value | None = None
+    on_timeout: OnTimeout = OnTimeout.FAIL
+
+
+@record
+class IfStep(Step):
+    """Does one of two lists of steps."""
+
+    condition: str
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...] = ()
+
+
+@record
+class LetStep(Step):
+    """Works values out, in the order written."""
+
+    let: Mapping[str, Value]
+
+
+@record
+class CheckStep(Step):
+    """Judges a number by limits, or a truth value: a verdict."""
+
+    name: str
+    value: Value
+    min: Value | None = None
+    max: Value | None = None
+    near: Value | None = None
+    unit: str = ""
+    on_fail: OnFail = OnFail.NOTE
+
+
+@record
+class AskStep(Step):
+    """Asks a person."""
+
+    name: str
+    text: str
+    type: AskType
+    pattern: str = ""
+    options: tuple[str, ...] = ()
+    min: float | None = None
+    max: float | None = None
+    timeout_s: float = 600.0
+    on_timeout: OnNoAnswer | None = None
+
+
+@record
+class LeaveStep(Step):
+    """Ends a loop that it stands in."""
+
+    loop: str
+
+
+@record
+class FirstStep(Step):
+    """Steps that run again after a resume."""
+
+    steps: tuple[Step, ...]
+
+
+@record
+class ForStep(Step):
+    """Repeats steps for each of several values, and can set each at a unit.
+
+    Attributes:
+        kind: ``list``, ``lin``, ``log`` or ``count``.
+        values: of a list all; of ``lin`` and ``log`` from, to and number; of ``count`` the number.
+        unit: each pass is one unit under test, called so.
+    """
+
+    name: str
+    kind: str
+    values: tuple[Value, ...]
+    steps: tuple[Step, ...]
+    set: Target | None = None
+    rate: Value | None = None
+    is_snake: bool = False
+    wait_s: Value = 0
+    unit: Value | None = None
+    finally_steps: tuple[Step, ...] = ()
+    on_error: OnError = OnError.ABORT
+
+
+@record
+class RepeatStep(Step):
+    """Repeats steps until a condition is true, judged after each pass; at most so often."""
+
+    name: str
+    at_most: int
+    until: str
+    steps: tuple[Step, ...]
+    on_at_most: OnAtMost = OnAtMost.NOTE
+
+
+Loop = ForStep | RepeatStep
+
+
+@record
+class Log:
+    """A value that is read beside the steps, into a table of its own."""
+
+    command: Target
+    every_s: float
+
+
+@record
+class Watch:
+    """A condition on a reading that must hold while the steps run.
+
+    Attributes:
+        again: a condition by which a paused run goes on by itself.
+        for_s: how long that must have held.
+    """
+
+    read: Target
+    must: str
+    every_s: float
+    otherwise: WatchElse
+    again: str = ""
+    for_s: float = 0.0
+
+
+@record
+class OnMissing:
+    """What a role's reading does that does not come: so many tries, and then."""
+
+    tries: int = 1
+    then: MissingThen = MissingThen.FAIL
+
+
+@record
+class Resume:
+    """Where an interrupted run goes on: at the pass of this loop."""
+
+    at: str
+    within_h: float = 24.0
+    is_asked: bool = True
+
+
+@record
+class Plot:
+    """A picture that people want to see while it runs: ``map`` or ``line`` of a column."""
+
+    map: str = ""
+    line: str = ""
+    x: str = ""
+    y: str = ""
+    is_log: bool = False
+
+
+@record
+class Report:
+    """Which reports are written at the end; ``per`` unit or run."""
+
+    per: str = "run"
+    formats: tuple[str, ...] = ("html",)
+
+
+@record
+class Experiment:
+    """One experiment file.
+
+    Attributes:
+        roles: role → the unit it stands for, unless the start says another.
+        given: role → parameter → value: ``with``, arguments of every command that has them.
+        bounds: ``role.command.parameter`` → (low, high) of what is worked out from answers.
+        part: what is tested: {number, revision, …}.
+    """
+
+    name: str
+    roles: Mapping[str, str]
+    steps: tuple[Step, ...]
+    description: str = ""
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    given: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    at_most_h: float | None = None
+    pause_at_most_s: float = 3_600.0
+    logs: Mapping[str, Log] = field(default_factory=dict)
+    watches: tuple[Watch, ...] = ()
+    finally_steps: tuple[Step, ...] = ()
+    on_pause: tuple[Step, ...] = ()
+    on_resume: tuple[Step, ...] = ()
+    on_missing: Mapping[str, OnMissing] = field(default_factory=dict)
+    resume: Resume | None = None
+    plots: tuple[Plot, ...] = ()
+    part: Mapping[str, str] = field(default_factory=dict)
+    report: Report = Report()
+
+
+def inner(step: Step) -> tuple[tuple[Step, ...], ...]:
+    """The lists of steps inside a step, in the order in which they are done."""
+    match step:
+        case ForStep(steps=steps, finally_steps=last):
+            return steps, last
+        case RepeatStep(steps=steps) | FirstStep(steps=steps):
+            return (steps,)
+        case IfStep(then=then, otherwise=otherwise):
+            return then, otherwise
+        case _:
+            return ()
+
+
+def walk(steps: tuple[Step, ...]) -> Iterator[Step]:
+    """Every step at any depth, in the order of the file."""
+    for step in steps:
+        yield step
+        for part in inner(step):
+            yield from walk(part)

@@ -1,0 +1,397 @@
+"""An experiment file, or the JSON object that stands for one → ``Experiment``; every error at once.
+
+What can be said without a bench is said here: keys, kinds of values, expressions, loops. Whether
+roles have the commands, and every name a value, is ``check.py``'s.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+from edged.errors import Invalid
+from edged.experiments.grammar import (
+    EXPERIMENT,
+    LOG,
+    PLOT,
+    RANGES,
+    RESUME,
+    STEPS,
+    VALUES,
+    WATCH,
+    name_of,
+    target_of,
+    value_of,
+)
+from edged.experiments.model import Experiment, Resume, Step, Target
+from edged.experiments.problem import Problem, problem_of
+from edged.profiles.expr import Name, compile_expression, is_condition
+from edged.profiles.format.parameters import read_parameters
+from edged.schema.fields import (
+    Fields,
+    Gathering,
+    complaint,
+    each_of,
+    list_of,
+    map_of,
+    nearest,
+    text_of,
+)
+from edged.schema.tables import Table
+from edged.yaml.tree import ListNode, MapNode, Mark, Node, ScalarNode, YamlProblem
+
+MOST_BYTES: Final = 256 * 1024
+MOST_STEPS: Final = 1_000
+MOST_NESTING: Final = 10
+MOST_PROBLEMS: Final = 20
+MAX_DEPTH: Final = 40
+MAX_NODES: Final = 50_000
+
+
+class BadPlan(Exception):
+    """What is wrong with a plan; all of it, the first ``MOST_PROBLEMS`` shown."""
+
+    def __init__(self, problems: Collection[Problem]) -> None:
+        super().__init__("\n".join(problem.text for problem in problems))
+        self.problems = tuple(problems)
+
+
+def read_plan(source: str | Mapping[str, Any], path: str = "plan") -> Experiment:
+    """The experiment of a file's text, or of a JSON object.
+
+    Args:
+        source: YAML text, or the object itself.
+        path: what the places of errors are named by.
+
+    Raises:
+        BadPlan: everything that is wrong with it.
+    """
+    try:
+        root = _document(source, path)
+    except YamlProblem as bad:
+        raise BadPlan([problem_of(bad, {})]) from None
+    paths = paths_of(root)
+    try:
+        return _Reader(paths).experiment(root)
+    except Invalid as bad:
+        found = getattr(bad, "complaints", (bad,))
+        raise BadPlan([problem_of(one, paths) for one in found]) from None
+
+
+def _document(source: str | Mapping[str, Any], path: str) -> Node:
+    if not isinstance(source, str):
+        return node_of(source, path)
+    # Most engines never read YAML once they are up: what they read at the start is cached.
+    from edged.yaml.source import Bounds, parse_document
+
+    start = Mark(path=path, line=1, column=1)
+    if len(source) > MOST_BYTES:
+        raise YamlProblem(start, f"It has {len(source):,} characters, over {MOST_BYTES:,}.")
+    root = parse_document(
+        source, path, Bounds(max_depth=MAX_DEPTH, max_nodes=MAX_NODES, has_aliases=True)
+    )
+    if root is None:
+        raise YamlProblem(start, "It is empty.", "See edged://experiments/grammar.")
+    return root
+
+
+def node_of(value: object, path: str) -> Node:
+    """A JSON value as a tree. Its marks count nodes in place of lines.
+
+    Raises:
+        YamlProblem: it is too deep or too large, or holds what JSON has not.
+    """
+    lines = count(1)
+
+    def made(value: object, depth: int) -> Node:
+        mark = Mark(path=path, line=next(lines), column=1)
+        if depth > MAX_DEPTH or mark.line > MAX_NODES:
+            raise YamlProblem(mark, "It is nested too deeply, or too large.")
+        match value:
+            case None | bool() | int() | float() | str():
+                text = value if isinstance(value, str) else json.dumps(value)
+                if isinstance(value, float) and value not in (value, 0.0):
+                    raise YamlProblem(mark, "A number is not finite.")
+                return ScalarNode(mark, value, text)
+            case Mapping():
+                keys = {str(k): ScalarNode(mark, str(k), str(k)) for k in value}
+                entries = {str(k): made(v, depth + 1) for k, v in value.items()}
+                return MapNode(mark, entries, {k: _at(keys[k], entries[k].mark) for k in keys})
+            case list() | tuple():
+                return ListNode(mark, tuple(made(item, depth + 1) for item in value))
+            case _:
+                raise YamlProblem(mark, f"It holds a {type(value).__name__}.")
+
+    return made(value, 0)
+
+
+def _at(key: ScalarNode, mark: Mark) -> ScalarNode:
+    return ScalarNode(mark, key.value, key.text)
+
+
+def paths_of(root: Node) -> dict[Mark, str]:
+    """Where everything stands, as a path: ``steps[4].steps[1].set``; the outermost at a place."""
+    found: dict[Mark, str] = {}
+    waiting: list[tuple[str, Node]] = [("", root)]
+    while waiting:
+        path, node = waiting.pop(0)
+        found.setdefault(node.mark, path)
+        match node:
+            case MapNode(entries=entries, keys=keys):
+                for name, entry in entries.items():
+                    inside = f"{path}.{name}" if path else name
+                    found.setdefault(keys[name].mark, inside)
+                    waiting.append((inside, entry))
+            case ListNode(items=items):
+                waiting += [(f"{path}[{at}]", item) for at, item in enumerate(items)]
+            case ScalarNode():
+                pass
+    return found
+
+
+def placed(problems: Collection[Problem], source: str) -> tuple[Problem, ...]:
+    """Problems that know their path, each with its line in the YAML text.
+
+    One whose path is missing in the text gets the line of the innermost mapping or list around it.
+    """
+    lines: dict[str, int] = {}
+    if not all(problem.line for problem in problems):
+        for mark, path in paths_of(_document(source, "plan")).items():
+            lines.setdefault(path, mark.line)
+
+    def line_of(path: str) -> int:
+        while path and path not in lines:
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return lines[path] if path else 0
+
+    return tuple(
+        problem if problem.line else replace(problem, line=line_of(problem.path))
+        for problem in problems
+    )
+
+
+class _Reader:
+    """Reads one file.
+
+    Args:
+        paths: of the nodes, by their marks.
+    """
+
+    def __init__(self, paths: Mapping[Mark, str]) -> None:
+        self._paths = paths
+        self._count = 0
+        self._loops: set[str] = set()
+
+    def experiment(self, root: Node) -> Experiment:
+        """The whole; raises Invalid: all that is wrong."""
+        gathering = Gathering()
+        fields = EXPERIMENT.begin(root, "", gathering)
+        found: dict[str, Any] = {}
+        with gathering.part():
+            found = EXPERIMENT.values(fields)
+        found["parameters"] = read_parameters(fields, gathering, name_of)
+        for key, name in (
+            ("steps", "steps"),
+            ("finally", "finally_steps"),
+            ("on_pause", "on_pause"),
+            ("on_resume", "on_resume"),
+        ):
+            with gathering.part():
+                found[name] = self._steps(fields, key, ())
+        for key, table in (("log", LOG), ("watch", WATCH), ("plots", PLOT), ("resume", RESUME)):
+            with gathering.part():
+                found.update(self._part(fields, key, table))
+        with gathering.part():
+            self._known_loop(fields, found.get("resume"))
+        gathering.end()
+        return Experiment(**found)
+
+    def _part(self, fields: Fields, key: str, table: Table[Any]) -> dict[str, Any]:
+        node = fields.get(key)
+        if node is None:
+            return {}
+        if table is RESUME:
+            return {"resume": RESUME.read(node, key)}
+        if table is LOG:
+            logs = map_of(node, key, most=50)
+            names = each_of(logs.keys.values(), lambda column: name_of(column, key))
+            read = each_of(logs.entries.items(), lambda e: LOG.read(e[1], f"{key}.{e[0]}"))
+            return {"logs": dict(zip(names, read, strict=True))}
+        items = list_of(node, key, most=50)
+        name = "watches" if table is WATCH else "plots"
+        return {name: each_of(items, lambda item: table.read(item, self._paths[item.mark]))}
+
+    def _known_loop(self, fields: Fields, resume: Resume | None) -> None:
+        if resume is not None and resume.at not in self._loops:
+            message = f"resume.at: there is no loop {resume.at}."
+            raise complaint(fields.mark_of("resume"), message, nearest(resume.at, self._loops))
+
+    def _steps(self, fields: Fields, key: str, loops: tuple[str, ...]) -> tuple[Step, ...]:
+        node = fields.get(key)
+        if node is None:
+            return ()
+        if len(loops) > MOST_NESTING:
+            raise complaint(node.mark, f"Steps are nested deeper than {MOST_NESTING}.")
+        owner = self._paths.get(node.mark, fields.path_of(key))
+        items = list_of(node, owner, most=MOST_STEPS)
+        return each_of(enumerate(items), lambda item: self._step(item[1], loops))
+
+    def _step(self, node: Node, loops: tuple[str, ...]) -> Step:
+        path = self._paths[node.mark]
+        self._count += 1
+        if self._count > MOST_STEPS:
+            raise complaint(node.mark, f"There are more than {MOST_STEPS} steps.")
+        entries = map_of(node, f"{path}: a step").entries
+        kinds = _kinds(entries)
+        if len(kinds) != 1:
+            has = " and ".join(kinds) or "none"
+            unknown = next((nearest(k, STEPS) for k in entries if k not in STEPS), "")
+            message = f"{path}: a step is exactly one of {', '.join(STEPS)}; this has {has}."
+            raise complaint(node.mark, message, unknown)
+        kind = kinds[0]
+        table = STEPS[kind]
+        gathering = Gathering()
+        fields = table.begin(node, path, gathering)
+        found: dict[str, Any] = {"path": path}
+        with gathering.part():
+            found.update(table.values(fields))
+        with gathering.part():
+            found.update(self._special(kind, fields, loops))
+        gathering.end()
+        step: Step = table.model(**found)
+        return step
+
+    def _special(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
+        """What the keys of a step say that hang on others, or hold steps."""
+        match kind:
+            case "command":
+                return {"command": self._target(fields, "command")}
+            case "poll":
+                return {"poll": self._target(fields, "poll")}
+            case "for" | "repeat":
+                return self._loop(kind, fields, loops)
+            case "if":
+                steps = {"then": self._steps(fields, "then", loops)}
+                return {**steps, "otherwise": self._steps(fields, "else", loops)}
+            case "first":
+                return {"steps": self._steps(fields, "first", loops)}
+            case "leave":
+                return self._leave(fields, loops)
+            case "ask":
+                _check_ask(fields)
+                return {}
+            case "check":
+                _check_limits(fields)
+                return {}
+            case "settle":
+                _check_settle(fields)
+                return {}
+            case _:
+                return {}
+
+    def _target(self, fields: Fields, key: str) -> Target:
+        target = target_of(fields.need(key), fields.name_of(key))
+        given = fields.get("parameters")
+        if given is None:
+            return target
+        assert VALUES.read is not None  # noqa: S101 - it reads
+        return replace(target, parameters=VALUES.read(fields, "parameters", given, ()))
+
+    def _loop(self, kind: str, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
+        node = fields.need(kind)
+        name = name_of(node, fields.name_of(kind))
+        if name in self._loops:
+            raise complaint(node.mark, f"{fields.owner}: there is another loop {name}.")
+        self._loops.add(name)
+        found: dict[str, Any] = {"name": name}
+        gathering = Gathering()
+        if kind == "for":
+            with gathering.part():
+                found["kind"], found["values"] = _range_of(fields)
+            with gathering.part():
+                found["finally_steps"] = self._steps(fields, "finally", loops)
+            with gathering.part():
+                _check_moving(fields)
+        with gathering.part():
+            fields.need("steps")
+            found["steps"] = self._steps(fields, "steps", (*loops, name))
+        gathering.end()
+        return found
+
+    def _leave(self, fields: Fields, loops: tuple[str, ...]) -> dict[str, Any]:
+        node = fields.need("leave")
+        loop = text_of(node, fields.name_of("leave"), most=64)
+        if loop not in loops:
+            message = f"{fields.owner}: this step stands in no loop {loop}."
+            remedy = nearest(loop, loops) if loops else "Only a step inside a loop can leave it."
+            raise complaint(node.mark, message, remedy)
+        return {"loop": loop}
+
+
+def _kinds(entries: Collection[str]) -> list[str]:
+    """The kinds of step that these keys can be: ``wait_s`` is a kind, and a key of ``for``."""
+    found = [kind for kind in STEPS if kind in entries]
+    fitting = [k for k in found if all(o == k or o in STEPS[k].keys for o in found)]
+    return fitting or found
+
+
+def _range_of(fields: Fields) -> tuple[str, tuple[Any, ...]]:
+    node = fields.need("in")
+    owner = fields.name_of("in")
+    if not isinstance(node, MapNode):
+        items = list_of(node, owner, most=100_000)
+        if not items:
+            raise complaint(node.mark, f"{owner} is empty: the loop would never run.")
+        return "list", RANGES["list"](fields, "in", items)
+    if len(node.entries) != 1 or next(iter(node.entries)) not in RANGES:
+        remedy = "Write [0, 1, 2], {lin: [from, to, number]}, {log: …} or {count: number}."
+        raise complaint(node.mark, f"{owner} is a list, or one of lin, log and count.", remedy)
+    kind, inside = next(iter(node.entries.items()))
+    items = (inside,) if kind == "count" else list_of(inside, f"{owner}.{kind}")
+    if kind != "count" and len(items) != 3:
+        raise complaint(node.mark, f"{owner}.{kind} needs three entries: from, to, number.")
+    return kind, RANGES[kind](fields, "in", items)
+
+
+def _check_moving(fields: Fields) -> None:
+    for key in ("rate", "snake"):
+        if key == "rate" and fields.has(key) and not fields.has("set"):
+            raise complaint(
+                fields.mark_of(key),
+                f"{fields.owner}: {key} is of what the loop sets, and it sets nothing.",
+                "Add set: role.command.",
+            )
+
+
+def _check_ask(fields: Fields) -> None:
+    kind = fields.text("type")
+    for key, types in (("pattern", ("text",)), ("options", ("choice",)), ("min", ("number",)),
+                       ("max", ("number",))):  # fmt: skip
+        if fields.has(key) and kind not in types:
+            message = f"{fields.owner}: {key} is of type {types[0]}, and this is {kind}."
+            raise complaint(fields.mark_of(key), message)
+    if kind == "choice" and not fields.has("options"):
+        raise complaint(fields.mark, f"{fields.owner}: a choice needs options.")
+
+
+def _check_limits(fields: Fields) -> None:
+    """Without limits only what is true or false by itself can be judged."""
+    node = fields.get("value")
+    if node is None or fields.has("min") or fields.has("max"):
+        return
+    value = value_of(node, fields.name_of("value"), is_bare=True)
+    root = compile_expression(value[1:-1]).root if isinstance(value, str) else None
+    if not isinstance(root, Name) and not is_condition(root):
+        message = f"{fields.owner} judges nothing: it has neither min nor max."
+        raise complaint(fields.mark, message, "Add min or max, or make value a condition.")
+
+
+def _check_settle(fields: Fields) -> None:
+    if not fields.has("drift") and not fields.has("within"):
+        message = f"{fields.owner} is never settled: it has neither drift nor target and within."
+        raise complaint(fields.mark, message, "Add drift, or target and within.")
+    if fields.has("target") != fields.has("within"):
+        raise complaint(fields.mark, f"{fields.owner}: target and within belong together.")

@@ -1,0 +1,314 @@
+"""Experiments: check a plan, start it, control its run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from edged.actions.action import Action, NamedAction
+from edged.actions.envelope import Envelope
+from edged.actions.outcome import Done
+from edged.commands.operation import Operation, Resource, Rows, as_text, bind
+from edged.commands.static_tool import (
+    CALM,
+    INTEGER,
+    OBJECT,
+    READ,
+    STRING,
+    WORK,
+    StaticTool,
+    parameters_of,
+    result_of,
+)
+from edged.commands.target import Target
+from edged.errors import ErrorCode, Invalid, NotFound
+from edged.experiments.check import Checked, Span
+from edged.experiments.problem import Problem
+from edged.experiments.reading import MOST_BYTES, placed
+from edged.experiments.schema import experiment_schema, grammar_text
+from edged.record import record
+from edged.runs.experiments.registry import Experiments, Plan
+from edged.runs.experiments.run import ExperimentRun
+from edged.runs.wording import stopped_by
+from edged.schema.fields import nearest
+from edged.yaml.file import read_text
+
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+PLAN_KEYS: Final = ("plan", "text", "name")
+
+
+@record
+class ExperimentOperations:
+    """What they are run with.
+
+    Attributes:
+        directories: where experiment files are, the last ones first looked at.
+    """
+
+    experiments: Experiments
+    directories: Sequence[Path]
+
+    def table(self) -> Rows:
+        """Its rows, bound."""
+        return bind(self, OPERATIONS)
+
+    async def check(self, action: NamedAction, _target: Target, _began: float) -> Done:
+        """Every error at once, or what the plan will do."""
+        plan, problems = await self._checked(action)
+        if plan is None:
+            return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
+        return Done(data=_told(plan, self.experiments.envelope(plan)))
+
+    async def start(self, action: NamedAction, _target: Target, _began: float) -> Done:
+        """Begin a run, and return."""
+        plan_id = action.arguments.get("plan_id")
+        if plan_id is not None:
+            plan = self.experiments.plan(str(plan_id))
+        else:
+            checked, problems = await self._checked(action)
+            if checked is None:
+                raise _unfit(problems)
+            plan = checked
+        run = await self.experiments.start(action, plan)
+        return Done(data={"run_id": run.run_id, "state": run.status, "plan_id": run.plan_id})
+
+    async def control(self, action: NamedAction, _target: Target, _began: float) -> Done:
+        """One wish; then how it stands."""
+        asked = action.arguments
+        run = self.experiments.find(str(asked.get("run_id", "")))
+        await self._do(run, str(asked.get("action", "status")), asked, action.caller.who)
+        return Done(data=self.experiments.status(run.run_id))
+
+    async def read_grammar(self, _action: NamedAction, _target: Target, _began: float) -> Done:
+        """The grammar in Markdown."""
+        return Done(data=grammar_text())
+
+    async def read_schema(self, _action: NamedAction, _target: Target, _began: float) -> Done:
+        """The grammar as a JSON Schema."""
+        return Done(data=experiment_schema())
+
+    async def read_saved(self, action: NamedAction, _target: Target, _began: float) -> Done:
+        """The YAML text of a saved experiment."""
+        return Done(
+            data=await asyncio.to_thread(saved, self.directories, action.values["experiment_name"])
+        )
+
+    async def _do(self, run: ExperimentRun, wish: str, asked: Mapping[str, Any], who: str) -> None:
+        match wish:
+            case "pause":
+                self.experiments.pause(run, f"paused by {who}")
+            case "resume":
+                self.experiments.resume(run)
+            case "abort":
+                await self.experiments.abort(run, stopped_by(who))
+            case "skip":
+                self.experiments.skip(run, who)
+            case "answer":
+                if "value" not in asked:
+                    raise Invalid("An answer needs value.", data={"parameter": "value"})
+                self.experiments.answer(run, asked["value"], asked.get("question"))
+            case "note" | "tag":
+                self.experiments.note(run, wish, str(asked.get("value", "")), who)
+            case _:
+                return
+
+    async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
+        asked = action.arguments
+        source = await self._source(asked)
+        plan, problems = self.experiments.check(
+            action, source, asked.get("roles") or {}, asked.get("parameters") or {}
+        )
+        return plan, placed(problems, source) if isinstance(source, str) else problems
+
+    async def _source(self, asked: Mapping[str, Any]) -> str | Mapping[str, Any]:
+        given = [key for key in PLAN_KEYS if asked.get(key) is not None]
+        if len(given) != 1:
+            raise Invalid(
+                "Give the experiment as one of plan (a JSON object), text (YAML) and name.",
+                data={"parameter": "plan"},
+                remedy="edged://experiments/grammar has the grammar and an example.",
+            )
+        if given == ["name"]:
+            return await asyncio.to_thread(saved, self.directories, str(asked["name"]))
+        source: str | Mapping[str, Any] = asked[given[0]]
+        return source
+
+
+def saved_files(directories: Sequence[Path]) -> dict[str, Path]:
+    """Name → experiment file; of a name that is twice the one in the last directory. Blocks."""
+    return {file.stem: file for place in directories for file in sorted(place.glob("*.yaml"))}
+
+
+def saved(directories: Sequence[Path], name: str) -> str:
+    """The text of an experiment file; blocks.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    known = saved_files(directories)
+    if NAME.fullmatch(name) is None or name not in known:
+        raise NotFound(
+            f"There is no experiment {name[:64]!r}.",
+            code=ErrorCode.UNKNOWN_RESOURCE,
+            data={"name": name[:64]},
+            remedy=nearest(name[:64], known) or f"EXPERIMENT_DIRS has no {name[:64]}.yaml.",
+        )
+    return read_text(known[name], MOST_BYTES)
+
+
+def _unfit(problems: Sequence[Problem]) -> Invalid:
+    return Invalid(
+        f"The plan has {len(problems)} errors; the first: {problems[0].text}",
+        data={"errors": [problem.to_json() for problem in problems]},
+        remedy="bench__check_experiment tells all of them.",
+    )
+
+
+def _told(plan: Plan, envelope: Envelope) -> dict[str, Any]:
+    checked: Checked = plan.checked
+    least, most = checked.points
+    return {
+        "ok": True,
+        "plan_id": plan.plan_id,
+        "experiment": plan.experiment.name,
+        "units": {role: unit.called for role, unit in checked.units.items()},
+        "points": most if least == most else {"least": least, "most": most},
+        "duration_s": _span(checked.duration),
+        "columns": [
+            {"name": column.name, "unit": column.unit, "loops": list(column.loops)}
+            for column in checked.columns
+        ],
+        "envelope": list(envelope.text()),
+        "later": list(checked.later),
+        "left_on": list(checked.left_on),
+        "asks_a_person": checked.is_asking,
+        "errors": [],
+    }
+
+
+def _span(span: Span) -> dict[str, float]:
+    return {
+        "least": round(span.least, 1),
+        "likely": round(span.likely, 1),
+        "most": round(span.most, 1),
+    }
+
+
+_PLAN: Final[dict[str, Any]] = {
+    "plan": {**OBJECT, "description": "The experiment as JSON."},
+    "text": {**STRING, "description": "The same as YAML."},
+    "name": {**STRING, "description": "A saved one."},
+    "roles": {**OBJECT, "description": "role: unit, in place of the plan's."},
+    "parameters": {**OBJECT, "description": "name: value, in place of the defaults."},
+}
+ACTIONS: Final = ("status", "pause", "resume", "abort", "skip", "answer", "note", "tag")
+STATUS: Final = (
+    "run_id", "experiment", "plan_id", "state", "verdict", "step", "loops", "done", "total",
+    "elapsed_s", "eta_s", "last_row", "question", "reason", "notes", "units", "under_test",
+)  # fmt: skip
+OPERATIONS: Final = (
+    Operation(
+        run=ExperimentOperations.check,
+        tool=StaticTool(
+            name="bench__check_experiment",
+            title="Check an experiment",
+            description=(
+                "Judge a whole experiment over several instruments (loops, ramps, checks), and "
+                "send nothing: all errors, each with its remedy, or plan_id, points, duration and "
+                "what would be set. Grammar: edged://experiments/grammar."
+            ),
+            schema=parameters_of(**_PLAN),
+            output=result_of(
+                "ok", "plan_id", "experiment", "units", "points", "duration_s", "columns",
+                "envelope", "later", "left_on", "asks_a_person", "errors",
+            ),
+            annotations=READ,
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        run=ExperimentOperations.start,
+        tool=StaticTool(
+            name="bench__start_experiment",
+            title="Start an experiment",
+            description=(
+                "Run a checked plan in the engine. Returns run_id at once: bench__control_run has "
+                "its status, bench__runs its data."
+            ),
+            schema=parameters_of(plan_id=STRING),
+            accepts=_PLAN,
+            output=result_of("run_id", "state", "plan_id"),
+            annotations=WORK,
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        run=ExperimentOperations.control,
+        tool=StaticTool(
+            name="bench__control_run",
+            title="Control a run",
+            description=(
+                "Status of an experiment's run, after one action: pause, resume, abort (its "
+                "finally steps run), skip (a wait), answer (its question), note, tag."
+            ),
+            schema=parameters_of(
+                ("run_id",),
+                run_id=STRING,
+                action={**STRING, "enum": list(ACTIONS), "default": "status"},
+                value={**STRING, "description": "Of answer, note and tag."},
+                question=INTEGER,
+            ),
+            accepts={"value": {}},
+            output=result_of(*STATUS),
+            annotations=CALM,
+            needs_instruments=True,
+        ),
+    ),
+    Operation(
+        name="read_grammar",
+        run=ExperimentOperations.read_grammar,
+        resources=(
+            Resource(
+                template="edged://experiments/grammar",
+                name="experiment_grammar",
+                title="How to write an experiment",
+                description="Steps, keys and values of an experiment plan, and an example.",
+                tool="bench__check_experiment",
+                mime_type="text/markdown",
+                show=as_text,
+            ),
+        ),
+    ),
+    Operation(
+        name="read_experiment_schema",
+        run=ExperimentOperations.read_schema,
+        resources=(
+            Resource(
+                template="edged://experiments/schema",
+                name="experiment_schema",
+                title="JSON Schema of experiments",
+                description="For editors and programs that write experiment plans.",
+                tool="bench__check_experiment",
+                mime_type="application/schema+json",
+            ),
+        ),
+    ),
+    Operation(
+        name="read_experiment",
+        run=ExperimentOperations.read_saved,
+        resources=(
+            Resource(
+                template="edged://experiments/saved/{experiment_name}",
+                name="experiment",
+                title="One saved experiment",
+                description="The YAML text of an experiment file of this bench.",
+                tool="bench__check_experiment",
+                mime_type="application/yaml",
+                show=as_text,
+            ),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""What bounds a run as a whole: its longest duration, and all that it may send. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from edged.actions.envelope import Allowed, Envelope, EnvelopeRow
+from edged.experiments.check import Asked, Checked
+from edged.instruments.instrument import Instrument
+from edged.profiles.model import Command
+from edged.runs.units import unit_of_instrument
+
+LONGEST_H: Final = 12.0
+SHORTEST_H: Final = 0.25
+"""Unless the plan says ``at_most_h``: twice what it likely takes, within these."""
+
+
+def hours_of(checked: Checked) -> float:
+    """How long the run may take; so long last its lease and its approval."""
+    given = checked.experiment.at_most_h
+    if given is not None:
+        return given
+    return min(LONGEST_H, max(SHORTEST_H, 2 * checked.duration.likely / 3600))
+
+
+def envelope_of(plan_id: str, checked: Checked, instruments: Mapping[str, Instrument]) -> Envelope:
+    """All that the run may send.
+
+    Args:
+        instruments: by id.
+    """
+    rows = tuple(
+        row
+        for asked in checked.envelope
+        if (row := _row(asked, checked, instruments[asked.unit])) is not None
+    )
+    return Envelope(plan_id=plan_id, rows=rows, most_s=hours_of(checked) * 3600)
+
+
+def _row(asked: Asked, checked: Checked, instrument: Instrument) -> EnvelopeRow | None:
+    profile = instrument.profile
+    command = profile.commands.get(asked.command) if profile is not None else None
+    if command is None:
+        return None
+    moved = command.sweep.parameter if asked.rate is not None and command.sweep else ""
+    return EnvelopeRow(
+        unit=unit_of_instrument(instrument).key,
+        called=instrument.called,
+        command=asked.command,
+        parameters=_parameters(asked, checked, command, moved),
+        rate=asked.rate,
+        most=0 if moved else round(asked.count),
+    )
+
+
+def _parameters(asked: Asked, checked: Checked, command: Command, moved: str) -> dict[str, Allowed]:
+    found: dict[str, Allowed] = {}
+    for name, parameter in command.parameters.items():
+        values: tuple[Any, ...] = asked.parameters.get(name, ())
+        if not values and parameter.default is not None:
+            values = (parameter.default,)
+        if name == moved or (asked.unit, asked.command, name) in checked.bounded:
+            values = (*values, *_everywhere(asked, checked, name))
+            between = (min(values), max(values)) if values else None
+            found[name] = Allowed(between=between, unit=parameter.unit)
+        elif values:
+            found[name] = Allowed(values=values, unit=parameter.unit)
+    return found
+
+
+def _everywhere(asked: Asked, checked: Checked, name: str) -> tuple[Any, ...]:
+    """What the same command is given elsewhere: a ramp begins where another step has left it."""
+    bounds = checked.bounded.get((asked.unit, asked.command, name), ())
+    same = (
+        one.parameters.get(name, ())
+        for one in checked.envelope
+        if (one.unit, one.command) == (asked.unit, asked.command)
+    )
+    return (*bounds, *(value for values in same for value in values))

@@ -1,0 +1,654 @@
+"""Experiments: plans that were checked, and their runs: started, paused, answered, ended.
+
+What a run sends takes the command path as the caller who started it. Its ``finally`` steps run
+however it ends; after that, what is still on at a unit that it wrote to is aborted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import structlog
+
+from edged.actions.action import Action, Purpose, SendLines
+from edged.actions.caller import Approval
+from edged.actions.cause import NOT_NEEDED, Cause
+from edged.actions.envelope import Envelope, OpenEnvelope
+from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.experiments.check import Checked, check
+from edged.experiments.model import AskStep, AskType, Experiment
+from edged.experiments.problem import Problem
+from edged.experiments.reading import BadPlan, read_plan
+from edged.instruments.instrument import Instrument
+from edged.profiles.abort import proofs_of
+from edged.record import record
+from edged.runs.experiments.bounds import envelope_of, hours_of
+from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
+from edged.runs.experiments.view import View
+from edged.runs.experiments.watching import Beside
+from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
+from edged.runs.obey import obey
+from edged.runs.ports import ExperimentSink, RunLeases
+from edged.runs.recordings.checks import UnitVerdict, worst
+from edged.runs.recordings.registry import RunRegistry
+from edged.runs.registry import Registry, RunsOfKind
+from edged.runs.run import Ending
+from edged.runs.run_head import Column, Dimension, RunHead, RunKind
+from edged.runs.states import OVER, RunEvent, RunState
+from edged.runs.units import unit_of_instrument
+from edged.runs.wording import stopped_by
+from edged.schema.fields import nearest
+from edged.store.journal import JournalEntry, JournalKind
+from edged.yaml.tree import Scalar
+
+MOST_PLANS: Final = 50
+"""Checked plans that can still be started by their id."""
+WRITTEN_S: Final = 5.0
+MOST_NOTE: Final = 2_000
+FINALLY_S: Final = 3_600.0
+"""The longest that ``finally`` may take: a ramp down has a rate."""
+
+log = structlog.get_logger("edged.experiments")
+
+
+@record
+class Plan:
+    """A plan that was checked, and may be started by its id."""
+
+    plan_id: str
+    source: str | Mapping[str, Any]
+    experiment: Experiment
+    roles: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    checked: Checked
+
+
+def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
+    """The hash of what was resolved: the file, the units and the parameters."""
+    text = source if isinstance(source, str) else json.dumps(source)
+    units = {role: unit.id for role, unit in checked.units.items()}
+    resolved = json.dumps([text, units, dict(checked.values)], sort_keys=True)
+    return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
+
+
+class Experiments(RunsOfKind[ExperimentRun]):
+    """The runs of experiments, on top of the registry of all runs.
+
+    Args:
+        leases: gives a run the units that it writes to.
+    """
+
+    kind = RunKind.EXPERIMENT
+
+    def __init__(self, registry: Registry, recorder: RunRegistry, leases: RunLeases) -> None:
+        super().__init__(registry)
+        self._recorder = recorder
+        self._leases = leases
+        self._plans: dict[str, Plan] = {}
+
+    # Plans
+
+    def check(
+        self,
+        action: Action,
+        source: str | Mapping[str, Any],
+        roles: Mapping[str, str],
+        parameters: Mapping[str, Any],
+    ) -> tuple[Plan | None, tuple[Problem, ...]]:
+        """Judge a plan; one without problems may be started by its id."""
+        try:
+            experiment = read_plan(source)
+        except BadPlan as bad:
+            return None, bad.problems
+        view = View(
+            bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name
+        )
+        checked, problems = check(experiment, view, roles, parameters)
+        if checked is None:
+            return None, problems
+        plan = Plan(
+            plan_id=plan_id_of(checked, source),
+            source=source,
+            experiment=experiment,
+            roles=roles,
+            parameters=parameters,
+            checked=checked,
+        )
+        self._plans.pop(plan.plan_id, None)
+        self._plans[plan.plan_id] = plan
+        while len(self._plans) > MOST_PLANS:
+            del self._plans[next(iter(self._plans))]
+        return plan, ()
+
+    def plan(self, plan_id: str) -> Plan:
+        """One that was checked.
+
+        Raises:
+            NotFound: there is none; the engine may have been restarted since.
+        """
+        plan = self._plans.get(plan_id)
+        if plan is None:
+            raise NotFound(
+                f"There is no checked plan {plan_id[:64]!r}.",
+                code=ErrorCode.UNKNOWN_RUN,
+                data={"plan_id": plan_id[:64]},
+                remedy=nearest(plan_id[:64], self._plans) or "Check it first.",
+            )
+        return plan
+
+    def envelope(self, plan: Plan) -> Envelope:
+        """All that its run may send."""
+        units = (self._bench.pool.get(unit.id) for unit in plan.checked.units.values())
+        return envelope_of(plan.plan_id, plan.checked, {one.id: one for one in units})
+
+    # Runs
+
+    async def start(self, action: Action, plan: Plan) -> ExperimentRun:
+        """Begin a run of a plan, which is judged once more; returns once its units are its own.
+
+        Raises:
+            Invalid: what was checked no longer passes.
+            Conflict: LEASED, somebody has reserved a unit, or a run writes there.
+            Failed: STORE_FAILED, or everything was stopped meanwhile.
+        """
+        again, problems = self.check(action, plan.source, plan.roles, plan.parameters)
+        if again is None:
+            raise Invalid(
+                f"The plan no longer passes the check: {problems[0].text}",
+                data={"errors": [problem.to_json() for problem in problems]},
+                remedy="Check it again.",
+            )
+        run = self._new_run(action, again)
+        halts = self._runs.halts
+        written = [one.id for one in self._written(run)]
+        if written:
+            hours = hours_of(again.checked)
+            await self._leases.take(run.run_id, action.caller, written, hours)
+        if halts != self._runs.halts:
+            self._leases.end(run.run_id)
+            raise Failed(
+                f"The experiment was ended {self._runs.halted_by.clause} while it was about to "
+                "begin; nothing was sent.",
+                code=ErrorCode.CANCELLED,
+                remedy="It was stopped to make the bench safe: ask before you start again.",
+            )
+        self._runs.add(run)
+        self._runs.live(run, self._life(run, again))
+        return run
+
+    def _written(self, run: ExperimentRun) -> list[Instrument]:
+        """The units that it writes to."""
+        written = {asked.unit for asked in run.checked.envelope}
+        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
+
+    def _new_run(self, action: Action, plan: Plan) -> ExperimentRun:
+        clock, checked = self._bench.clock, plan.checked
+        run_id = f"exp-{secrets.token_hex(4)}"
+        name = plan.experiment.name
+        instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
+        started_ms = clock.wall_ms()
+        columns = columns_of(checked)
+        approval = replace(
+            action.caller.approval or Approval(approval_id=""),
+            envelope=OpenEnvelope(self.envelope(plan), clock.monotonic),
+        )
+        nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
+        caller = replace(nested, approval=approval)
+        ids = tuple(dict.fromkeys(one.id for one in instruments.values()))
+        run = ExperimentRun(
+            head=RunHead(
+                kind=RunKind.EXPERIMENT,
+                run_id=run_id,
+                instrument_id=ids[0],
+                command_name=name,
+                columns=columns,
+                caller=caller,
+                parameters=dict(checked.values),
+                measures=ids[1:],
+                sets_up=True,
+                started_ms=started_ms,
+                dimensions=dimensions_of(checked),
+                checks=checks_of(plan.experiment.steps),
+                tables={name: (Column(name=name),) for name in plan.experiment.logs},
+                files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
+                details={
+                    "plan_id": plan.plan_id,
+                    "roles": {role: unit.id for role, unit in checked.units.items()},
+                    "tags": list(plan.experiment.tags),
+                    "part": dict(plan.experiment.part),
+                },
+            ),
+            caller=caller,
+            began=clock.monotonic(),
+            started_ms=started_ms,
+            action=action,
+            checked=checked,
+            plan_id=plan.plan_id,
+            instruments=instruments,
+            names=dict(checked.values),
+            columns=tuple(column.name for column in columns),
+            tags=list(plan.experiment.tags),
+        )
+        run.going.set()
+        return run
+
+    async def _life(self, run: ExperimentRun, plan: Plan) -> None:
+        """From the first step to the last word. The top of the run's task."""
+        sink = run.sink = await self._recorder.open(run.head)
+        steps = Steps(
+            self._bench,
+            run,
+            row=lambda row: _take_row(run, sink, row),
+            checked=sink.check,
+            event=sink.event,
+        )
+        try:
+            async with self._journalled(run):
+                await self._through(run, plan, steps, sink)
+        except Failed as error:
+            # The journal cannot be written: nothing was sent.
+            run.error = str(error)
+            run.state = RunState.FAILED
+        finally:
+            self._leases.end(run.run_id)
+            await self._settle(run)
+
+    async def _through(
+        self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
+    ) -> None:
+        """The steps, then ``finally``, then the state."""
+        watching = Beside(
+            self._bench,
+            run,
+            look=steps.look,
+            logged=lambda name, value: sink.append_to(name, (value,)),
+            pause=lambda reason: self.pause(run, reason),
+            go_on=lambda: self.resume(run),
+        )
+        event, failure = await self._body(run, plan, steps, watching)
+        run.going.set()
+        ending = asyncio.create_task(
+            self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
+        )
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({ending})
+        wrong = ending.result()
+        if wrong:
+            run.error = f"{run.error} {wrong}".strip()
+        if failure and not run.error.startswith(failure):
+            run.error = f"{failure} {run.error}".strip()
+        if event is not RunEvent.DONE:
+            own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
+            run.verdict = worst((run.verdict, own))
+        # Who reads that it is over finds its rows on the disk, unless that hangs.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(WRITTEN_S):
+                await sink.written()
+        run.ended_s = self._bench.clock.monotonic()
+        run.move(event, is_clean_up_failed=bool(wrong))
+
+    async def _body(
+        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Beside
+    ) -> tuple[RunEvent, str]:
+        """The steps; what ended them, and what went wrong."""
+        if run.ending is not None:
+            run.reason = run.ending.reason
+            return run.ending.event, run.ending.error
+        run.body = asyncio.create_task(
+            steps.do_all(plan.experiment.steps), name=f"{run.run_id}-steps"
+        )
+        async with watching.while_running():
+            await asyncio.wait({run.body})
+        try:
+            run.body.result()
+        except asyncio.CancelledError:
+            ending = run.ended_by
+            run.reason = ending.reason
+            return ending.event, ending.error
+        except AbortRun as abort:
+            run.reason = str(abort)
+            return RunEvent.STOP, ""
+        except (Leave, EndUnit):
+            return RunEvent.DONE, ""
+        except EdgedError as error:
+            return RunEvent.FAILURE, f"{run.path}: {error}"
+        except Exception:
+            log.exception("experiment_fault", run_id=run.run_id)
+            return RunEvent.FAILURE, f"edged made a mistake; its log has it under {run.run_id}."
+        return RunEvent.DONE, ""
+
+    async def _clean_up(
+        self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_done: bool
+    ) -> str:
+        """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
+        wrong: list[str] = []
+        try:
+            async with asyncio.timeout(FINALLY_S):
+                error = await steps.clean_up(plan.experiment.finally_steps)
+        except TimeoutError:
+            error = Failed(f"They took longer than {FINALLY_S:g} s.", code=ErrorCode.TIMEOUT)
+        if error is not None:
+            wrong.append(f"Its finally steps failed: {error}")
+        if not is_done or error is not None:
+            wrong += await self._abort_units(run)
+        return " ".join(wrong)
+
+    async def _abort_units(self, run: ExperimentRun) -> list[str]:
+        """Send the abort of each unit that the run writes to and that has one."""
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
+        return [error for error in told if error]
+
+    async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
+        profile = instrument.profile
+        if profile is None or not profile.abort:
+            return ""
+        action = SendLines(
+            tool=run.action.tool,
+            caller=run.caller,
+            action_id=self._bench.new_id(),
+            parent_id=run.action.action_id,
+            instrument_id=instrument.id,
+            lines=tuple(step.send for step in profile.abort),
+            purpose=Purpose.ABORT,
+            cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
+        )
+        proofs = proofs_of(profile, profile.abort)
+        obeyed = await obey(self._bench.perform, action, proofs)
+        return f"{instrument.called} may still be on: {obeyed.error}" if obeyed.error else ""
+
+    async def _settle(self, run: ExperimentRun) -> None:
+        """Its last words: the recording."""
+        run.ended.set()
+        if run.sink is None:
+            return
+        now = self._bench.clock.monotonic()
+        summary = {
+            "reason": run.reason,
+            "error": run.error,
+            "notes": run.notes(now),
+            "verdict": run.verdict.value,
+            "result": {},
+        }
+        await asyncio.shield(run.sink.close(run.status, summary))
+
+    @contextlib.asynccontextmanager
+    async def _journalled(self, run: ExperimentRun) -> AsyncIterator[None]:
+        """A row for each unit that it writes to, while it runs: after a crash each is made safe.
+
+        Raises:
+            Failed: STORE_FAILED; the run must not begin.
+        """
+        journal = self._bench.store.journal
+        rows: list[str] = []
+        try:
+            for number, instrument in enumerate(self._written(run), 1):
+                entry = self._entry(run, f"{run.run_id}.{number}", instrument)
+                await journal.begin(entry)
+                rows.append(entry.id)
+            beat = asyncio.create_task(self._beat(rows), name=f"{run.run_id}-beat")
+            try:
+                yield
+            finally:
+                beat.cancel()
+                await asyncio.gather(beat, return_exceptions=True)
+        finally:
+            for row in rows:
+                await journal.finish(row)
+
+    def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
+        profile = instrument.profile
+        abort = profile.abort if profile is not None else ()
+        return JournalEntry(
+            id=row,
+            kind=JournalKind.EXPERIMENT,
+            instrument_id=instrument.id,
+            unit=unit_of_instrument(instrument).key,
+            payload={
+                **work_of(run.caller, instrument),
+                "run": run.run_id,
+                "experiment": run.checked.experiment.name,
+                "plan_id": run.plan_id,
+                **clean_up_of(profile, instrument.rules, abort),
+            },
+        )
+
+    async def _beat(self, rows: list[str]) -> None:
+        while True:
+            await self._bench.clock.sleep(HEARTBEAT_S)
+            for row in rows:
+                with contextlib.suppress(Failed):
+                    await self._bench.store.journal.update(row, {}, is_forced=True)
+
+    # Control
+
+    def find(self, run_id: str) -> ExperimentRun:
+        """One run.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+        """
+        run = self._get(run_id)
+        if run is None:
+            known = [one.run_id for one in self._all()]
+            raise NotFound(
+                f"There is no experiment run {run_id[:100]!r}.",
+                code=ErrorCode.UNKNOWN_RUN,
+                data={"run_id": run_id[:100]},
+                remedy=nearest(run_id[:100], known) or "bench__runs lists runs.",
+            )
+        return run
+
+    def status(self, run_id: str) -> dict[str, Any]:
+        """How one stands."""
+        return self.find(run_id).told(self._bench.clock.monotonic())
+
+    def pause(self, run: ExperimentRun, reason: str) -> None:
+        """At the next step boundary; a step that waits or looks is frozen.
+
+        Raises:
+            Conflict: it is over.
+        """
+        self._refuse_over(run)
+        run.pause(self._bench.clock.monotonic(), reason)
+        self._leases.pause(run.run_id, is_paused=True)
+
+    def resume(self, run: ExperimentRun) -> None:
+        """Go on.
+
+        Raises:
+            Conflict: it is over.
+        """
+        self._refuse_over(run)
+        self._leases.pause(run.run_id, is_paused=False)
+        run.go_on(self._bench.clock.monotonic())
+
+    def answer(self, run: ExperimentRun, value: Any, number: int | None = None) -> None:
+        """A person's answer to the question that is open; the first counts.
+
+        Raises:
+            Conflict: no question is open, or it is another one; an answer that came too soon.
+            Invalid: it is no answer to this question.
+        """
+        question = run.question
+        if question is None or question.answer.done():
+            raise Conflict(
+                "No question is open; nothing was answered.",
+                data={"step": run.path},
+                remedy="The status says whether one is open.",
+            )
+        if number is not None and number != question.number:
+            raise Conflict(
+                f"Question {number} has ended; question {question.number} ({question.step.name}) "
+                "is open now, and was not answered.",
+                remedy="Read the question that is open, and answer that.",
+            )
+        if self._bench.clock.monotonic() - question.asked_at < TOO_SOON_S:
+            raise Conflict(
+                f"This came within {TOO_SOON_S:g} s of the question, as a second scan would.",
+                remedy="Answer again.",
+            )
+        question.answer.set_result(_fitting(question.step, value))
+
+    def skip(self, run: ExperimentRun, who: str) -> None:
+        """End the step that waits or looks.
+
+        Raises:
+            Conflict: it is over, or no such step is under way.
+        """
+        self._refuse_over(run)
+        if run.waiting is None:
+            raise Conflict(
+                f"{run.path} is no step that waits; nothing was skipped.",
+                remedy="wait, settle and poll can be skipped.",
+            )
+        run.note(f"{run.path} was skipped by {who}")
+        run.waiting.set()
+
+    def note(self, run: ExperimentRun, kind: str, text: str, who: str) -> None:
+        """A note or tag, also of a run that is over.
+
+        Raises:
+            Invalid: it is empty, or too long.
+        """
+        if not text.strip() or len(text) > MOST_NOTE:
+            raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
+        if kind == "tag":
+            run.tags.append(text.strip())
+        else:
+            run.note(f"{who}: {text.strip()}")
+        if run.sink is not None:
+            run.sink.event(kind, {"text": text.strip(), "who": who})
+
+    async def abort(self, run: ExperimentRun, cause: Cause) -> None:
+        """End it; returns when its ``finally`` has run."""
+        await self._runs.stop(run, Ending.wished(RunEvent.STOP, cause))
+
+    async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        run = self.find(run_id)
+        await self.abort(run, stopped_by(who))
+        return {"status": run.status, "reason": run.reason or None, "error": run.error or None}
+
+    def _refuse_over(self, run: ExperimentRun) -> None:
+        if run.state in OVER:
+            raise Conflict(f"{run.run_id} is over: it is {run.status}.")
+
+    def running(self) -> tuple[dict[str, Any], ...]:
+        """Each that is under way, as get_status has it."""
+        now = self._bench.clock.monotonic()
+        return tuple(
+            {
+                "run_id": run.run_id,
+                "experiment": run.checked.experiment.name,
+                "state": run.status,
+                "instrument_ids": list(run.instrument_ids),
+                "step": run.path or None,
+                "rows": run.rows,
+                "question": run.question.told() if run.question is not None else None,
+                "elapsed_s": round(run.elapsed_s(now), 1),
+                "started_ms": run.started_ms,
+                "who": run.caller.who,
+            }
+            for run in self._going()
+        )
+
+
+def columns_of(checked: Checked) -> tuple[Column, ...]:
+    """The values of loops, what is read, and why something is missing."""
+    values = [Column(name=one.name, unit=one.unit) for one in dimensions_of(checked)]
+    read = [Column(name=column.name, unit=column.unit) for column in checked.columns]
+    return (*values, *read, Column(name="flags"))
+
+
+def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
+    """The loops around what is recorded, the outermost first."""
+    loops = dict.fromkeys(loop for column in checked.columns for loop in column.loops)
+    return tuple(
+        Dimension(name=loop, unit=checked.loops[loop][1], values=checked.loops[loop][2])
+        for loop in loops
+    )
+
+
+def _resolved(plan: Plan) -> bytes:
+    """What the plan was resolved to: units and parameters."""
+    checked = plan.checked
+    told = {
+        "plan_id": plan.plan_id,
+        "experiment": plan.experiment.name,
+        "roles": {role: unit.id for role, unit in checked.units.items()},
+        "parameters": dict(checked.values),
+    }
+    return json.dumps(told, indent=2).encode()
+
+
+def _source(plan: Plan) -> bytes:
+    """The file as it was given; a plan that came as JSON is YAML as well."""
+    source = plan.source
+    return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
+
+
+def _take_row(run: ExperimentRun, sink: ExperimentSink, row: Mapping[str, Any]) -> None:
+    now = {loop.name: loop for loop in run.loops}
+    cells = {name: loop.value for name, loop in now.items() if name in run.columns} | dict(row)
+    run.rows += 1
+    run.last_row = {name: value for name, value in cells.items() if value is not None}
+    places = [now[one.name].number if one.name in now else None for one in run.head.dimensions]
+    sink.append(tuple(cells.get(name) for name in run.columns), places)
+
+
+def _fitting(step: AskStep, value: Any) -> Scalar:
+    """An answer as its question wants it.
+
+    Raises:
+        Invalid: it is none.
+    """
+    match step.type:
+        case AskType.CONFIRM | AskType.PASS_FAIL:
+            words = {"yes": True, "pass": True, "true": True, "no": False, "fail": False,
+                     "false": False}  # fmt: skip
+            known = words.get(str(value).strip().lower()) if not isinstance(value, bool) else value
+            if known is None:
+                word = "yes or no" if step.type is AskType.CONFIRM else "pass or fail"
+                raise Invalid(f"{step.name} is answered by {word}, not {value!r}.")
+            return known
+        case AskType.NUMBER:
+            return _fitting_number(step, value)
+        case AskType.CHOICE:
+            if str(value) not in step.options:
+                raise Invalid(f"{step.name} is one of {', '.join(step.options)}, not {value!r}.")
+            return str(value)
+        case AskType.TEXT:
+            return _fitting_text(step, str(value))
+
+
+def _fitting_number(step: AskStep, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise Invalid(f"{step.name} is a number, not {value!r}.") from None
+    low, high = step.min, step.max
+    if (
+        number != number
+        or (low is not None and number < low)
+        or (high is not None and number > high)
+    ):
+        raise Invalid(f"{step.name} goes from {low} to {high}; {number:g} does not.")
+    return number
+
+
+def _fitting_text(step: AskStep, value: str) -> str:
+    from edged.patterns import compiled
+
+    if len(value) > 500 or not value.isprintable():
+        raise Invalid(f"{step.name}: an answer is at most 500 printable characters.")
+    if step.pattern and compiled(step.pattern).search(value) is None:
+        raise Invalid(f"{step.name}: {value!r} does not look like {step.pattern}.")
+    return value

@@ -1,0 +1,259 @@
+"""One run of an experiment: what it knows, where it stands, and how it is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from typing import Any, Final
+
+from edged.actions.action import Action
+from edged.experiments.check import Checked, Span
+from edged.experiments.model import AskStep
+from edged.instruments.instrument import Instrument
+from edged.record import record
+from edged.runs.experiments.moving import Axis
+from edged.runs.ports import ExperimentSink
+from edged.runs.recordings.checks import UnitVerdict, worst
+from edged.runs.run import Ending, Run
+from edged.runs.states import EXPERIMENT, OVER, RunEvent
+from edged.yaml.tree import Scalar
+
+MOST_NOTES: Final = 200
+MOST_UNITS_TOLD: Final = 100
+
+
+@record(frozen=False, eq=False)
+class OpenQuestion:
+    """A question to a person, while it is open.
+
+    Attributes:
+        asked_at: monotonic seconds; an answer within ``edged.runs.experiments.steps.TOO_SOON_S`` of
+            it belongs to the question before.
+        answer: set once.
+    """
+
+    step: AskStep
+    text: str
+    asked_at: float
+    number: int
+    answer: asyncio.Future[Scalar]
+
+    def told(self) -> dict[str, Any]:
+        """{name, number, text, type, …}."""
+        step = self.step
+        told: dict[str, Any] = {
+            "name": step.name,
+            "number": self.number,
+            "text": self.text,
+            "type": step.type.value,
+        }
+        for key in ("pattern", "min", "max"):
+            if getattr(step, key) not in (None, ""):
+                told[key] = getattr(step, key)
+        if step.options:
+            told["options"] = list(step.options)
+        return told
+
+
+@record(frozen=False, eq=False)
+class UnitNow:
+    """One unit under test: a pass of a loop with ``unit``."""
+
+    name: str
+    number: int
+    tries: int = 1
+    verdict: UnitVerdict = UnitVerdict.NONE
+    failed: list[str] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+
+    def told(self) -> dict[str, Any]:
+        """{unit, try, verdict, failed}."""
+        return {
+            "unit": self.name,
+            "try": self.tries,
+            "verdict": self.verdict.value,
+            "failed": self.failed[:10],
+        }
+
+
+@record(frozen=False, eq=False)
+class LoopNow:
+    """A loop that is under way: its pass from 0, of how many, and its value."""
+
+    name: str
+    count: int
+    number: int = 0
+    value: Scalar | None = None
+
+
+@record(frozen=False, eq=False)
+class ExperimentRun(Run):
+    """One run.
+
+    Attributes:
+        instruments: role → the unit.
+        names: what steps have given a value.
+        loops: those under way, the outermost first.
+        passes: how often each loop has begun, so that a snake turns.
+        axes: the set-points that it moves, by (unit, set-point query).
+        waiting: of a step that waits or looks; set when that is to be skipped.
+        going: clear while it is paused.
+        is_safe_only: of ``finally`` only safe commands are done.
+        unsafe_step: the step of ``finally`` that is under way and is no safe command.
+        ended_s: monotonic seconds when it was over.
+        frozen_s: seconds for which it was paused, so far.
+    """
+
+    words = EXPERIMENT
+
+    action: Action
+    sink: ExperimentSink | None = None
+    checked: Checked
+    plan_id: str
+    instruments: Mapping[str, Instrument]
+    names: dict[str, Scalar | None] = field(default_factory=dict)
+    loops: list[LoopNow] = field(default_factory=list)
+    passes: dict[str, int] = field(default_factory=dict)
+    axes: dict[tuple[str, str], Axis] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    path: str = ""
+    steps_done: int = 0
+    rows: int = 0
+    last_row: Mapping[str, Any] = field(default_factory=dict)
+    question: OpenQuestion | None = None
+    questions: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    under_test: UnitNow | None = None
+    tested: list[UnitNow] = field(default_factory=list)
+    verdict: UnitVerdict = UnitVerdict.NONE
+    waiting: asyncio.Event | None = None
+    going: asyncio.Event = field(default_factory=asyncio.Event)
+    paused_at: float = 0.0
+    pause_reason: str = ""
+    frozen_s: float = 0.0
+    ended_s: float | None = None
+    said: list[str] = field(default_factory=list)
+    ending: Ending | None = None
+    body: asyncio.Task[None] | None = None
+    is_safe_only: bool = False
+    unsafe_step: asyncio.Future[None] | None = None
+    tags: list[str] = field(default_factory=list)
+
+    @property
+    def units(self) -> Collection[str]:
+        return {instrument.id for instrument in self.instruments.values()}
+
+    @property
+    def row_count(self) -> int:
+        return self.rows
+
+    def end(self, ending: Ending) -> None:
+        """Somebody ends it; its ``finally`` steps follow. The first who ends it is the reason."""
+        if ending.cause.is_safe_only:
+            self.is_safe_only = True
+            if self.unsafe_step is not None:
+                self.unsafe_step.cancel(ending.cause)
+        if self.ending is None:
+            self.ending = ending
+            if self.body is not None:
+                self.body.cancel(ending.cause)
+
+    @property
+    def ended_by(self) -> Ending:
+        """What ended its steps before their end."""
+        return self.ending or Ending(event=RunEvent.STOP, reason="it was cancelled")
+
+    def notes(self, now_s: float) -> list[str]:
+        del now_s
+        return list(self.said)
+
+    def note(self, text: str) -> None:
+        """Something that a reader of the data must know."""
+        if text not in self.said and len(self.said) < MOST_NOTES:
+            self.said.append(text)
+
+    def judged(self, verdict: UnitVerdict, name: str) -> None:
+        """A check has come to a verdict."""
+        self.verdict = worst((self.verdict, verdict))
+        unit = self.under_test
+        if unit is not None and name:
+            unit.verdict = worst((unit.verdict, verdict))
+            unit.missing.discard(name)
+            if verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}:
+                unit.failed.append(name)
+
+    @property
+    def instrument_ids(self) -> tuple[str, ...]:
+        """The units, without doubles, in the order of their roles."""
+        return tuple(dict.fromkeys(one.id for one in self.instruments.values()))
+
+    def pause(self, now_s: float, reason: str) -> None:
+        """Stop at the next step boundary; what waits or looks is frozen at once."""
+        if self.going.is_set():
+            self.going.clear()
+            self.paused_at = now_s
+            self.pause_reason = reason
+            self.move(RunEvent.PAUSE)
+
+    def go_on(self, now_s: float) -> None:
+        """After a pause; where a set-point stands is asked before it is moved again."""
+        if not self.going.is_set():
+            self.frozen_s += now_s - self.paused_at
+            self.pause_reason = ""
+            for axis in self.axes.values():
+                axis.meeting = None
+            self.move(RunEvent.RESUME)
+            self.going.set()
+
+    def elapsed_s(self, now_s: float) -> float:
+        """Since it began, without its pauses."""
+        until = now_s if self.ended_s is None else self.ended_s
+        frozen = self.frozen_s + (0.0 if self.going.is_set() else until - self.paused_at)
+        return until - self.began - frozen
+
+    def progress(self) -> tuple[int, int | None]:
+        """Rows so far, and how many there will be; ``None`` where that is not known."""
+        least, most = self.checked.points
+        return self.rows, most if least == most and most else None
+
+    def told(self, now_s: float) -> dict[str, Any]:
+        """Its status, about 1 kB."""
+        done, total = self.progress()
+        elapsed = self.elapsed_s(now_s)
+        told: dict[str, Any] = {
+            "run_id": self.run_id,
+            "experiment": self.checked.experiment.name,
+            "plan_id": self.plan_id,
+            "state": self.status,
+            "verdict": None if self.verdict is UnitVerdict.NONE else self.verdict.value,
+            "step": self.path or None,
+            "loops": {loop.name: f"{loop.number + 1} of {loop.count}" for loop in self.loops},
+            "done": done,
+            "total": total,
+            "elapsed_s": round(elapsed, 1),
+            "eta_s": self._eta_s(elapsed),
+            "last_row": dict(self.last_row) or None,
+            "question": self.question.told() if self.question is not None else None,
+            "reason": self.reason or self.pause_reason or None,
+            "error": self.error or None,
+            "notes": self.said[-5:],
+        }
+        if self.tested or self.under_test:
+            told["units"] = [unit.told() for unit in self.tested[-5:]]
+            told["under_test"] = self.under_test.told() if self.under_test else None
+        return told
+
+    def _eta_s(self, elapsed: float) -> float | None:
+        if self.state in OVER:
+            return None
+        done, total = self.progress()
+        if total and done:
+            return round(elapsed * (total - done) / done, 1)
+        likely: Span = self.checked.duration
+        return round(max(0.0, likely.likely - elapsed), 1) or None
+
+
+def is_over(run: ExperimentRun) -> bool:
+    """Whether nothing of it is sent any more."""
+    return run.state in OVER and run.ended.is_set()

@@ -1,0 +1,834 @@
+"""The steps of an experiment, done. Each action takes the command path; nothing is judged here.
+
+A run pauses between two steps, and inside those that only wait or look: ``wait``, ``settle``,
+``poll`` and ``ask`` are frozen, and a ramp stops at its last confirmed value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import string
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from edged.actions.action import Purpose, RunCommand, SendLines
+from edged.actions.caller import Caller
+from edged.actions.outcome import Outcome
+from edged.errors import EdgedError, ErrorCode, Failed, Invalid
+from edged.experiments.check import arguments_of, loop_values, set_parameter
+from edged.experiments.model import (
+    AskStep,
+    AskType,
+    CheckStep,
+    CommandStep,
+    FirstStep,
+    ForStep,
+    IfStep,
+    LeaveStep,
+    LetStep,
+    MeasureStep,
+    MissingThen,
+    OnAtMost,
+    OnError,
+    OnFail,
+    OnMissing,
+    OnNoAnswer,
+    OnTimeout,
+    PollStep,
+    RampStep,
+    ReadStep,
+    RepeatStep,
+    RowStep,
+    SettleStep,
+    Step,
+    Target,
+    Value,
+    WaitStep,
+    walk,
+)
+from edged.profiles.expr import compile_expression
+from edged.profiles.step_values import Values, fill, number
+from edged.record import record
+from edged.runs.bench import Bench
+from edged.runs.experiments.moving import Axis, Mover, patiently
+from edged.runs.experiments.run import ExperimentRun, LoopNow, OpenQuestion, UnitNow
+from edged.runs.experiments.view import swept
+from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
+from edged.runs.sweeps.sweep import SweptThing
+from edged.runs.units import unit_of_instrument
+from edged.yaml.tree import Scalar
+
+TOO_SOON_S: Final = 0.3
+"""An answer so soon after its question belongs to the one before: a scanner that reads twice."""
+TURN_S: Final = 1.0
+"""The longest wait in one piece; a pause is noticed after it."""
+DEFAULT_MISSING: Final = OnMissing()
+NO_LIMITS: Final = Limits()
+MAY_BE_MISSING: Final = frozenset(
+    {ErrorCode.TIMEOUT, ErrorCode.DISCONNECTED, ErrorCode.BAD_ANSWER, ErrorCode.INSTRUMENT_ERROR}
+)
+"""What an instrument can be blamed for; what is refused is no missing reading."""
+
+
+class Leave(Exception):
+    """Ends the loop of this name."""
+
+    def __init__(self, loop: str) -> None:
+        super().__init__(loop)
+        self.loop = loop
+
+
+class EndUnit(Exception):
+    """Ends the pass that is one unit under test."""
+
+
+class AbortRun(Exception):
+    """A step of the plan ends the run as aborted."""
+
+
+@record
+class Reading:
+    """One value that was read, and why it is missing where it is."""
+
+    value: Scalar | None
+    flag: str = ""
+
+
+class Steps:
+    """Does the steps of one run.
+
+    Args:
+        record: takes a row: column → value.
+        checked: takes a check that was judged.
+        event: takes an event: its kind and data.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        run: ExperimentRun,
+        *,
+        row: Callable[[Mapping[str, Any]], None],
+        checked: Callable[[Check], None],
+        event: Callable[[str, Mapping[str, Any]], None],
+    ) -> None:
+        self._bench = bench
+        self._run = run
+        self._row = row
+        self._checked = checked
+        self._event = event
+        self._purpose = Purpose.SEQUENCE_STEP
+        # Steps of ``on_pause`` or ``on_resume`` are being done, or it waits between them.
+        self._is_pausing = False
+        self._mover = Mover(
+            bench=bench,
+            step=self._command_action,
+            ask=self._lines,
+            rest=self.until,
+            stands=self._widen,
+        )
+
+    def _widen(self, thing: SweptThing, held: float) -> None:
+        """The way from where a set-point stands to the plan's range is in the envelope, too."""
+        approval = self._run.caller.approval
+        if approval is not None and approval.envelope is not None:
+            unit = unit_of_instrument(thing.instrument).key
+            approval.envelope.widen(unit, thing.command.name, thing.plan.parameter, held)
+
+    # Order
+
+    async def do_all(self, steps: tuple[Step, ...]) -> None:
+        """Do steps in order.
+
+        Raises:
+            EdgedError: what the first one that failed ended with.
+            Leave, EndUnit, AbortRun: a step ends what it stands in.
+        """
+        for step in steps:
+            await self.boundary()
+            self._run.path = step.path
+            await self._do(step)
+            self._run.steps_done += 1
+
+    async def clean_up(self, steps: tuple[Step, ...]) -> EdgedError | None:
+        """Do ``finally`` steps: each is tried, also after one that failed; the first error.
+
+        Once everything was stopped (``run.is_safe_only``), what is no safe command is left out: a
+        ramp down must not put out what was just switched off.
+        """
+        run = self._run
+        first: EdgedError | None = None
+        before, self._purpose = self._purpose, Purpose.FINALLY_STEP
+        try:
+            for step in steps:
+                run.path = step.path
+                try:
+                    if not await self._do_finally(step):
+                        run.note(f"{step.path} was left out: everything was stopped")
+                except EdgedError as error:
+                    run.note(f"{step.path} failed: {error.message}")
+                    first = first or error
+                except (Leave, EndUnit, AbortRun):
+                    continue
+        finally:
+            self._purpose = before
+        return first
+
+    async def _do_finally(self, step: Step) -> bool:
+        """Do one step of ``finally``; whether it was done."""
+        run = self._run
+        if self._is_safe(step):
+            await self._do(step)
+            return True
+        if run.is_safe_only:
+            return False
+        doing = run.unsafe_step = asyncio.ensure_future(self._do(step))
+        try:
+            await asyncio.wait({doing})
+        finally:
+            run.unsafe_step = None
+            doing.cancel()
+        if doing.cancelled():
+            return False
+        doing.result()
+        return True
+
+    def _is_safe(self, step: Step) -> bool:
+        if not isinstance(step, CommandStep):
+            return False
+        profile = self._run.instruments[step.command.role].profile
+        return profile is not None and profile.commands[step.command.command].is_safe
+
+    async def boundary(self) -> None:
+        """Wait here while the run is paused; the plan's own steps for that are done before it."""
+        run, plan = self._run, self._run.checked.experiment
+        if run.going.is_set() or self._is_pausing:
+            return
+        self._is_pausing = True
+        try:
+            for step in plan.on_pause:
+                await self._do(step)
+            await run.going.wait()
+            for step in plan.on_resume:
+                await self._do(step)
+        finally:
+            self._is_pausing = False
+
+    async def until(self, due: float) -> None:
+        """Wait for a monotonic time, and for the end of a pause."""
+        clock = self._bench.clock
+        while True:
+            await self.boundary()
+            left = due - clock.monotonic()
+            if left <= 0:
+                return
+            await clock.sleep(min(left, TURN_S))
+
+    async def rest(self, seconds: float) -> None:
+        """Wait so long, a pause not counted."""
+        clock, run = self._bench.clock, self._run
+        if self._is_pausing:
+            await clock.sleep(seconds)
+            return
+        due = run.elapsed_s(clock.monotonic()) + seconds
+        while (left := due - run.elapsed_s(clock.monotonic())) > 0 and not self._is_skipped:
+            await self.boundary()
+            await clock.sleep(min(left, TURN_S))
+
+    @property
+    def _is_skipped(self) -> bool:
+        return self._run.waiting is not None and self._run.waiting.is_set()
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """What is done in here can be skipped."""
+        self._run.waiting = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._run.waiting = None
+
+    def _now(self) -> float:
+        """Seconds of the run, without its pauses."""
+        return self._run.elapsed_s(self._bench.clock.monotonic())
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case CommandStep():
+                await self._command(step)
+            case WaitStep(seconds=seconds):
+                with self._waiting():
+                    await self.rest(max(0.0, self._number(seconds, step.path)))
+            case PollStep():
+                with self._waiting():
+                    await self._poll(step)
+            case RowStep(row=row):
+                self._row({name: self._value(value) for name, value in row.items()})
+            case ReadStep(read=read):
+                await self._read(read)
+            case MeasureStep(measure=measure):
+                await self._measure(measure)
+            case RampStep():
+                await self._move(step.ramp, self._number(step.to, step.path), step.rate, step.path)
+            case SettleStep():
+                with self._waiting():
+                    await self._settle(step)
+            case IfStep():
+                holds = self._holds(step.condition, step.path)
+                await self.do_all(step.then if holds else step.otherwise)
+            case LetStep(let=let):
+                for name, value in let.items():
+                    self._run.names[name] = self._value(value)
+            case CheckStep():
+                self._check(step)
+            case AskStep():
+                await self._ask(step)
+            case LeaveStep(loop=loop):
+                raise Leave(loop)
+            case FirstStep(steps=steps):
+                await self.do_all(steps)
+            case ForStep():
+                await self._for(step)
+            case RepeatStep():
+                await self._repeat(step)
+
+    # Values
+
+    @property
+    def _values(self) -> Values:
+        return dict(self._run.names.items())
+
+    def _value(self, value: Value) -> Scalar | None:
+        return fill(value, self._values)
+
+    def _number(self, value: Value, path: str) -> float:
+        return number(value, self._values, path)
+
+    def _holds(self, condition: str, path: str, **more: Scalar | None) -> bool:
+        """Whether a condition holds.
+
+        Raises:
+            Failed: it needs a reading that is missing.
+        """
+        expression = compile_expression(condition)
+        known = {**self._run.names, **more}
+        missing = [name for name in sorted(expression.names) if known.get(name) is None]
+        if missing:
+            raise Failed(
+                f"{path}: {condition} cannot be judged: {', '.join(missing)} has no value.",
+                code=ErrorCode.STEP_FAILED,
+                remedy="A reading was missing; see on_missing, or check it before.",
+            )
+        return expression.is_true({n: v for n, v in known.items() if v is not None})
+
+    # Commands
+
+    def _caller(self) -> Caller:
+        return self._run.caller
+
+    def _command_action(self, unit: str, command: str, values: object) -> RunCommand:
+        run = self._run
+        assert isinstance(values, Mapping)  # noqa: S101 - as those who call it make them
+        return RunCommand(
+            tool=run.action.tool,
+            caller=self._caller(),
+            action_id=self._bench.new_id(),
+            parent_id=run.action.action_id,
+            instrument_id=unit,
+            command_name=command,
+            parameters=values,
+            purpose=self._purpose,
+        )
+
+    def _lines(self, unit: str, lines: tuple[str, ...]) -> SendLines:
+        run = self._run
+        return SendLines(
+            tool=run.action.tool,
+            caller=self._caller(),
+            action_id=self._bench.new_id(),
+            parent_id=run.action.action_id,
+            instrument_id=unit,
+            lines=lines,
+            purpose=Purpose.MEASURE,
+        )
+
+    def _arguments(self, target: Target) -> dict[str, Scalar | None]:
+        profile = self._run.instruments[target.role].profile
+        if profile is None or target.command not in profile.commands:
+            raise Failed(
+                f"{target.text}: the unit no longer has this command.", code=ErrorCode.STEP_FAILED
+            )
+        command = profile.commands[target.command]
+        given = arguments_of(self._run.checked.experiment, target, command)
+        return {name: self._value(value) for name, value in given.items()}
+
+    async def _act(self, target: Target, purpose: Purpose | None = None) -> Outcome:
+        """One command of a role.
+
+        Raises:
+            EdgedError: what it ended with.
+        """
+        unit = self._run.instruments[target.role].id
+        arguments = self._arguments(target)
+
+        def action() -> RunCommand:
+            made = self._command_action(unit, target.command, arguments)
+            return made if purpose is None else replace(made, purpose=purpose)
+
+        return await patiently(self._bench, action)
+
+    async def _command(self, step: CommandStep) -> None:
+        outcome = await self._act(step.command)
+        self._forget_axis(step.command)
+        if step.save_as:
+            data = outcome.data.get("data")
+            self._run.names[step.save_as] = _plain(outcome.data.get("primary"), data)
+            if isinstance(data, Mapping):
+                for name, value in data.items():
+                    self._run.names[f"{step.save_as}_{name}"] = _scalar(value)
+
+    def _forget_axis(self, target: Target) -> None:
+        """A command was sent to a unit: where its set-points stand is to be asked again."""
+        unit = self._run.instruments[target.role].id
+        for key in [key for key in self._run.axes if key[0] == unit]:
+            del self._run.axes[key]
+
+    # Readings
+
+    async def _read(self, read: Mapping[str, Target]) -> None:
+        for name, reading in (await self._readings(read)).items():
+            self._run.names[name] = reading.value
+
+    async def _measure(self, measure: Mapping[str, Target]) -> None:
+        readings = await self._readings(measure)
+        for name, reading in readings.items():
+            self._run.names[name] = reading.value
+        flags = "; ".join(f"{name}: {one.flag}" for name, one in readings.items() if one.flag)
+        self._row({**{name: one.value for name, one in readings.items()}, "flags": flags or None})
+
+    async def _readings(self, read: Mapping[str, Target]) -> dict[str, Reading]:
+        """All of them: those of one unit one after the other, units side by side.
+
+        Raises:
+            EdgedError: one of them failed, and may not be missing.
+        """
+        by_unit: dict[str, dict[tuple[Any, ...], list[tuple[str, Target]]]] = {}
+        for name, target in read.items():
+            unit = self._run.instruments[target.role].id
+            same = (target.command, tuple(sorted(self._arguments(target).items())))
+            by_unit.setdefault(unit, {}).setdefault(same, []).append((name, target))
+        found: dict[str, Reading] = {}
+
+        async def one_unit(questions: dict[tuple[Any, ...], list[tuple[str, Target]]]) -> None:
+            for wanted in questions.values():
+                found.update(await self._answered(wanted))
+
+        if len(by_unit) == 1:
+            await one_unit(next(iter(by_unit.values())))
+        else:
+            await _together(one_unit(questions) for questions in by_unit.values())
+        return {name: found[name] for name in read}
+
+    async def _answered(self, wanted: list[tuple[str, Target]]) -> dict[str, Reading]:
+        """One question, whose answer has all the wanted fields."""
+        target = wanted[0][1]
+        rule = self._run.checked.experiment.on_missing.get(target.role, DEFAULT_MISSING)
+        for attempt in range(1, rule.tries + 1):
+            try:
+                outcome = await self._act(target, Purpose.MEASURE)
+            except EdgedError as error:
+                if attempt < rule.tries:
+                    continue
+                if rule.then is MissingThen.FAIL or error.code not in MAY_BE_MISSING:
+                    raise
+                why = error.code.value
+                return {name: Reading(value=None, flag=why) for name, _ in wanted}
+            return {name: _reading(outcome, one.member) for name, one in wanted}
+        raise AssertionError  # tries is at least 1
+
+    async def look(self, target: Target) -> Scalar | None:
+        """Read one value beside the steps; raises EdgedError."""
+        return _reading(await self._act(target, Purpose.MEASURE), target.member).value
+
+    async def _poll(self, step: PollStep) -> None:
+        give_up = self._now() + step.timeout_s
+        while True:
+            value = (await self._answered([("value", step.poll)]))["value"].value
+            if self._is_skipped or (
+                value is not None and self._holds(step.until, step.path, value=value)
+            ):
+                return
+            if self._now() >= give_up:
+                said = f"{step.poll.text} was {value!r} at the last; {step.until} did not hold"
+                self._timed_out(step.on_timeout, step.path, f"{said} for {step.timeout_s:g} s")
+                return
+            await self.rest(step.every_s)
+
+    async def _settle(self, step: SettleStep) -> None:
+        """Settled is what holds for all readings of the last ``for_s``, three at least."""
+        began = self._now()
+        target = None if step.target is None else self._number(step.target, step.path)
+        within = None if step.within is None else self._number(step.within, step.path)
+        drift = None if step.drift is None else self._number(step.drift, step.path)
+        window: list[tuple[float, float]] = []
+        while True:
+            at = self._now()
+            value = (await self._answered([("value", step.settle)]))["value"].value
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            is_near = target is None or within is None or (
+                is_number and abs(float(value or 0) - target) <= within
+            )  # fmt: skip
+            if is_number and is_near and value is not None:
+                window.append((at, float(value)))
+            else:
+                # What is missing or outside of the band begins the window anew.
+                window.clear()
+            if self._is_skipped or _is_settled(window, step.for_s, drift):
+                return
+            window = [entry for entry in window if entry[0] >= at - step.for_s - step.every_s]
+            if self._now() - began >= step.timeout_s:
+                said = f"{step.settle.text} did not settle within {step.timeout_s:g} s"
+                self._timed_out(step.on_timeout, step.path, said)
+                return
+            await self.rest(max(0.0, at + step.every_s - self._now()))
+
+    def _timed_out(self, what: OnTimeout, path: str, said: str) -> None:
+        match what:
+            case OnTimeout.NOTE:
+                self._run.note(f"{path}: {said}")
+                self._event("timeout", {"path": path, "text": said})
+            case OnTimeout.FAIL:
+                raise Failed(f"{path}: {said}.", code=ErrorCode.TIMEOUT)
+            case OnTimeout.END:
+                self._leave_innermost()
+            case OnTimeout.ABORT:
+                self._run.note(f"{path}: {said}")
+                raise AbortRun(f"{path}: {said}")
+
+    def _leave_innermost(self) -> None:
+        if not self._run.loops:
+            raise AbortRun("there is no loop to end")
+        raise Leave(self._run.loops[-1].name)
+
+    # Moving
+
+    async def _move(self, target: Target, to: float, rate: Value | None, path: str) -> None:
+        """Set a value, at a rate where there is one."""
+        run = self._run
+        instrument = run.instruments[target.role]
+        profile = instrument.profile
+        command = profile.commands[target.command] if profile is not None else None
+        arguments = self._arguments(target)
+        parameter = command and set_parameter(target, command, arguments)
+        if command is None or parameter is None:
+            raise Failed(
+                f"{path}: {target.text} is not there any more.", code=ErrorCode.STEP_FAILED
+            )
+        if rate is None or command.sweep is None:
+            plain = Target(
+                role=target.role,
+                command=target.command,
+                parameters={**target.parameters, parameter.name: to},
+            )
+            await self._act(plain)
+            self._forget_axis(target)
+            return
+        known = {name: value for name, value in arguments.items() if value is not None}
+        thing = swept(self._bench, instrument.id, command, command.sweep,
+                      {**known, parameter.name: to})  # fmt: skip
+        axis = run.axes.setdefault(thing.key, Axis(thing=thing))
+        await self._mover.move(axis, to, self._number(rate, f"{path}.rate"))
+
+    # Checks and questions
+
+    def _check(self, step: CheckStep) -> None:
+        value = self._value(step.value)
+        least, most, near = (
+            None if one is None else self._number(one, step.path)
+            for one in (step.min, step.max, step.near)
+        )
+        limits = Limits(least=least, most=most, near=near, unit=step.unit)
+        is_judged = isinstance(value, bool) or least is not None or most is not None
+        verdict = judge(value, limits) if is_judged else UnitVerdict.ERROR
+        self._judged(step.name, verdict, value, limits)
+        if verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}:
+            if step.on_fail is OnFail.END_UNIT:
+                raise EndUnit
+            if step.on_fail is OnFail.ABORT:
+                raise AbortRun(f"check {step.name}: {verdict.value}")
+
+    def _judged(
+        self,
+        name: str,
+        verdict: UnitVerdict,
+        value: Scalar | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        """A verdict; without a name that of the unit itself."""
+        unit = self._run.under_test
+        self._run.judged(verdict, name)
+        self._checked(
+            Check(
+                verdict=verdict,
+                time_ms=self._bench.clock.wall_ms(),
+                unit=unit.name if unit is not None else "",
+                try_number=unit.tries if unit is not None else 1,
+                name=name,
+                value=value,
+                limits=limits,
+            )
+        )
+
+    async def _ask(self, step: AskStep) -> None:
+        run, clock = self._run, self._bench.clock
+        run.questions += 1
+        text = _filled(step.text, self._value)
+        answer: asyncio.Future[Scalar] = asyncio.get_running_loop().create_future()
+        run.question = OpenQuestion(
+            step=step, text=text, asked_at=clock.monotonic(), number=run.questions, answer=answer
+        )
+        self._event("question", run.question.told())
+        give_up = self._now() + step.timeout_s
+        try:
+            while not answer.done() and self._now() < give_up:
+                await self.boundary()
+                await asyncio.wait({answer}, timeout=min(TURN_S, max(0.01, give_up - self._now())))
+        finally:
+            run.question = None
+        value = answer.result() if answer.done() else None
+        self._event("answer", {"name": step.name, "value": value})
+        run.names[step.name] = value
+        is_no = step.type is AskType.CONFIRM and value is not True
+        if step.type is AskType.PASS_FAIL and value is not None:
+            self._judged(step.name, judge(value, NO_LIMITS), value)
+        if value is None or is_no:
+            why = "was not answered in time" if value is None else "was answered no"
+            self._unanswered(step, f"{step.path}: {step.name} {why}")
+
+    def _unanswered(self, step: AskStep, said: str) -> None:
+        in_unit = self._run.under_test is not None
+        self._run.note(said)
+        match step.on_timeout or (OnNoAnswer.END_UNIT if in_unit else OnNoAnswer.ABORT):
+            case OnNoAnswer.END_UNIT if in_unit:
+                raise EndUnit
+            case OnNoAnswer.END:
+                self._leave_innermost()
+            case _:
+                raise AbortRun(said)
+
+    # Loops
+
+    async def _for(self, step: ForStep) -> None:
+        run = self._run
+        known = {name: value for name, value in run.names.items() if value is not None}
+        values = list(enumerate(loop_values(step, known)))
+        begun = run.passes[step.name] = run.passes.get(step.name, 0) + 1
+        if step.is_snake and begun % 2 == 0:
+            values.reverse()
+        loop = LoopNow(name=step.name, count=len(values))
+        run.loops.append(loop)
+        try:
+            for at, value in values:
+                loop.number, loop.value = at, value
+                run.names[step.name] = value
+                if not await self._pass(step, loop):
+                    break
+        finally:
+            run.loops.remove(loop)
+            if step.finally_steps and step.unit is None:
+                await self._cleaned(step.finally_steps)
+
+    async def _pass(self, step: ForStep, loop: LoopNow) -> bool:
+        """One pass of a ``for``; whether another may follow."""
+        run = self._run
+        if step.unit is not None:
+            run.under_test = UnitNow(name=str(loop.number + 1), number=loop.number)
+            run.under_test.missing = set(checks_of(step.steps))
+        try:
+            await self.boundary()
+            run.path = step.path
+            if step.set is not None:
+                value = self._number(loop.value if loop.value is not None else 0, step.path)
+                await self._move(step.set, value, step.rate, step.path)
+            await self.rest(max(0.0, self._number(step.wait_s, step.path)))
+            await self._named_steps(step)
+        except Leave as leave:
+            if leave.loop != step.name:
+                raise
+            return False
+        except EndUnit:
+            if step.unit is None:
+                raise
+        except EdgedError as error:
+            if step.unit is not None and run.under_test is not None:
+                run.under_test.verdict = worst((run.under_test.verdict, UnitVerdict.ERROR))
+            if step.on_error is OnError.ABORT:
+                raise
+            run.note(f"{run.path}: {error.message} (pass {loop.number + 1} of {step.name})")
+            return step.on_error is OnError.SKIP
+        finally:
+            if step.unit is not None:
+                if step.finally_steps:
+                    await self._cleaned(step.finally_steps)
+                self._unit_over(step)
+        return True
+
+    async def _named_steps(self, step: ForStep) -> None:
+        """The steps of a pass; its unit has its name as soon as that can be worked out."""
+        for inner in step.steps:
+            await self.do_all((inner,))
+            unit = self._run.under_test
+            if step.unit is not None and unit is not None:
+                self._name_unit(step, unit)
+
+    def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
+        if unit.name != str(unit.number + 1) or step.unit is None:
+            return
+        try:
+            name = self._value(step.unit)
+        except Invalid:
+            return
+        if name is None:
+            return
+        unit.name = str(name)
+        unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
+        # The first row of a unit says when it began.
+        self._judged("", UnitVerdict.NONE)
+
+    def _unit_over(self, step: ForStep) -> None:
+        run, unit = self._run, self._run.under_test
+        if unit is None:
+            return
+        if unit.missing:
+            # A check that never ran makes it incomplete, and no pass.
+            unit.verdict = worst((unit.verdict, UnitVerdict.INCOMPLETE))
+        if run.ending is not None:
+            unit.verdict = worst((unit.verdict, UnitVerdict.ABORTED))
+        own = (
+            unit.verdict
+            if unit.verdict in {UnitVerdict.ABORTED, UnitVerdict.ERROR}
+            else UnitVerdict.NONE
+        )
+        self._judged("", own)
+        run.verdict = worst((run.verdict, unit.verdict))
+        run.tested.append(unit)
+        del run.tested[:-1000]
+        run.under_test = None
+        if step.unit is not None:
+            for name in _names_given(step):
+                run.names.pop(name, None)
+        self._event("unit", unit.told())
+
+    async def _repeat(self, step: RepeatStep) -> None:
+        run = self._run
+        loop = LoopNow(name=step.name, count=step.at_most)
+        run.loops.append(loop)
+        try:
+            for at in range(step.at_most):
+                loop.number = loop.value = at
+                run.names[step.name] = at
+                await self.do_all(step.steps)
+                if self._holds(step.until, step.path):
+                    return
+        except Leave as leave:
+            if leave.loop != step.name:
+                raise
+            return
+        finally:
+            run.loops.remove(loop)
+        said = f"{step.path}: {step.until} did not hold after {step.at_most} passes"
+        if step.on_at_most is OnAtMost.FAIL:
+            raise Failed(f"{said}.", code=ErrorCode.STEP_FAILED)
+        run.note(said)
+
+    async def _cleaned(self, steps: tuple[Step, ...]) -> None:
+        """The ``finally`` of a loop, to its end whoever cancels meanwhile."""
+        ending = asyncio.ensure_future(self.clean_up(steps))
+        cancelled = False
+        while not ending.done():
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                cancelled = True
+        if cancelled:
+            raise asyncio.CancelledError
+        error = ending.result()
+        if error is not None:
+            raise error
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Side by side; the first error ends all."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in work:
+                group.create_task(one)
+    except* EdgedError as errors:
+        raise errors.exceptions[0] from None
+
+
+def _reading(outcome: Outcome, member: str) -> Reading:
+    data, flag = outcome.data.get("data"), outcome.data.get("flag")
+    value = data.get(member) if isinstance(data, Mapping) and member else data
+    if isinstance(flag, Mapping):
+        flag = flag.get(member)
+    return Reading(value=_scalar(value), flag=str(flag) if flag else "")
+
+
+def _scalar(value: object) -> Scalar | None:
+    return value if isinstance(value, int | float | str | bool) else None
+
+
+def _plain(primary: object, data: object) -> Scalar | None:
+    return _scalar(data) if not isinstance(data, Mapping) else _scalar(primary)
+
+
+def _is_settled(window: list[tuple[float, float]], for_s: float, drift: float | None) -> bool:
+    """Whether the last ``for_s`` seconds have three readings, all within the drift."""
+    if len(window) < 3 or window[-1][0] - window[0][0] < for_s:
+        return False
+    start = window[-1][0] - for_s
+    # The reading at or before the beginning of the span belongs to it.
+    values = [value for at, value in window if at >= start]
+    before = [value for at, value in window if at < start]
+    values = [*before[-1:], *values]
+    return len(values) >= 3 and (drift is None or max(values) - min(values) <= drift)
+
+
+def _filled(text: str, value: Callable[[Value], Scalar | None]) -> str:
+    """A question with its expressions filled in."""
+    parts = []
+    for literal, expression, _, _ in string.Formatter().parse(text):
+        parts.append(literal)
+        if expression:
+            parts.append(str(value(f"{{{expression}}}")))
+    return "".join(parts)
+
+
+def checks_of(steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """The names of the checks that each unit, or a run without units, has to come to."""
+    found = (
+        one.name
+        for one in walk(steps)
+        if isinstance(one, CheckStep)
+        or (isinstance(one, AskStep) and one.type is AskType.PASS_FAIL)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _names_given(step: ForStep) -> set[str]:
+    """Names that a pass gives a value: the next unit begins without those of this one."""
+    found: set[str] = set()
+    for one in walk(step.steps):
+        match one:
+            case ReadStep(read=names) | MeasureStep(measure=names) | LetStep(let=names):
+                found |= set(names)
+            case AskStep(name=name):
+                found.add(name)
+            case CommandStep(save_as=name) if name:
+                found.add(name)
+            case _:
+                continue
+    return found

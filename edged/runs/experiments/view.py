@@ -1,0 +1,89 @@
+"""The bench as the check of a plan sees it; see ``edged.experiments.check.BenchView``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edged.actions.action import Purpose, RunCommand
+from edged.actions.caller import Caller
+from edged.errors import ErrorCode, NotFound
+from edged.experiments.check import RoleUnit
+from edged.profiles.model import Command, SweepPlan
+from edged.record import record
+from edged.runs.bench import Bench
+from edged.runs.sweeps.sweep import SweptThing
+from edged.runs.units import unit_of_instrument
+from edged.yaml.tree import Scalar
+
+
+@record
+class View:
+    """The bench, judged as one caller.
+
+    Attributes:
+        tool: as the caller called it.
+        scope: the experiment's name.
+    """
+
+    bench: Bench
+    caller: Caller
+    tool: str
+    scope: str
+
+    def unit(self, name: str) -> RoleUnit:
+        instrument = self.bench.pool.get(name)
+        profile = instrument.profile
+        if profile is None:
+            raise NotFound(
+                f"{instrument.called} has no profile, so it has no commands.",
+                code=ErrorCode.UNKNOWN_COMMAND,
+                data={"instrument_id": instrument.id},
+                remedy="Its owner has to give it a profile.",
+            )
+        known = self.bench.store.capability.of(unit_of_instrument(instrument))
+        took = {name: one.latency.percentile(0.5) for name, one in known.items()}
+        return RoleUnit(
+            id=instrument.id,
+            called=f"{instrument.called} ({profile.key})",
+            commands=profile.commands,
+            spoken_s={name: ms / 1000 for name, ms in took.items() if ms is not None},
+        )
+
+    def judge(
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+    ) -> None:
+        purpose = Purpose.MEASURE if command.is_query else Purpose.SEQUENCE_STEP
+        self.bench.precheck(
+            RunCommand(
+                tool=self.tool,
+                caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),
+                action_id=self.bench.new_id(),
+                instrument_id=unit.id,
+                command_name=command.name,
+                parameters=values,
+                purpose=Purpose.SWEEP_STEP if is_step else purpose,
+            )
+        )
+
+    def fastest(self, unit: RoleUnit, command: Command) -> float | None:
+        instrument = self.bench.pool.get(unit.id)
+        if command.sweep is None:
+            return instrument.rules.max_rate_for(command.name)
+        return swept(self.bench, unit.id, command, command.sweep, {}).fastest
+
+
+def swept(
+    bench: Bench, unit: str, command: Command, plan: SweepPlan, values: Mapping[str, Scalar]
+) -> SweptThing:
+    """What a ``set`` or ``ramp`` moves, with the defaults of what is not given."""
+    instrument = bench.pool.get(unit)
+    defaults = {
+        name: one.default for name, one in command.parameters.items() if one.default is not None
+    }
+    return SweptThing(
+        instrument=instrument,
+        command=command,
+        plan=plan,
+        values={**defaults, **values},
+        profile=instrument.profile,
+    )

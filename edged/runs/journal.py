@@ -1,0 +1,120 @@
+"""What runs leave in the journal, so that a daemon that finds a row can clean up.
+
+One row a run: durable before its first step, changed in place as it goes, gone when it has ended
+and owes nothing. A row says who began it, which unit it was, where it answered, and the lines that
+make it safe; the rule of what is done with a row that is found is ``left_work.py``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from edged.actions.caller import Caller
+from edged.errors import Failed
+from edged.instruments.instrument import Instrument
+from edged.profiles.abort import not_staying, proofs_of
+from edged.profiles.format.connection_facts import connection_facts
+from edged.profiles.model import AbortStep, Profile
+from edged.profiles.owner_rules import UnitRules
+from edged.record import record
+from edged.runs.bench import Bench
+from edged.runs.run import Run
+from edged.runs.units import unit_of_instrument
+from edged.store.journal import JournalEntry, JournalKind
+
+HEARTBEAT_S: Final = 20.0
+"""How often the journal hears of work that has nothing to write: its age is what counts after a
+crash (ABORT_AFTER_CRASH_SEC)."""
+
+
+def clean_up_of(
+    profile: Profile | None, rules: UnitRules, steps: Sequence[AbortStep]
+) -> dict[str, Any]:
+    """What makes it safe after a crash: the lines but for what its owner lets stay on, and proofs.
+
+    Args:
+        steps: what is sent to make it safe in this life.
+    """
+    left = not_staying(profile, steps, rules.may_stay_on)
+    proofs = proofs_of(profile, left) if profile is not None else ()
+    return {
+        "abort": [step.send for step in left],
+        "stays": [step.send for step in steps if step not in left],
+        "proofs": [proof.to_json() for proof in proofs],
+    }
+
+
+def work_of(caller: Caller, instrument: Instrument) -> dict[str, Any]:
+    """Who began it, where the instrument answered, and how to speak to it there."""
+    return {
+        "caller": caller.to_json(),
+        "alias": instrument.alias,
+        "address": instrument.address,
+        "profile": instrument.profile.key if instrument.profile else "",
+        "connection": connection_facts(instrument.connection),
+    }
+
+
+@record
+class RunJournal:
+    """The journal as runs use it."""
+
+    bench: Bench
+
+    async def begin(self, run: Run, instrument: Instrument, payload: Mapping[str, Any]) -> None:
+        """Before the first step.
+
+        Args:
+            payload: what the clean-up needs besides: ``abort`` (lines) and ``proofs``.
+
+        Raises:
+            Failed: STORE_FAILED; the run must not begin.
+        """
+        await self.bench.store.journal.begin(
+            JournalEntry(
+                id=run.run_id,
+                kind=JournalKind(run.kind.value),
+                instrument_id=instrument.id,
+                unit=unit_of_instrument(instrument).key,
+                payload={**work_of(run.caller, instrument), **payload},
+            )
+        )
+
+    async def note(self, run: Run, changes: Mapping[str, Any], *, is_forced: bool = False) -> None:
+        """Change the row; see ``Journal.update``.
+
+        Raises:
+            Failed: STORE_FAILED.
+        """
+        await self.bench.store.journal.update(run.run_id, changes, is_forced=is_forced)
+
+    async def finish(self, run: Run) -> None:
+        """It has ended and nothing is left to clean up."""
+        await self.bench.store.journal.finish(run.run_id)
+
+    @contextlib.asynccontextmanager
+    async def beating(
+        self, run: Run, changes: Callable[[], Mapping[str, Any]]
+    ) -> AsyncIterator[None]:
+        """Meanwhile the row hears that the run lives; it is gone afterwards.
+
+        Args:
+            changes: what is written into it each time.
+        """
+        beat = asyncio.create_task(self._beat(run, changes), name=f"{run.run_id}-beat")
+        try:
+            yield
+        finally:
+            beat.cancel()
+            await asyncio.gather(beat, return_exceptions=True)
+            await self.finish(run)
+
+    async def _beat(self, run: Run, changes: Callable[[], Mapping[str, Any]]) -> None:
+        while True:
+            await self.bench.clock.sleep(HEARTBEAT_S)
+            # Its writes are refused by then; what is on the disk says enough to clean up by.
+            with contextlib.suppress(Failed):
+                await self.note(run, changes(), is_forced=True)

@@ -1,0 +1,314 @@
+"""The registry: every run that is under way, and the last ones that are over.
+
+It owns the tasks of runs, finds, stops and fails them, and forgets the oldest that are over. What
+the end of a run means, its kind knows (``Run.end``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+
+from edged.actions.cause import ENGINE_STOPPED, Cause, cause_of
+from edged.errors import EdgedError, ErrorCode, Invalid, NotFound
+from edged.runs.bench import Bench
+from edged.runs.journal import RunJournal
+from edged.runs.left_work import LeftWork
+from edged.runs.ports import Recorder, RunNotes
+from edged.runs.run import Ending, Run
+from edged.runs.run_head import RunKind, RunNow
+from edged.runs.states import RunEvent
+from edged.schema.fields import nearest
+
+SETTLE_S: Final = 0.5
+"""What journal and recording of a run that has ended may take of the daemon's stop."""
+
+IsMeant = Callable[[str], bool]
+"""Whether the instrument with this id is meant."""
+EVERY_KIND: Final[Collection[RunKind]] = frozenset(RunKind)
+
+R = TypeVar("R", bound=Run)
+
+
+class Registry:
+    """Every run, of whatever kind.
+
+    Args:
+        recorder: opens recordings.
+        notes: told of each run that writes.
+
+    Attributes:
+        journal: where a run is found after a crash.
+        kinds: what starts and stops runs of each kind.
+        halts: how often everything was stopped: a run that was being prepared meanwhile must not
+            begin. ``halted_by`` is the cause of the last time.
+        is_closing: the daemon stops.
+    """
+
+    def __init__(self, bench: Bench, *, recorder: Recorder, notes: RunNotes) -> None:
+        self.bench = bench
+        self.recorder = recorder
+        self.notes = notes
+        self.journal = RunJournal(bench=bench)
+        self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
+        self.halts, self.halted_by = 0, ENGINE_STOPPED
+        self.is_closing = False
+        # By id, in the order of their start; those that are over in the order of their end.
+        self._going: dict[str, Run] = {}
+        self._over: dict[RunKind, dict[str, Run]] = {kind: {} for kind in RunKind}
+        # What a former life of the daemon left; told of, and never run again.
+        self._found: dict[str, LeftWork] = {}
+        # What goes on behind the end of a run: recordings that are being written.
+        self._behind: set[asyncio.Task[None]] = set()
+        self._listeners: dict[RunKind, list[Callable[[Any], None]]] = {k: [] for k in RunKind}
+
+    # Who listens
+
+    def subscribe(self, kind: RunKind, listener: Callable[[Any], None]) -> Callable[[], None]:
+        """Call ``listener`` on the loop with all news of one kind; returns what ends that."""
+        listeners = self._listeners[kind]
+        listeners.append(listener)
+        return lambda: listeners.remove(listener)
+
+    def publish(self, kind: RunKind, news: object) -> None:
+        """Tell those who listen."""
+        for listener in tuple(self._listeners[kind]):
+            listener(news)
+
+    # What there is
+
+    def going(self, kind: RunKind) -> Iterator[Run]:
+        """Runs whose life is not over, oldest first; their last words may be being written."""
+        return (run for run in tuple(self._going.values()) if run.kind is kind)
+
+    def under_way(
+        self, is_meant: IsMeant | None = None, kinds: Collection[RunKind] = EVERY_KIND
+    ) -> list[Run]:
+        """Runs that have not ended, on instruments that are meant."""
+        return [
+            run
+            for run in self._going.values()
+            if run.kind in kinds
+            and not run.ended.is_set()
+            and (is_meant is None or any(map(is_meant, run.units)))
+        ]
+
+    def known(self, kind: RunKind) -> Iterator[Run]:
+        """All that are remembered: first those that are over."""
+        yield from tuple(self._over[kind].values())
+        yield from self.going(kind)
+
+    def get(self, kind: RunKind, run_id: str) -> Run | None:
+        """The run of that kind with that id, if it is remembered."""
+        run = self._going.get(run_id) or self._over[kind].get(run_id)
+        return run if run is not None and run.kind is kind else None
+
+    def find(self, run_id: str) -> Run:
+        """The run with that id, of any kind.
+
+        Raises:
+            NotFound: UNKNOWN_RUN; its remedy has the ids that are near.
+        """
+        for kind in RunKind:
+            if (run := self.get(kind, run_id)) is not None:
+                return run
+        raise NotFound(
+            f"There is no run {run_id[:100]!r}.",
+            code=ErrorCode.UNKNOWN_RUN,
+            data={"run_id": run_id[:100]},
+            remedy=nearest(run_id[:100], [run.head.run_id for run in self.runs()]),
+        )
+
+    def found(self, kind: RunKind) -> list[LeftWork]:
+        """What a former life of the daemon left of one kind."""
+        return [left for left in self._found.values() if left.entry.kind.value == kind.value]
+
+    def left_of(self, kind: RunKind, run_id: str) -> LeftWork | None:
+        """The one with that id."""
+        return next((left for left in self.found(kind) if left.entry.id == run_id), None)
+
+    def runs(self) -> tuple[RunNow, ...]:
+        """All that are remembered, of every kind, and those found after a crash."""
+        now_s = self.bench.clock.monotonic()
+        known = (run.now(now_s) for kind in RunKind for run in self.known(kind))
+        left = (one.as_run() for one in self._found.values())
+        # An experiment has left a row for each of its units.
+        found = {now.head.run_id: now for now in left}
+        return (*found.values(), *known)
+
+    # Beginning
+
+    def add(self, run: Run) -> None:
+        """Find, stop and list this run from now on; its life begins with ``live``."""
+        self._going[run.run_id] = run
+
+    def drop(self, run: Run) -> None:
+        """It has not begun after all, and is forgotten."""
+        run.ended.set()
+        del self._going[run.run_id]
+        self.let_go(run)
+
+    def live(self, run: Run, life: Coroutine[Any, Any, None]) -> None:
+        """Let it live in a task of its own: ``life`` is all of it, from first step to last word."""
+        self._going[run.run_id] = run
+        self._over[run.kind].pop(run.run_id, None)
+        run.task = asyncio.create_task(self._live(run, life), name=run.run_id)
+
+    def keep(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Have this go on behind the end of a run; the daemon's stop waits for it."""
+        task = asyncio.create_task(work, name=name)
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
+    async def attend(self, run: Run) -> None:
+        """Wait for the end of a run; who goes away meanwhile ends it.
+
+        Raises:
+            asyncio.CancelledError: the caller went away; the run has ended by then.
+        """
+        if run.task is None:
+            return
+        try:
+            await asyncio.shield(run.task)
+        except asyncio.CancelledError as cancelled:
+            if not run.ended.is_set():
+                run.end(Ending.wished(RunEvent.CLIENT_GONE, cause_of(cancelled)))
+            while not run.ended.is_set():
+                # Whoever cancels once more waits for its end all the same.
+                with contextlib.suppress(asyncio.CancelledError):
+                    await run.ended.wait()
+            raise
+
+    async def _live(self, run: Run, life: Coroutine[Any, Any, None]) -> None:
+        try:
+            await life
+        finally:
+            self.let_go(run)
+            del self._going[run.run_id]
+            self._over[run.kind][run.run_id] = run
+            run.ended.set()
+            self._retire(self._over[run.kind])
+
+    def let_go(self, run: Run) -> None:
+        """Nothing more is sent for it; may be called more than once."""
+        self.notes.run_ended(run.run_id)
+
+    def _retire(self, over: dict[str, Run]) -> None:
+        """Forget the oldest, but for those that a person has to look at."""
+        for newer, run in enumerate(reversed(tuple(over.values()))):
+            run.fade(newer)
+            if newer >= run.most_ended and not run.needs_attention:
+                del over[run.run_id]
+
+    # Ends
+
+    async def stop(self, run: Run, ending: Ending) -> None:
+        """End one run; returns when it has ended."""
+        if not run.ended.is_set():
+            run.end(ending)
+            await run.ended.wait()
+
+    async def stop_all(
+        self,
+        cause: Cause,
+        is_meant: IsMeant | None = None,
+        *,
+        event: RunEvent = RunEvent.STOP,
+        kinds: Collection[RunKind] = EVERY_KIND,
+    ) -> list[Run]:
+        """End every run that works an instrument that is meant; returns when they have ended.
+
+        Args:
+            is_meant: ``None``: every instrument is.
+        """
+        self.halts, self.halted_by = self.halts + 1, cause
+        return await self._end_all(Ending.wished(event, cause), is_meant, kinds)
+
+    async def fail_all(
+        self,
+        cause: Cause,
+        error: EdgedError,
+        is_meant: IsMeant,
+        kinds: Collection[RunKind] = EVERY_KIND,
+    ) -> list[Run]:
+        """An instrument is not as it was: the same, and they have failed by ``error``."""
+        failed = Ending.wished(RunEvent.FAILURE, cause, error)
+        return await self._end_all(failed, is_meant, kinds)
+
+    async def _end_all(
+        self, ending: Ending, is_meant: IsMeant | None, kinds: Collection[RunKind]
+    ) -> list[Run]:
+        runs = self.under_way(is_meant, kinds)
+        for run in runs:
+            run.end(ending)
+        for run in runs:
+            await run.ended.wait()
+        return runs
+
+    async def close(self, within_s: float) -> None:
+        """The daemon stops: end every run; what an instrument does not take stays journalled.
+
+        Args:
+            within_s: after that the tasks of runs that may be cut are cancelled.
+        """
+        self.is_closing = True
+        ending = asyncio.ensure_future(self.stop_all(ENGINE_STOPPED, event=RunEvent.SHUTDOWN))
+        await asyncio.wait({ending}, timeout=within_s)
+        settling = [r.task for r in self._going.values() if r.task and not r.owes_abort]
+        if settling:
+            await asyncio.wait(settling, timeout=SETTLE_S)
+        ending.cancel(ENGINE_STOPPED)
+        tasks = {run.task: run for run in self._going.values() if run.task}
+        for task, run in tasks.items():
+            if run.is_cut_at_close:
+                task.cancel(ENGINE_STOPPED)
+        await asyncio.gather(ending, *tasks, *self._behind, return_exceptions=True)
+
+    def adopt(self, left: Iterable[LeftWork]) -> None:
+        """Tell of runs that were found after a crash."""
+        self._found.update({found.entry.id: found for found in left})
+
+
+class RunsOfKind(Generic[R]):
+    """What starts runs of one kind and answers for them; how they live is the registry's."""
+
+    kind: ClassVar[RunKind]
+
+    def __init__(self, runs: Registry) -> None:
+        self._runs = runs
+        self._bench = runs.bench
+        runs.kinds[self.kind] = self
+
+    def subscribe(self, listener: Callable[[Any], None]) -> Callable[[], None]:
+        """Call ``listener`` on the loop with all news of this kind; returns what ends that."""
+        return self._runs.subscribe(self.kind, listener)
+
+    async def stop_run(self, run_id: str, who: str, *, hold: bool) -> Mapping[str, Any]:
+        """Stop one, as ``bench__stop_run`` does.
+
+        Raises:
+            NotFound: there is no such run.
+            Invalid: this kind cannot be held.
+        """
+        if hold:
+            raise Invalid(
+                f"{run_id} is a {self.kind}: only a sweep can be held.",
+                data={"parameter": "hold"},
+                remedy="Stop it without hold.",
+            )
+        return await self.stop(run_id, who)
+
+    async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        """Stop one, as its own tool does; returns that tool's result. Raises NotFound."""
+        raise NotImplementedError
+
+    def _going(self) -> list[R]:
+        return cast("list[R]", self._runs.under_way(kinds={self.kind}))
+
+    def _all(self) -> list[R]:
+        return cast("list[R]", list(self._runs.known(self.kind)))
+
+    def _get(self, run_id: str) -> R | None:
+        return cast("R | None", self._runs.get(self.kind, run_id))

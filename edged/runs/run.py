@@ -1,0 +1,154 @@
+"""A run: a sweep, a stream, a sequence or an experiment, as the registry knows it.
+
+A kind of run adds its own fields and says what its end means (``end``). Whatever ends a run goes
+through ``end``, which never waits; the run's own task then does what the state table says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import field
+from typing import Any, ClassVar
+
+from edged.actions.caller import Caller
+from edged.actions.cause import NOT_NEEDED, Cause
+from edged.errors import EdgedError
+from edged.record import record
+from edged.runs.ports import RowSink
+from edged.runs.run_head import RunHead, RunKind, RunNow
+from edged.runs.states import KindWords, RunEvent, RunState, next_state
+
+
+@record
+class Ending:
+    """Why a run leaves the state it is in.
+
+    Attributes:
+        reason: where somebody, or the run's own plan, wanted it.
+        error: where nobody did.
+        cause: reported by a call that it interrupts.
+        failure: the error itself, where a caller gets it.
+    """
+
+    event: RunEvent
+    reason: str = ""
+    error: str = ""
+    cause: Cause = NOT_NEEDED
+    failure: EdgedError | None = None
+
+    @classmethod
+    def wished(cls, event: RunEvent, cause: Cause, failure: EdgedError | None = None) -> Ending:
+        """Somebody, or something, ends the run; with ``failure`` it has failed by that."""
+        error = failure.message if failure is not None else ""
+        reason = "" if error else cause.reason
+        return cls(event=event, reason=reason, error=error, cause=cause, failure=failure)
+
+
+@record(frozen=False, eq=False)
+class Run:
+    """One run.
+
+    Attributes:
+        words: the words of its kind for the states.
+        head: of its recording: kind, id, first instrument, command, columns, who began it.
+        caller: the caller as which its steps are performed.
+        began: monotonic seconds when it was started; ``started_ms`` the same for people.
+        reason: why it ended, where nothing went wrong.
+        error: what went wrong.
+        sink: its recording; ``None`` before there is one.
+        needs_attention: a person has to look at its instrument.
+        task: owned by the registry; ``None`` before its life has begun.
+        ended: set once a stop need not wait any longer; its last words may still be written.
+    """
+
+    words: ClassVar[KindWords]
+    is_cut_at_close: ClassVar[bool] = False
+    """Its task is cancelled when the daemon stops and the bound of that is over."""
+    most_ended: ClassVar[int] = 100
+    """So many of its kind that are over can still be asked for; the data of all are on the disk."""
+
+    head: RunHead
+    caller: Caller
+    began: float
+    started_ms: int
+    state: RunState = RunState.RUNNING
+    reason: str = ""
+    error: str = ""
+    needs_attention: bool = False
+    sink: RowSink | None = None
+    task: asyncio.Task[None] | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def run_id(self) -> str:
+        """The id under which its user knows it."""
+        return self.head.run_id
+
+    @property
+    def kind(self) -> RunKind:
+        """What kind of run it is."""
+        return self.head.kind
+
+    @property
+    def status(self) -> str:
+        """Its state, in the word of its kind."""
+        return self.words.states[self.state]
+
+    @property
+    def units(self) -> Collection[str]:
+        """Ids of the instruments that it works; a stop of one of them ends it."""
+        return (self.head.instrument_id,)
+
+    @property
+    def owes_abort(self) -> bool:
+        """An abort is to be sent that the instrument has not taken yet."""
+        return False
+
+    @property
+    def row_count(self) -> int:
+        """Rows taken so far."""
+        return 0
+
+    @property
+    def result(self) -> Mapping[str, Any]:
+        """What it returns, once it has come to its end."""
+        return {}
+
+    def end(self, ending: Ending) -> None:
+        """Have it end, or pause; returns at once, and is safe to be called again."""
+        raise NotImplementedError
+
+    def move(self, event: RunEvent, *, is_clean_up_failed: bool = False) -> None:
+        """Go to the state that the table says.
+
+        Raises:
+            Conflict: its kind does not know that event in this state.
+        """
+        self.state = next_state(
+            self.words, self.state, event, is_clean_up_failed=is_clean_up_failed
+        )
+
+    def notes(self, now_s: float, /) -> list[str]:
+        """What is true of its rows and misleads who does not know it; ``now_s`` is monotonic."""
+        raise NotImplementedError
+
+    def what_went_wrong(self) -> str:
+        """Its error, as the list of runs has it."""
+        return self.error
+
+    def fade(self, newer: int) -> None:
+        """Give up memory: so many of its kind have ended since it has."""
+
+    def now(self, now_s: float) -> RunNow:
+        """How it stands; ``now_s`` is monotonic."""
+        return RunNow(
+            head=self.head,
+            state=self.status,
+            started_ms=self.started_ms,
+            rows=self.row_count,
+            reason=self.reason,
+            error=self.what_went_wrong(),
+            notes=tuple(self.notes(now_s)),
+            result=self.result,
+        )

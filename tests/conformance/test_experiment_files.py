@@ -1,0 +1,191 @@
+"""What an experiment leaves, read by the libraries that people read it with.
+
+data.nc by xarray and pandas, PyPI's newest and those of Debian bookworm; the verdicts by
+junitparser and by openhtf itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edged.runs.recordings.reader import export_run
+from tests.bench.engine_process import REPOSITORY
+from tests.unit.work.test_experiment_recording import map_head
+from tests.unit.work.test_run_reader import whole
+from tests.unit.work.test_runs import Bench
+from tests.unit.work.test_unit_reports import BOARDS
+
+CLIENTS = REPOSITORY / ".venv-clients"
+SCRIPTS = REPOSITORY / "tests" / "clients"
+ROWS = 6
+"""Of 12 cells; then the writer waits, or is killed."""
+WRITER = """
+import asyncio, os, sys
+from dataclasses import replace
+from pathlib import Path
+from edged.runs.run_head import Dimension
+from tests.unit.work.test_experiment_recording import map_head
+from tests.unit.work.test_runs import Bench
+
+async def main(root, rows, is_grid):
+    bench = Bench(Path(root))
+    head = map_head()
+    if not is_grid:
+        head = replace(head, dimensions=(head.dimensions[0], Dimension(name="v_d", unit="V")))
+    sink = await bench.book.open(head)
+    for number in range(rows):
+        places = divmod(number, 4)
+        sink.append((places[0] / 2, places[1] * 1.0, number / 1000, None, "late"), places)
+        assert await sink.written()
+    print(sink.told()["path"], flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "grid"))
+"""
+
+
+def ask(environment: str, script: str, lines: Sequence[str]) -> list[Any]:
+    done = subprocess.run(
+        [CLIENTS / environment / "bin" / "python", SCRIPTS / script],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(params=["grid", "rows"])
+def writing(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Path, str]]:
+    """A process that has written some rows of a map, and is in the middle of it."""
+    shape: str = request.param
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path), str(ROWS), shape],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        path = Path(process.stdout.readline().strip()) / "data.nc"
+        yield process, path, shape
+        process.kill()
+
+
+@pytest.mark.parametrize("environment", ["xarray", "xarray-bookworm"])
+def test_xarray_opens_a_file_that_is_written_and_one_whose_writer_was_killed(
+    writing: tuple[Any, Path, str], environment: str
+) -> None:
+    process, path, shape = writing
+    (during,) = ask(environment, "xarray_opens.py", [str(path)])
+    process.send_signal(signal.SIGKILL)
+    process.wait(timeout=10)
+    (after,) = ask(environment, "xarray_opens.py", [str(path)])
+    assert during == after
+    measured = [number / 1000 for number in range(ROWS)]
+    current = after["variables"]["i_d"]
+    assert current["units"] == "A"
+    assert after["attrs"]["title"] == "transistor_map"
+    assert after["attrs"]["left_out"] == "flags"
+    if shape == "grid":
+        assert after["sizes"] == {"v_g": 3, "v_d": 4}
+        assert after["coordinates"] == ["v_d", "v_g"]
+        assert current["dimensions"] == ["v_g", "v_d"]
+        assert list(chain(*current["values"])) == [*measured, *[None] * (12 - ROWS)]
+        assert after["variables"]["v_g"]["values"] == [0.0, 0.5, 1.0]
+        assert after["variables"]["v_g"]["units"] == "V"
+        assert after["variables"]["T"]["dimensions"] == ["v_g"]
+    else:
+        assert after["sizes"] == {"point": ROWS}
+        assert current["dimensions"] == ["point"]
+        assert current["values"] == measured
+        assert after["variables"]["n_v_d"]["values"] == [0, 1, 2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("environment", ["xarray", "xarray-bookworm"])
+def test_pandas_reads_data_csv_of_a_killed_writer(
+    writing: tuple[Any, Path, str], environment: str
+) -> None:
+    process, path, _ = writing
+    process.kill()
+    process.wait(timeout=10)
+    done = subprocess.run(
+        [
+            CLIENTS / environment / "bin" / "python",
+            "-c",
+            "import pandas, sys; print(pandas.read_csv(sys.argv[1])['i_d'].tolist())",
+            path.with_name("data.csv"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == [number / 1000 for number in range(ROWS)]
+
+
+@pytest.fixture
+async def exported(tmp_path: Path) -> Path:
+    """The verdicts of six boards: run.xml, and board-0.json and so on."""
+    bench = Bench(tmp_path / "data")
+    sink = await bench.book.open(map_head())
+    for check in BOARDS:
+        sink.check(check)
+    await sink.close("completed")
+    (tmp_path / "run.xml").write_bytes(whole(bench.book.root, "exp-1", "junit"))
+    for number in range(6):
+        record = export_run(bench.book.root, "exp-1", "openhtf", number)["content"]
+        (tmp_path / f"board-{number}.json").write_text(record, encoding="utf-8")
+    await bench.book.stop()
+    return tmp_path
+
+
+def test_junitparser_finds_units_checks_values_and_what_kind_of_failure(exported: Path) -> None:
+    (suites,) = ask("verdicts", "verdicts_read.py", [f"junit {exported / 'run.xml'}"])
+    assert [suite["name"] for suite in suites] == ["0012", "B2", "B3", "B4", "B5", "B6"]
+    assert [suite["counts"] for suite in suites][2:] == [[2, 1, 0], [2, 1, 0], [2, 0, 1], [3, 0, 1]]
+    results = {
+        (suite["name"], case["name"]): one[:2]
+        for suite in suites
+        for case in suite["cases"]
+        for one in case["results"]
+    }
+    assert results == {
+        ("B3", "idle"): ["Failure", "fail"],
+        ("B4", "output"): ["Failure", "incomplete"],
+        ("B5", "idle"): ["Error", "error"],
+        ("B6", "(unit)"): ["Error", "aborted"],
+    }
+    failed = suites[2]["cases"][0]
+    assert failed["time"] == 0.5
+    assert (failed["properties"]["value"], failed["properties"]["max"]) == ("0.4", "0.3")
+
+
+def test_openhtf_takes_the_records_as_its_own(exported: Path) -> None:
+    lines = [f"openhtf {exported / f'board-{number}.json'}" for number in range(6)]
+    read = ask("verdicts", "verdicts_read.py", lines)
+    for number, one in enumerate(read):
+        told = json.loads((exported / f"board-{number}.json").read_text())
+        assert set(told) - {"checkpoints"} == set(one["keys"]) - {"checkpoints"}
+        assert sorted(told["phases"][0]) == one["phase_keys"]
+        assert [phase["measurements"] for phase in told["phases"]] == one["measurements"]
+        assert (told["outcome"], told["outcome_details"]) == (one["outcome"], one["details"])
+    uploaded = [one["uploaded"] for one in read]
+    assert [one["serial"] for one in uploaded] == ["0012", "B2", "B3", "B4", "B5", "B6"]
+    # It uploads what was aborted as an error.
+    status = ["PASS", "MARGINAL_PASS", "FAIL", "FAIL", "ERROR", "ERROR"]
+    assert [one["status"] for one in uploaded] == status
+    assert uploaded[1]["measurements"]["output"] == [2.495, 1.5, 2.5, "MARGINAL_PASS"]
+    assert uploaded[2]["measurements"]["idle"] == [0.4, 0.1, 0.3, "FAIL"]
+    assert uploaded[3]["codes"][0][0] == "incomplete"
