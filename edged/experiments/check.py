@@ -62,6 +62,8 @@ MOST_COMBINATIONS: Final = 20_000
 """Distinct values of one command; more are judged by their extremes."""
 MOST_SHOWN: Final = 1_000
 """Values of one argument that the envelope holds one by one."""
+OWN_COLUMNS: Final = frozenset({"attempt", "elapsed_s", "flags"})
+OWN_TABLES: Final = frozenset({"data", "checks"})
 CALL_S: Final = 0.02
 """What a command likely takes that nobody has timed yet."""
 
@@ -317,6 +319,9 @@ class PlanCheck:
         for steps in (plan.on_pause, plan.on_resume):
             self._steps(steps, dict(names), (), (0, 1))
         for name, log in plan.logs.items():
+            if name in OWN_TABLES:
+                self._add(f"log.{name}", "reserved", f"the data have a file {name}.csv already.",
+                          f"Call it {name}_.")  # fmt: skip
             self._reading(log.command, f"log.{name}", certain)
         for at, watch in enumerate(plan.watches):
             path = f"watch[{at}]"
@@ -463,7 +468,7 @@ class PlanCheck:
             case RowStep(row=row):
                 for name, value in row.items():
                     self._names(value, f"{step.path}.row.{name}", names)
-                    self._columns.setdefault(name, DataColumn(name=name, unit="", loops=loops))
+                    self._column(name, "", loops, f"{step.path}.row.{name}")
                 self._count_rows(times)
                 return Span()
             case ReadStep(read=read):
@@ -498,6 +503,13 @@ class PlanCheck:
                 for part in inner(step):
                     span = span.plus(self._steps(part, names, loops, times))
                 return span
+
+    def _column(self, name: str, unit: str, loops: Loops, path: str) -> None:
+        """A column of the data; its name must be free."""
+        if name in OWN_COLUMNS or name.removeprefix("n_") in self._loops or name in self._loops:
+            self._add(path, "reserved", f"the data have a column {name} already.",
+                      f"Call it {name}_.")  # fmt: skip
+        self._columns.setdefault(name, DataColumn(name=name, unit=unit, loops=loops))
 
     def _count_rows(self, times: Times) -> None:
         self._points[0] += times[0]
@@ -684,7 +696,7 @@ class PlanCheck:
             of = answer_unit(command, target.member) if command is not None else ""
             names[name] = Known(unit=of)
             if loops is not None:
-                self._columns.setdefault(name, DataColumn(name=name, unit=of, loops=loops))
+                self._column(name, of, loops, f"{step.path}.{key}.{name}")
             if unit is not None and command is not None:
                 here = spans.get(unit.id, Span())
                 spans[unit.id] = here.plus(self._spoken(unit, command))

@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 from tests.bench.engine import Engine, running_engine
+from tests.bench.engine_process import engine_process
+from tests.bench.sim_bench import running_bench
 from tests.bench.waiting import first, wait_for
+from tests.flows.test_sweeps import engine_on
+from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent / "bench" / "experiments"
 SIMS = "psu1=rigol_dp832,dmm1=keysight_34461a,load1=rigol_dl3021"
@@ -113,6 +117,7 @@ def test_a_map_over_two_loops_is_measured_and_recorded(engine: Engine) -> None:
     assert not is_on(engine)
 
 
+@promise("experiment.whole-check")
 def test_a_plan_with_errors_does_not_start_and_says_all_of_them(engine: Engine) -> None:
     told = engine.tool("bench__start_experiment", plan=plan({"command": "s.output_onn"}))
     assert told["is_error"]
@@ -134,6 +139,7 @@ def test_a_limit_of_the_owner_is_an_error_of_the_check(engine: Engine) -> None:
     assert "over the maximum 32 V" in wrong["errors"][0]["message"]
 
 
+@promise("experiment.pause")
 def test_a_pause_holds_at_a_boundary_and_leaves_the_output_on(engine: Engine) -> None:
     run_id = start(engine, plan(*ON, {"wait_s": 30}, {"row": {"x": "1"}}))
     wait_for(lambda: control(engine, run_id)["step"] == "steps[2]")
@@ -149,6 +155,7 @@ def test_a_pause_holds_at_a_boundary_and_leaves_the_output_on(engine: Engine) ->
     assert any("skipped" in note for note in told["notes"])
 
 
+@promise("experiment.finally")
 def test_an_abort_runs_finally_and_makes_safe(engine: Engine) -> None:
     run_id = start(engine, plan(*ON, {"wait_s": 60}))
     wait_for(lambda: control(engine, run_id)["step"] == "steps[2]")
@@ -158,6 +165,7 @@ def test_an_abort_runs_finally_and_makes_safe(engine: Engine) -> None:
     assert not is_on(engine)
 
 
+@promise("experiment.finally")
 def test_stop_all_ends_it_and_only_safe_commands_of_finally_run(engine: Engine) -> None:
     run_id = start(engine, plan(*ON, {"wait_s": 60}))
     wait_for(lambda: control(engine, run_id)["step"] == "steps[2]")
@@ -184,6 +192,7 @@ def test_two_experiments_do_not_share_a_unit(engine: Engine) -> None:
     assert run_id in told["error"]["message"]
 
 
+@promise("experiment.incomplete")
 def test_boards_are_tested_one_by_one_each_with_its_verdict(engine: Engine) -> None:
     text = (EXAMPLES / "board_test.yaml").read_text()
     told = engine.tool("bench__start_experiment", text=text, parameters={"boards": 3})["result"]
@@ -206,6 +215,7 @@ def test_boards_are_tested_one_by_one_each_with_its_verdict(engine: Engine) -> N
     }
 
 
+@promise("experiment.answer")
 def test_an_answer_to_a_question_that_has_ended_never_answers_the_next(engine: Engine) -> None:
     ask = {"text": "?", "type": "confirm"}
     run_id = start(engine, plan({"ask": "a", **ask}, {"ask": "b", **ask}))
@@ -263,3 +273,37 @@ def test_a_run_is_in_the_status_and_in_the_list_of_runs(engine: Engine) -> None:
     listed = engine.tool("bench__runs", kind="experiment")["result"]["runs"]
     assert run_id in {run["run_id"] for run in listed}
     assert engine.tool("bench__stop_run", run_id=run_id)["result"]["status"] == "stopped"
+
+
+def test_texts_and_whole_numbers_of_a_loop_are_set_as_they_are(engine: Engine) -> None:
+    loop = {
+        "for": "mode",
+        "in": ["constant_current", "constant_resistance"],
+        "set": "l.set_mode",
+        "steps": [{"row": {"mode_now": "mode"}}],
+    }
+    wanted = {"format": 1, "experiment": "x", "roles": {"l": "load1"}, "steps": [loop]}
+    run_id = start(engine, wanted)
+    told = ended(engine, run_id)
+    assert (told["state"], told["error"]) == ("completed", None)
+    assert [row["mode_now"] for row in rows(engine, run_id)] == loop["in"]
+
+
+@promise("experiment.crash-safe")
+def test_after_kill_9_every_unit_is_made_safe_and_the_run_is_interrupted(tmp_path: Path) -> None:
+    with running_bench("--instruments", SIMS) as bench:
+        with engine_on(bench, tmp_path, engine_process) as engine:
+            run_id = start(engine, plan(*ON, {"measure": {"v": "m.measure_dc_voltage"}},
+                                        {"wait_s": 60}))  # fmt: skip
+            wait_for(lambda: control(engine, run_id)["step"] == "steps[3]")
+            assert bench.state("psu1")["ch1"]["is_on"]
+            (data,) = first(lambda: list((tmp_path / "data").rglob(f"{run_id}/data.csv")))
+            # Rows go to the disk each second.
+            wait_for(lambda: len(data.read_text().splitlines()) == 2)
+            engine.process.kill()
+            engine.process.wait()
+        with engine_on(bench, tmp_path) as engine:
+            wait_for(lambda: not bench.state("psu1")["ch1"]["is_on"])
+            (told,) = engine.tool("bench__runs", kind="experiment")["result"]["runs"]
+            assert (told["run_id"], told["state"]) == (run_id, "interrupted")
+            assert len(rows(engine, run_id)) == 1

@@ -259,6 +259,9 @@ class Experiments(RunsOfKind[ExperimentRun]):
             run.state = RunState.FAILED
         finally:
             self._leases.end(run.run_id)
+            approval = run.caller.approval
+            if approval is not None and approval.envelope is not None:
+                approval.envelope.end()
             await self._settle(run)
 
     async def _through(

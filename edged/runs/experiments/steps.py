@@ -49,6 +49,7 @@ from edged.experiments.model import (
     walk,
 )
 from edged.profiles.expr import compile_expression
+from edged.profiles.model import ParameterType
 from edged.profiles.step_values import Values, fill, number
 from edged.record import record
 from edged.runs.bench import Bench
@@ -514,18 +515,21 @@ class Steps:
 
     # Moving
 
-    async def _move(self, target: Target, to: float, rate: Value | None, path: str) -> None:
+    async def _move(self, target: Target, to: Scalar, rate: Value | None, path: str) -> None:
         """Set a value, at a rate where there is one."""
         run = self._run
         instrument = run.instruments[target.role]
         profile = instrument.profile
         command = profile.commands[target.command] if profile is not None else None
         arguments = self._arguments(target)
-        parameter = command and set_parameter(target, command, arguments)
+        parameter = None if command is None else set_parameter(target, command, arguments)
         if command is None or parameter is None:
             raise Failed(
                 f"{path}: {target.text} is not there any more.", code=ErrorCode.STEP_FAILED
             )
+        if parameter.type is ParameterType.INT and isinstance(to, float):
+            # A loop over a range counts in floats.
+            to = round(to) if to == round(to) else to
         if rate is None or command.sweep is None:
             plain = Target(
                 role=target.role,
@@ -539,7 +543,7 @@ class Steps:
         thing = swept(self._bench, instrument.id, command, command.sweep,
                       {**known, parameter.name: to})  # fmt: skip
         axis = run.axes.setdefault(thing.key, Axis(thing=thing))
-        await self._mover.move(axis, to, self._number(rate, f"{path}.rate"))
+        await self._mover.move(axis, self._number(to, path), self._number(rate, f"{path}.rate"))
 
     # Checks and questions
 
@@ -649,9 +653,8 @@ class Steps:
         try:
             await self.boundary()
             run.path = step.path
-            if step.set is not None:
-                value = self._number(loop.value if loop.value is not None else 0, step.path)
-                await self._move(step.set, value, step.rate, step.path)
+            if step.set is not None and loop.value is not None:
+                await self._move(step.set, loop.value, step.rate, step.path)
             await self.rest(max(0.0, self._number(step.wait_s, step.path)))
             await self._named_steps(step)
         except Leave as leave:

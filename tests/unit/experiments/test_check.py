@@ -15,6 +15,7 @@ from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
 from edged.yaml.tree import Scalar
 from tests.bench.shipped import shipped_library
+from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
 UNITS = {
@@ -110,6 +111,7 @@ def test_an_unknown_command_is_answered_with_the_one_to_write() -> None:
     assert wrong.remedy == "Write s.output_on."
 
 
+@promise("experiment.all-errors")
 def test_every_error_comes_at_once() -> None:
     wrong = problems(
         {"command": "q.output_on"},
@@ -125,6 +127,7 @@ def test_every_error_comes_at_once() -> None:
     ]
 
 
+@promise("experiment.whole-check")
 def test_a_value_over_a_limit_is_refused_in_a_loop_too() -> None:
     loop = {"for": "v", "in": {"lin": [0, 40, 5]}, "set": "s.set_voltage", "steps": []}
     (wrong,) = problems(loop)
@@ -132,6 +135,7 @@ def test_a_value_over_a_limit_is_refused_in_a_loop_too() -> None:
     assert "over the maximum 32 V" in wrong.message
 
 
+@promise("experiment.bounded")
 def test_a_value_that_hangs_on_an_answer_needs_bounds_and_the_remedy_is_the_line_to_add() -> None:
     steps = (
         {"read": {"v": "m.measure_dc_voltage"}},
@@ -227,3 +231,17 @@ def test_a_loop_of_a_million_values_is_judged_by_its_extremes() -> None:
     assert wrong == ()
     assert found is not None
     assert len(bench.judged) < 100
+
+
+@pytest.mark.parametrize("name", ["v", "n_v", "attempt", "elapsed_s", "flags"])
+def test_a_column_that_the_data_have_already_is_an_error(name: str) -> None:
+    measure = {"measure": {name: "m.measure_dc_voltage"}}
+    loop = {"for": "v", "in": [0, 1], "set": "s.set_voltage", "steps": [measure]}
+    (wrong,) = problems(loop)
+    assert wrong.code == "reserved"
+
+
+@pytest.mark.parametrize("name", ["data", "checks"])
+def test_a_log_whose_file_is_there_already_is_an_error(name: str) -> None:
+    log = {name: {"command": "m.measure_dc_voltage", "every_s": 1}}
+    assert problems({"wait_s": 0}, log=log)[0].code == "reserved"

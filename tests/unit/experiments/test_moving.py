@@ -19,6 +19,7 @@ from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover
 from edged.runs.sweeps.sweep import SweptThing
 from tests.bench.shipped import shipped_library
+from tests.promises import promise
 
 CALLER = Caller(route=Route.DIRECT)
 
@@ -100,6 +101,7 @@ def moved(supply: Supply, *targets: float, rate: float, is_lost: bool = False) -
     asyncio.run(work())
 
 
+@promise("experiment.rate")
 @given(
     start=st.floats(-5, 5),
     targets=st.lists(st.floats(-5, 5), min_size=1, max_size=3),

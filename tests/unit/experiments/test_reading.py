@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from edged.experiments.model import Experiment, ForStep, LetStep, MeasureStep, WaitStep, walk
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, placed, read_plan
+from tests.promises import promise
 
 EXAMPLES = Path(__file__).parent.parent.parent / "bench" / "experiments"
 
@@ -46,6 +47,7 @@ def test_each_step_knows_its_path() -> None:
     assert found == ["steps[0]", "steps[1]", "steps[1].steps[0]"]
 
 
+@promise("experiment.all-errors")
 def test_every_error_comes_at_once_with_its_path() -> None:
     found = problems(
         plan({"comand": "a.b"}, {"wait_s": 1, "bogus": 2}, {"leave": "q"}, resume={"at": "z"})
