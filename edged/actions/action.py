@@ -12,6 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Protocol
 
 from edged.actions.caller import Caller
@@ -98,10 +99,8 @@ class Action:
     progress: ProgressSink | None = None
     client: CallClient | None = None
 
-    @property
-    def row(self) -> type[Action] | str:
-        """The key of its row in the table of operations."""
-        return type(self)
+    # The key of its row in the table of operations; read several times a call, so in C.
+    row = property(type)
 
 
 @record
@@ -115,9 +114,7 @@ class NamedAction(Action):
     operation: str
     values: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def row(self) -> str:
-        return self.operation
+    row = property(attrgetter("operation"))
 
 
 @record

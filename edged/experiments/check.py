@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 from edged.errors import EdgedError, Invalid
 from edged.experiments.model import (
+    MOST_VALUES,
     AskStep,
     CheckStep,
     CommandStep,
@@ -58,8 +59,11 @@ from edged.record import record
 from edged.yaml.tree import Scalar
 
 MOST_PROBLEMS: Final = 20
-MOST_COMBINATIONS: Final = 20_000
+MOST_COMBINATIONS: Final = 2_000
 """Distinct values of one command; more are judged by their extremes."""
+MOST_JUDGED: Final = 20_000
+MOST_WORKED_OUT: Final = 100_000
+"""Values of one expression over loops."""
 MOST_SHOWN: Final = 1_000
 """Values of one argument that the envelope holds one by one."""
 OWN_COLUMNS: Final = frozenset({"attempt", "elapsed_s", "flags"})
@@ -220,8 +224,9 @@ def loop_values(step: ForStep, values: Mapping[str, Scalar]) -> tuple[Scalar, ..
         return tuple(items)
     numbers = [_number(value, step.name) for value in items]
     count = int(numbers[-1])
-    if not 1 <= count <= 1_000_000 or count != numbers[-1]:
-        raise Invalid(f"{step.name} would take {numbers[-1]:g} values; 1 to 1,000,000 are allowed.")
+    if not 1 <= count <= MOST_VALUES or count != numbers[-1]:
+        said = f"{step.name} would take {numbers[-1]:g} values"
+        raise Invalid(f"{said}; 1 to {MOST_VALUES:,} are allowed.")
     if step.kind == "count":
         return tuple(range(count))
     first, last = numbers[0], numbers[1]
@@ -276,8 +281,19 @@ def answer_members(command: Command) -> dict[str, str]:
             return {}
 
 
+@record
+class Judgement:
+    """A command with its values, to be judged by the command path."""
+
+    path: str
+    unit: RoleUnit
+    command: Command
+    values: Mapping[str, Scalar]
+    is_step: bool
+
+
 class PlanCheck:
-    """One check.
+    """One check: ``bind``, ``look_through``, ``judge`` for each of ``to_judge``, ``result``.
 
     Args:
         experiment: what is checked.
@@ -304,18 +320,30 @@ class PlanCheck:
         self._envelope: dict[tuple[Any, ...], Asked] = {}
         self._later: dict[str, None] = {}
         self._points = [0.0, 0.0]
+        self._span = Span()
+        self._values: dict[str, Scalar] = {}
+        self._judged: set[str] = set()
+        self.to_judge: dict[tuple[Any, ...], Judgement] = {}
         self._assigned: set[str] = set()
         self._changing = _changing(experiment)
 
-    def run(self) -> Checked | None:
-        """Everything; ``None`` where there are problems."""
-        values = self._parameters()
-        self._bind()
+    def bind(self) -> None:
+        """Find the units of the roles. Asks the bench, so it belongs to the loop."""
+        for role, named in self._plan.roles.items():
+            try:
+                self._units[role] = self._bench.unit(self._roles.get(role, named))
+            except EdgedError as error:
+                self._refused(f"roles.{role}", error)
+
+    def look_through(self) -> None:
+        """Everything but the judgements, which are in ``to_judge`` then. May take a second."""
+        values = self._values = self._parameters()
+        self._check_roles()
         plan = self._plan
         names: Names = {name: Known(value=value) for name, value in values.items()}
         certain = dict(names)
         span = self._steps(plan.steps, names, (), (1, 1))
-        span = span.plus(self._steps(plan.finally_steps, dict(certain), (), (1, 1)))
+        self._span = span.plus(self._steps(plan.finally_steps, dict(certain), (), (1, 1)))
         for steps in (plan.on_pause, plan.on_resume):
             self._steps(steps, dict(names), (), (0, 1))
         for name, log in plan.logs.items():
@@ -329,16 +357,30 @@ class PlanCheck:
             self._condition(watch.must, f"{path}.must", {**certain, "value": UNKNOWN})
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
+
+    def judge(self, one: Judgement) -> None:
+        """Ask the bench; of each place one problem is enough."""
+        if one.path in self._judged:
+            return
+        try:
+            self._bench.judge(one.unit, one.command, one.values, is_step=one.is_step)
+        except EdgedError as error:
+            self._judged.add(one.path)
+            self._refused(one.path, error)
+
+    def result(self) -> Checked | None:
+        """What may start; ``None`` where there are problems."""
         if self.problems:
             return None
+        plan = self._plan
         return Checked(
             experiment=plan,
             units=self._units,
-            values=values,
+            values=self._values,
             columns=tuple(self._columns.values()),
             loops=self._loops,
             points=(int(self._points[0]), int(self._points[1])),
-            duration=span,
+            duration=self._span,
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
             later=(*self._later, *_not_done(plan)),
@@ -370,12 +412,7 @@ class PlanCheck:
 
     # Roles and parameters
 
-    def _bind(self) -> None:
-        for role, named in self._plan.roles.items():
-            try:
-                self._units[role] = self._bench.unit(self._roles.get(role, named))
-            except EdgedError as error:
-                self._refused(f"roles.{role}", error)
+    def _check_roles(self) -> None:
         for role in self._roles:
             if role not in self._plan.roles:
                 self._add(f"roles.{role}", "unknown_role", f"there is no role {role}.",
@@ -582,16 +619,20 @@ class PlanCheck:
         if combinations > MOST_COMBINATIONS:
             choices = {name: _extremes(values) for name, values in choices.items()}
         for values in itertools.product(*choices.values()):
-            try:
-                self._bench.judge(
-                    unit,
-                    command,
-                    dict(zip(choices, values, strict=True)),
+            key = (unit.id, command.name, rate is not None, *zip(choices, values, strict=True))
+            self.to_judge.setdefault(
+                key,
+                Judgement(
+                    path=path,
+                    unit=unit,
+                    command=command,
+                    values=dict(zip(choices, values, strict=True)),
                     is_step=rate is not None,
-                )
-            except EdgedError as error:
-                self._refused(path, error)
-                return
+                ),
+            )
+        if len(self.to_judge) > MOST_JUDGED:
+            self._add(path, "too_large", f"the plan has more than {MOST_JUDGED:,} different values "
+                      "to judge.", "Use ranges ({lin: …}) for set-points.")  # fmt: skip
 
     def _possible(
         self, path: str, target: Target, command: Command, name: str, value: Value, names: Names
@@ -617,7 +658,11 @@ class PlanCheck:
         ranges = [names[one].values or (names[one].value,) for one in used]
         found: dict[Scalar, None] = {}
         try:
-            for values in itertools.islice(itertools.product(*ranges), 1_000_000):
+            if math.prod(map(len, ranges)) > MOST_WORKED_OUT:
+                self._add(path, "too_large", f"{value} has more than {MOST_WORKED_OUT:,} values.",
+                          "Let it hang on fewer loops.")  # fmt: skip
+                return None
+            for values in itertools.product(*ranges):
                 here = {n: v for n, v in zip(used, values, strict=True) if v is not None}
                 worked = fill(value, dict(here))
                 if worked is not None:
@@ -1051,4 +1096,8 @@ def check(
         What may start, or ``None``; and every problem that was found, at most ``MOST_PROBLEMS``.
     """
     work = PlanCheck(experiment, bench, roles or {}, parameters or {})
-    return work.run(), tuple(work.problems)
+    work.bind()
+    work.look_through()
+    for one in work.to_judge.values():
+        work.judge(one)
+    return work.result(), tuple(work.problems)

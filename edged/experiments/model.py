@@ -21,7 +21,7 @@ from edged.yaml.tree import Scalar
 Value = Scalar
 """As written: a literal, or ``"{expression}"``."""
 
-MOST_VALUES: Final = 1_000_000
+MOST_VALUES: Final = 100_000
 """Of one loop."""
 
 

@@ -118,7 +118,7 @@ class ExperimentOperations:
     async def _checked(self, action: Action) -> tuple[Plan | None, tuple[Problem, ...]]:
         asked = action.arguments
         source = await self._source(asked)
-        plan, problems = self.experiments.check(
+        plan, problems = await self.experiments.check(
             action, source, asked.get("roles") or {}, asked.get("parameters") or {}
         )
         return plan, placed(problems, source) if isinstance(source, str) else problems

@@ -55,8 +55,9 @@ class Registry:
         self.kinds: dict[RunKind, RunsOfKind[Any]] = {}
         self.halts, self.halted_by = 0, ENGINE_STOPPED
         self.is_closing = False
-        # By id, in the order of their start; those that are over in the order of their end.
-        self._going: dict[str, Run] = {}
+        # By id, in the order of their start, those whose life is not over.
+        self.going_runs: dict[str, Run] = {}
+        # Those that are over, in the order of their end.
         self._over: dict[RunKind, dict[str, Run]] = {kind: {} for kind in RunKind}
         # What a former life of the daemon left; told of, and never run again.
         self._found: dict[str, LeftWork] = {}
@@ -81,7 +82,7 @@ class Registry:
 
     def going(self, kind: RunKind) -> Iterator[Run]:
         """Runs whose life is not over, oldest first; their last words may be being written."""
-        return (run for run in tuple(self._going.values()) if run.kind is kind)
+        return (run for run in tuple(self.going_runs.values()) if run.kind is kind)
 
     def under_way(
         self, is_meant: IsMeant | None = None, kinds: Collection[RunKind] = EVERY_KIND
@@ -89,20 +90,20 @@ class Registry:
         """Runs that have not ended, on instruments that are meant."""
         return [
             run
-            for run in self._going.values()
+            for run in self.going_runs.values()
             if run.kind in kinds
             and not run.ended.is_set()
             and (is_meant is None or any(map(is_meant, run.units)))
         ]
 
-    def known(self, kind: RunKind) -> Iterator[Run]:
+    def known(self, kind: RunKind) -> list[Run]:
         """All that are remembered: first those that are over."""
-        yield from tuple(self._over[kind].values())
-        yield from self.going(kind)
+        over = list(self._over[kind].values())
+        return [*over, *self.going(kind)] if self.going_runs else over
 
     def get(self, kind: RunKind, run_id: str) -> Run | None:
         """The run of that kind with that id, if it is remembered."""
-        run = self._going.get(run_id) or self._over[kind].get(run_id)
+        run = self.going_runs.get(run_id) or self._over[kind].get(run_id)
         return run if run is not None and run.kind is kind else None
 
     def find(self, run_id: str) -> Run:
@@ -123,6 +124,8 @@ class Registry:
 
     def found(self, kind: RunKind) -> list[LeftWork]:
         """What a former life of the daemon left of one kind."""
+        if not self._found:
+            return []
         return [left for left in self._found.values() if left.entry.kind.value == kind.value]
 
     def left_of(self, kind: RunKind, run_id: str) -> LeftWork | None:
@@ -142,17 +145,17 @@ class Registry:
 
     def add(self, run: Run) -> None:
         """Find, stop and list this run from now on; its life begins with ``live``."""
-        self._going[run.run_id] = run
+        self.going_runs[run.run_id] = run
 
     def drop(self, run: Run) -> None:
         """It has not begun after all, and is forgotten."""
         run.ended.set()
-        del self._going[run.run_id]
+        del self.going_runs[run.run_id]
         self.let_go(run)
 
     def live(self, run: Run, life: Coroutine[Any, Any, None]) -> None:
         """Let it live in a task of its own: ``life`` is all of it, from first step to last word."""
-        self._going[run.run_id] = run
+        self.going_runs[run.run_id] = run
         self._over[run.kind].pop(run.run_id, None)
         run.task = asyncio.create_task(self._live(run, life), name=run.run_id)
 
@@ -186,7 +189,7 @@ class Registry:
             await life
         finally:
             self.let_go(run)
-            del self._going[run.run_id]
+            del self.going_runs[run.run_id]
             self._over[run.kind][run.run_id] = run
             run.ended.set()
             self._retire(self._over[run.kind])
@@ -256,11 +259,11 @@ class Registry:
         self.is_closing = True
         ending = asyncio.ensure_future(self.stop_all(ENGINE_STOPPED, event=RunEvent.SHUTDOWN))
         await asyncio.wait({ending}, timeout=within_s)
-        settling = [r.task for r in self._going.values() if r.task and not r.owes_abort]
+        settling = [r.task for r in self.going_runs.values() if r.task and not r.owes_abort]
         if settling:
             await asyncio.wait(settling, timeout=SETTLE_S)
         ending.cancel(ENGINE_STOPPED)
-        tasks = {run.task: run for run in self._going.values() if run.task}
+        tasks = {run.task: run for run in self.going_runs.values() if run.task}
         for task, run in tasks.items():
             if run.is_cut_at_close:
                 task.cancel(ENGINE_STOPPED)
@@ -305,10 +308,13 @@ class RunsOfKind(Generic[R]):
         raise NotImplementedError
 
     def _going(self) -> list[R]:
-        return cast("list[R]", self._runs.under_way(kinds={self.kind}))
+        # Mostly nothing runs, and get_status asks every kind.
+        if not self._runs.going_runs:
+            return []
+        return self._runs.under_way(kinds={self.kind})  # type: ignore[return-value] # of this kind
 
     def _all(self) -> list[R]:
-        return cast("list[R]", list(self._runs.known(self.kind)))
+        return self._runs.known(self.kind)  # type: ignore[return-value] # of this kind
 
     def _get(self, run_id: str) -> R | None:
         return cast("R | None", self._runs.get(self.kind, run_id))

@@ -22,7 +22,7 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, check
+from edged.experiments.check import Checked, PlanCheck
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
@@ -51,6 +51,8 @@ from edged.yaml.tree import Scalar
 
 MOST_PLANS: Final = 50
 """Checked plans that can still be started by their id."""
+JUDGED_A_TURN: Final = 20
+"""Commands judged before the loop gets a turn."""
 WRITTEN_S: Final = 5.0
 MOST_NOTE: Final = 2_000
 FINALLY_S: Final = 3_600.0
@@ -96,7 +98,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     # Plans
 
-    def check(
+    async def check(
         self,
         action: Action,
         source: str | Mapping[str, Any],
@@ -105,15 +107,22 @@ class Experiments(RunsOfKind[ExperimentRun]):
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
         """Judge a plan; one without problems may be started by its id."""
         try:
-            experiment = read_plan(source)
+            experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
             return None, bad.problems
         view = View(
             bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name
         )
-        checked, problems = check(experiment, view, roles, parameters)
+        work = PlanCheck(experiment, view, roles, parameters)
+        work.bind()
+        await asyncio.to_thread(work.look_through)
+        for number, one in enumerate(tuple(work.to_judge.values()), 1):
+            work.judge(one)
+            if number % JUDGED_A_TURN == 0:
+                await asyncio.sleep(0)
+        checked = work.result()
         if checked is None:
-            return None, problems
+            return None, tuple(work.problems)
         plan = Plan(
             plan_id=plan_id_of(checked, source),
             source=source,
@@ -159,7 +168,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             Conflict: LEASED, somebody has reserved a unit, or a run writes there.
             Failed: STORE_FAILED, or everything was stopped meanwhile.
         """
-        again, problems = self.check(action, plan.source, plan.roles, plan.parameters)
+        again, problems = await self.check(action, plan.source, plan.roles, plan.parameters)
         if again is None:
             raise Invalid(
                 f"The plan no longer passes the check: {problems[0].text}",
@@ -546,6 +555,9 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that is under way, as get_status has it."""
+        going = self._going()
+        if not going:
+            return ()
         now = self._bench.clock.monotonic()
         return tuple(
             {
@@ -560,7 +572,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "started_ms": run.started_ms,
                 "who": run.caller.who,
             }
-            for run in self._going()
+            for run in going
         )
 
 

@@ -540,7 +540,7 @@ class Steps:
             self._forget_axis(target)
             return
         known = {name: value for name, value in arguments.items() if value is not None}
-        thing = swept(self._bench, instrument.id, command, command.sweep,
+        thing = swept(instrument, command, command.sweep,
                       {**known, parameter.name: to})  # fmt: skip
         axis = run.axes.setdefault(thing.key, Axis(thing=thing))
         await self._mover.move(axis, self._number(to, path), self._number(rate, f"{path}.rate"))

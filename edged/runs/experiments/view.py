@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.caller import Caller
 from edged.errors import ErrorCode, NotFound
 from edged.experiments.check import RoleUnit
+from edged.instruments.instrument import Instrument
 from edged.profiles.model import Command, SweepPlan
 from edged.record import record
 from edged.runs.bench import Bench
@@ -29,9 +31,11 @@ class View:
     caller: Caller
     tool: str
     scope: str
+    _units: dict[str, Instrument] = field(default_factory=dict)
 
     def unit(self, name: str) -> RoleUnit:
         instrument = self.bench.pool.get(name)
+        self._units[instrument.id] = instrument
         profile = instrument.profile
         if profile is None:
             raise NotFound(
@@ -66,17 +70,16 @@ class View:
         )
 
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
-        instrument = self.bench.pool.get(unit.id)
+        instrument = self._units[unit.id]
         if command.sweep is None:
             return instrument.rules.max_rate_for(command.name)
-        return swept(self.bench, unit.id, command, command.sweep, {}).fastest
+        return swept(instrument, command, command.sweep, {}).fastest
 
 
 def swept(
-    bench: Bench, unit: str, command: Command, plan: SweepPlan, values: Mapping[str, Scalar]
+    instrument: Instrument, command: Command, plan: SweepPlan, values: Mapping[str, Scalar]
 ) -> SweptThing:
     """What a ``set`` or ``ramp`` moves, with the defaults of what is not given."""
-    instrument = bench.pool.get(unit)
     defaults = {
         name: one.default for name, one in command.parameters.items() if one.default is not None
     }

@@ -71,6 +71,9 @@ class Sequences(RunsOfKind[SequenceRun]):
 
     def running(self) -> tuple[dict[str, Any], ...]:
         """Each that runs: {run_id, instrument_id, sequence_name, steps_executed, …}."""
+        going = self._going()
+        if not going:
+            return ()
         return tuple(
             {
                 "run_id": run.run_id,
@@ -80,7 +83,7 @@ class Sequences(RunsOfKind[SequenceRun]):
                 "started_ms": run.started_ms,
                 "who": run.caller.who,
             }
-            for run in self._going()
+            for run in going
         )
 
     async def run(

@@ -70,7 +70,8 @@ class Streams(RunsOfKind[Stream]):
 
     def running(self) -> list[dict[str, Any]]:
         """What get_status tells of each running stream."""
-        return [stream.told() for stream in self._going()]
+        going = self._going()
+        return [stream.told() for stream in going] if going else []
 
     async def start(
         self,

@@ -187,9 +187,12 @@ class Sweeps(RunsOfKind[Sweep]):
 
     def active(self) -> tuple[dict[str, Any], ...]:
         """One entry a sweep that is running, holding, owes an abort or needs attention."""
+        sweeps, left = self._all(), self._runs.found(self.kind)
+        if not sweeps and not left:
+            return ()
         now = self._bench.clock.monotonic()
-        found = (f.told() for f in self._runs.found(self.kind) if f.needs_attention)
-        shown = (sweep for sweep in self._all() if sweep.is_active or sweep.needs_attention)
+        found = (f.told() for f in left if f.needs_attention)
+        shown = (sweep for sweep in sweeps if sweep.is_active or sweep.needs_attention)
         return (*found, *(sweep.told(now) for sweep in shown))
 
     def running_on(self, instrument_id: str) -> tuple[str, ...]:
