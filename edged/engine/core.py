@@ -241,7 +241,7 @@ class Core:
             acquisitions=self._acquisitions,
             memory=self._memory,
             clock=self._clock,
-            on_safe=self._work.sweeps.note_safe,
+            on_safe=self._work.note_safe,
         )
         return CommandPath(
             permissions=self._permissions,

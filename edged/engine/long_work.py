@@ -217,6 +217,13 @@ class LongWork:
         elif not is_held:
             await self.sequences.stop(run_id, LEASE_END)
 
+    def note_safe(
+        self, instrument_id: str, values: Mapping[str, object], on_behalf_of: str
+    ) -> None:
+        """A safe command is on its way: it ends the sweeps and experiments that it touches."""
+        self.sweeps.note_safe(instrument_id, values, on_behalf_of)
+        self.experiments.note_safe(instrument_id, on_behalf_of)
+
     def run_ids(self) -> tuple[str, ...]:
         """Ids of the sweeps, streams and sequences that run."""
         return (

@@ -41,6 +41,7 @@ from edged.experiments.model import (
     walk,
 )
 from edged.experiments.problem import Problem
+from edged.profiles.abort import TRUTHS, tellings
 from edged.profiles.expr import names_in
 from edged.profiles.model import (
     BitsAnswer,
@@ -56,6 +57,7 @@ from edged.profiles.model import (
 from edged.profiles.step_values import Values, fill
 from edged.profiles.template import optional_names
 from edged.record import record
+from edged.scpi.words import works_switch
 from edged.yaml.tree import Scalar
 
 MOST_PROBLEMS: Final = 20
@@ -96,8 +98,12 @@ class BenchView(Protocol):
 
     def judge(
         self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
-    ) -> None:
-        """Raise EdgedError where the command path would refuse it; ``is_step`` of a ramp."""
+    ) -> tuple[str, ...]:
+        """The lines that it would send; raises EdgedError where the command path would refuse it.
+
+        Args:
+            is_step: it is a step of a ramp.
+        """
         ...
 
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
@@ -283,13 +289,14 @@ def answer_members(command: Command) -> dict[str, str]:
 
 @record
 class Judgement:
-    """A command with its values, to be judged by the command path."""
+    """A command with its values, to be judged by the command path; ``is_last`` in ``finally``."""
 
     path: str
     unit: RoleUnit
     command: Command
     values: Mapping[str, Scalar]
     is_step: bool
+    is_last: bool
 
 
 class PlanCheck:
@@ -323,6 +330,9 @@ class PlanCheck:
         self._span = Span()
         self._values: dict[str, Scalar] = {}
         self._judged: set[str] = set()
+        # What is looked through now is done at the end; and what is on, so far.
+        self._is_last = False
+        self._on: dict[str, None] = {}
         self.to_judge: dict[tuple[Any, ...], Judgement] = {}
         self._assigned: set[str] = set()
         self._changing = _changing(experiment)
@@ -343,7 +353,7 @@ class PlanCheck:
         names: Names = {name: Known(value=value) for name, value in values.items()}
         certain = dict(names)
         span = self._steps(plan.steps, names, (), (1, 1))
-        self._span = span.plus(self._steps(plan.finally_steps, dict(certain), (), (1, 1)))
+        self._span = span.plus(self._last_steps(plan.finally_steps, dict(certain), (), (1, 1)))
         for steps in (plan.on_pause, plan.on_resume):
             self._steps(steps, dict(names), (), (0, 1))
         for name, log in plan.logs.items():
@@ -363,10 +373,17 @@ class PlanCheck:
         if one.path in self._judged:
             return
         try:
-            self._bench.judge(one.unit, one.command, one.values, is_step=one.is_step)
+            lines = self._bench.judge(one.unit, one.command, one.values, is_step=one.is_step)
         except EdgedError as error:
             self._judged.add(one.path)
             self._refused(one.path, error)
+            return
+        for said in (said for line in lines if works_switch(line) for said in tellings(line)):
+            place, is_on = f"{one.unit.called}: {said.output}", TRUTHS.get(said.value.upper())
+            if is_on is True and not one.is_last:
+                self._on[place] = None
+            elif is_on is False and one.is_last:
+                self._on.pop(place, None)
 
     def result(self) -> Checked | None:
         """What may start; ``None`` where there are problems."""
@@ -384,7 +401,7 @@ class PlanCheck:
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
             later=(*self._later, *_not_done(plan)),
-            left_on=(),
+            left_on=tuple(self._on),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
 
@@ -489,6 +506,15 @@ class PlanCheck:
         span = Span()
         for step in steps:
             span = span.plus(self._step(step, names, loops, times))
+        return span
+
+    def _last_steps(
+        self, steps: tuple[Step, ...], names: Names, loops: Loops, times: Times
+    ) -> Span:
+        """Those of ``finally``."""
+        before, self._is_last = self._is_last, True
+        span = self._steps(steps, names, loops, times)
+        self._is_last = before
         return span
 
     def _step(self, step: Step, names: Names, loops: Loops, times: Times) -> Span:
@@ -619,7 +645,8 @@ class PlanCheck:
         if combinations > MOST_COMBINATIONS:
             choices = {name: _extremes(values) for name, values in choices.items()}
         for values in itertools.product(*choices.values()):
-            key = (unit.id, command.name, rate is not None, *zip(choices, values, strict=True))
+            flags = (rate is not None, self._is_last)
+            key = (unit.id, command.name, *flags, *zip(choices, values, strict=True))
             self.to_judge.setdefault(
                 key,
                 Judgement(
@@ -628,6 +655,7 @@ class PlanCheck:
                     command=command,
                     values=dict(zip(choices, values, strict=True)),
                     is_step=rate is not None,
+                    is_last=self._is_last,
                 ),
             )
         if len(self.to_judge) > MOST_JUDGED:
@@ -882,7 +910,7 @@ class PlanCheck:
             self._names(step.unit, f"{step.path}.unit", here)
         ended = here if step.unit is not None else dict(names)
         often = times if step.unit is None else inside
-        last = self._steps(step.finally_steps, dict(ended), loops, often)
+        last = self._last_steps(step.finally_steps, dict(ended), loops, often)
         _leave_loop(names, here, step.name, is_certain=is_certain)
         span = span.plus(Span(least=low, likely=high, most=high)).times(least, most)
         return span.plus(_way(values, moved[4] if moved else None, is_snake=step.is_snake)).plus(

@@ -111,7 +111,7 @@ class ExperimentOperations:
                     raise Invalid("An answer needs value.", data={"parameter": "value"})
                 self.experiments.answer(run, asked["value"], asked.get("question"))
             case "note" | "tag":
-                self.experiments.note(run, wish, str(asked.get("value", "")), who)
+                await self.experiments.note(run, wish, str(asked.get("value", "")), who)
             case _:
                 return
 

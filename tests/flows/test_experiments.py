@@ -176,6 +176,28 @@ def test_stop_all_ends_it_and_only_safe_commands_of_finally_run(engine: Engine) 
     assert not is_on(engine)
 
 
+def test_a_safe_command_of_somebody_ends_the_run_that_writes_there(engine: Engine) -> None:
+    run_id = start(engine, plan(*ON, {"wait_s": 60}, {"command": "s.output_on"}))
+    wait_for(lambda: control(engine, run_id)["step"] == "steps[2]")
+    told = engine.tool(
+        "execute_command",
+        instrument_id="psu1",
+        command_name="output_off",
+        parameters={"channel": 1},
+    )
+    assert not told["is_error"], told
+    assert ended(engine, run_id)["state"] == "stopped"
+    assert not is_on(engine)
+
+
+def test_a_note_is_kept_also_after_the_end(engine: Engine) -> None:
+    run_id = start(engine, plan({"wait_s": 0}))
+    ended(engine, run_id)
+    control(engine, run_id, action="note", value="the good one")
+    (events,) = (engine.state_dir.parent / "data").rglob(f"{run_id}/events.jsonl")
+    wait_for(lambda: "the good one" in events.read_text())
+
+
 def test_a_step_that_fails_ends_the_run_as_failed_and_safe(engine: Engine) -> None:
     run_id = start(engine, plan(*ON, {"poll": "m.measure_dc_voltage", "until": "value > 9",
                                       "timeout_s": 0.2}))  # fmt: skip

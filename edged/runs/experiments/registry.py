@@ -44,7 +44,7 @@ from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
 from edged.runs.units import unit_of_instrument
-from edged.runs.wording import stopped_by
+from edged.runs.wording import MADE_SAFE, stopped_by
 from edged.schema.fields import nearest
 from edged.store.journal import JournalEntry, JournalKind
 from edged.yaml.tree import Scalar
@@ -54,6 +54,7 @@ MOST_PLANS: Final = 50
 JUDGED_A_TURN: Final = 20
 """Commands judged before the loop gets a turn."""
 WRITTEN_S: Final = 5.0
+MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
 FINALLY_S: Final = 3_600.0
 """The longest that ``finally`` may take: a ramp down has a rate."""
@@ -510,6 +511,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         question.answer.set_result(_fitting(question.step, value))
 
+    def note_safe(self, instrument_id: str, on_behalf_of: str) -> None:
+        """Somebody makes a unit safe: what a run does next could switch it on again."""
+        for run in self._going():
+            is_written = instrument_id in {asked.unit for asked in run.checked.envelope}
+            if is_written and run.run_id != on_behalf_of:
+                run.end(Ending.wished(RunEvent.STOP, MADE_SAFE))
+
     def skip(self, run: ExperimentRun, who: str) -> None:
         """End the step that waits or looks.
 
@@ -525,19 +533,24 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.note(f"{run.path} was skipped by {who}")
         run.waiting.set()
 
-    def note(self, run: ExperimentRun, kind: str, text: str, who: str) -> None:
+    async def note(self, run: ExperimentRun, kind: str, text: str, who: str) -> None:
         """A note or tag, also of a run that is over.
 
         Raises:
-            Invalid: it is empty, or too long.
+            Invalid: it is empty, or too long; or there are too many tags.
+            Failed: RECORDING_FAILED, of a run that is over: the disk refuses.
         """
+        if kind == "tag" and len(run.tags) >= MOST_TAGS:
+            raise Invalid(f"A run has at most {MOST_TAGS} tags.")
         if not text.strip() or len(text) > MOST_NOTE:
             raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
         if kind == "tag":
             run.tags.append(text.strip())
         else:
             run.note(f"{who}: {text.strip()}")
-        if run.sink is not None:
+        if run.state in OVER:
+            await self._recorder.add_event(run.run_id, kind, {"text": text.strip(), "who": who})
+        elif run.sink is not None:
             run.sink.event(kind, {"text": text.strip(), "who": who})
 
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:

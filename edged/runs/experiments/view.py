@@ -55,9 +55,9 @@ class View:
 
     def judge(
         self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
-    ) -> None:
+    ) -> tuple[str, ...]:
         purpose = Purpose.MEASURE if command.is_query else Purpose.SEQUENCE_STEP
-        self.bench.precheck(
+        return self.bench.precheck(
             RunCommand(
                 tool=self.tool,
                 caller=self.caller.nested(tool=self.tool, scope=self.scope, on_behalf_of="check"),

@@ -13,6 +13,7 @@ from edged.experiments.check import Checked, RoleUnit, check
 from edged.experiments.problem import Problem
 from edged.experiments.reading import read_plan
 from edged.profiles.model import Command
+from edged.profiles.template import render
 from edged.yaml.tree import Scalar
 from tests.bench.shipped import shipped_library
 from tests.promises import promise
@@ -43,12 +44,13 @@ class Bench:
 
     def judge(
         self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
-    ) -> None:
+    ) -> tuple[str, ...]:
         del unit, is_step
         self.judged.append((command.name, values))
         voltage = values.get("voltage")
         if isinstance(voltage, int | float) and voltage > 32:
             raise Invalid(f"voltage {voltage:g} V is over the maximum 32 V.")
+        return tuple(render(line, command.parameters, values) for line in command.scpi)
 
     def fastest(self, unit: RoleUnit, command: Command) -> float | None:
         del unit, command
@@ -245,3 +247,12 @@ def test_a_column_that_the_data_have_already_is_an_error(name: str) -> None:
 def test_a_log_whose_file_is_there_already_is_an_error(name: str) -> None:
     log = {name: {"command": "m.measure_dc_voltage", "every_s": 1}}
     assert problems({"wait_s": 0}, log=log)[0].code == "reserved"
+
+
+def test_what_is_switched_on_and_not_off_again_is_left_on() -> None:
+    on, off = {"command": "s.output_on"}, {"command": "s.output_off"}
+    assert checked(on).left_on == ("psu1 (rigol_dp832): OUTP CH1",)
+    assert checked(on, **{"finally": [off]}).left_on == ()
+    loop = {"for": "i", "in": [1], "steps": [on], "finally": [off]}
+    assert checked(loop).left_on == ()
+    assert checked(on, off).left_on == ("psu1 (rigol_dp832): OUTP CH1",)
