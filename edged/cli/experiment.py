@@ -59,6 +59,7 @@ MOST_BYTES: Final = 1_000_000
 LOOK_EVERY_S: Final = 0.3
 LINE_EVERY_S: Final = 2.0
 CHECK_TIMEOUT_S: Final = 60.0
+REHEARSAL_TIMEOUT_S: Final = 180.0
 ABORT_TIMEOUT_S: Final = 3_600.0
 """As long as ``finally`` may take."""
 
@@ -79,11 +80,12 @@ def run(arguments: Sequence[str]) -> int:
 def _add_verbs(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True)
     check = verbs.add_parser("check", help="judge a plan as a whole; nothing is sent")
+    rehearse = verbs.add_parser("rehearse", help="check a plan, and run it on simulated twins")
     start = verbs.add_parser("start", help="check a plan, run it, and follow the run")
     start.add_argument(
         "--detach", action="store_true", help="return at once; it continues in the engine"
     )
-    for verb in (check, start):
+    for verb in (check, rehearse, start):
         verb.add_argument("file", metavar="FILE", help="a YAML file, or the name of a saved one")
         verb.add_argument("words", nargs="*", metavar="key=value", help="the plan's parameters")
         verb.add_argument(
@@ -109,7 +111,7 @@ def _add_verbs(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     new = verbs.add_parser("new", help="print a plan to begin with")
     new.add_argument("kind", nargs="?", choices=KINDS, default=KINDS[0], help="which (map)")
     new.add_argument("--output", type=Path, metavar="FILE", help="write it there instead")
-    for verb in (check, start, watch, *controls, answer, note, listing):
+    for verb in (check, rehearse, start, watch, *controls, answer, note, listing):
         add_engine_options(verb)
     return parser
 
@@ -128,16 +130,37 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _check(client: RpcClient, options: argparse.Namespace) -> int:
-    answer = client.call_tool(
-        "tools/call", _call(CHECK, _plan(options)), timeout_s=_within(options)
-    )
+    is_rehearsed = options.verb == "rehearse"
+    wanted = {**_plan(options), **({"rehearse": True} if is_rehearsed else {})}
+    answer = client.call_tool("tools/call", _call(CHECK, wanted), timeout_s=_within(options))
     if answer.error is not None:
         return _shown(answer, options)
     if options.json:
         print_json(answer.result)
     else:
         _print_checked(answer.result, options.file)
-    return ExitStatus.OK if answer.result["ok"] else ExitStatus.USAGE
+    if not answer.result["ok"]:
+        return ExitStatus.USAGE
+    rehearsal = answer.result.get("rehearsal")
+    if rehearsal is None:
+        return ExitStatus.OK
+    if not options.json:
+        _print_rehearsal(rehearsal)
+    return status_of(rehearsal["result"])
+
+
+def _print_rehearsal(rehearsal: Mapping[str, Any]) -> None:
+    """What a run on twins came to."""
+    told = rehearsal["result"]
+    print("On simulated twins:")
+    print_fields(
+        {
+            **{name: told.get(name) for name in SHOWN if told.get(name) is not None},
+            "in the run's own time": _time(rehearsal["virtual_s"]),
+            "units without a model": ", ".join(rehearsal["no_model"]),
+            "interlocks left out": ", ".join(rehearsal["left_out"]),
+        }
+    )
 
 
 def _start(client: RpcClient, options: argparse.Namespace) -> int:
@@ -193,7 +216,8 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _within(options: argparse.Namespace) -> float:
-    return float(options.timeout or CHECK_TIMEOUT_S)
+    usual_s = REHEARSAL_TIMEOUT_S if options.verb == "rehearse" else CHECK_TIMEOUT_S
+    return float(options.timeout or usual_s)
 
 
 def _print_checked(told: Mapping[str, Any], file: str) -> None:
@@ -457,6 +481,7 @@ def _print_end(told: Mapping[str, Any]) -> None:
 
 VERBS: Final[Mapping[str, Callable[[RpcClient, argparse.Namespace], int]]] = {
     "check": _check,
+    "rehearse": _check,
     "start": _start,
     "watch": _watch,
     "answer": _control,

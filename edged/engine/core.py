@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import secrets
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from edged.actions.action import Action
 from edged.actions.cause import Cause
@@ -37,13 +38,14 @@ from edged.discovery.registering import Knowledge
 from edged.engine.guarding import Guards
 from edged.engine.long_work import LongWork
 from edged.engine.parts import SdkParts
-from edged.errors import NotFound
+from edged.errors import Conflict, NotFound
 from edged.instruments.instrument import Instrument
 from edged.instruments.pool import InstrumentPool
 from edged.instruments.trace import JobWatchOf
 from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.commands import CommandOperations
 from edged.runs.bench import Bench, Stores
+from edged.runs.experiments.registry import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases
@@ -167,6 +169,7 @@ class Core:
             leases=self._leases,
             new_plan=self._budgets.plan,
             disk=self._disk,
+            rehearse=self._rehearse,
         )
         self._lockout = LockoutControl(
             bench,
@@ -220,6 +223,14 @@ class Core:
         writing = self._leases.run_on(instrument)
         ids = (*self._work.runs_on(instrument.id), *filter(None, [writing]))
         return list(dict.fromkeys(ids))
+
+    async def _rehearse(self, plan: Plan) -> dict[str, Any]:
+        """Run an experiment on twins; what it came to.
+
+        Raises:
+            Conflict: this is a rehearsal already.
+        """
+        raise Conflict(f"{plan.experiment.name} is being rehearsed already.")
 
     def _recall(self, cause: Cause) -> None:
         """Everything is being stopped: what was judged, or waits for a yes, is begun no more."""

@@ -37,6 +37,7 @@ from edged.engine.idle_restart import IdleRestart
 from edged.engine.last_resort import end_at_last
 from edged.engine.parts import make_sources, monitor_for
 from edged.engine.profile_watch import ProfileWatch
+from edged.engine.rehearsals import RealUnit, Rehearsals, request_of
 from edged.engine.sim_child import SimChild
 from edged.engine.status import Here, StatusReport
 from edged.engine.surfaces import (
@@ -62,6 +63,7 @@ from edged.profiles.authoring.verification import FOLDER
 from edged.profiles.bench_file import seen_units
 from edged.profiles.library_cache import CACHE
 from edged.runs.bench import DATABASE_FILE, Bench
+from edged.runs.experiments.registry import Plan
 from edged.runs.left_work import LeftWork
 from edged.service import Notifier, say_alive, stop_requested
 from edged.store.bench_copy import BenchCopy
@@ -162,6 +164,7 @@ class Engine(Core):
         )
         self._watch = LoopWatch(clock)
         self._telemetry = EngineTelemetry(os.environ, edge_id=self._edge_id, clock=clock)
+        self._rehearsals = Rehearsals()
         super().__init__(
             config,
             clock=clock,
@@ -517,6 +520,28 @@ class Engine(Core):
             "interlocks": self._guards.interlocks.listed(),
             "budgets": self._budgets.listed(),
         }
+
+    async def _rehearse(self, plan: Plan) -> dict[str, Any]:
+        knowledge, roles = self._knowledge(), plan.checked.units
+        found = {unit.id: self._pool.get(unit.id) for unit in roles.values()}
+        names = {
+            unit_id: unit.alias or f"twin{number}"
+            for number, (unit_id, unit) in enumerate(found.items(), 1)
+        }
+        profiles = knowledge.library.profiles
+        request = request_of(
+            "experiment",
+            {
+                "source": plan.source,
+                "roles": {role: names[unit.id] for role, unit in roles.items()},
+                "parameters": dict(plan.checked.values),
+            },
+            units=[RealUnit.of(names[key], unit, profiles) for key, unit in found.items()],
+            interlocks=knowledge.bench.interlocks,
+            config=self._config,
+            clock=self._clock,
+        )
+        return await self._rehearsals.rehearse(request)
 
     def _is_aside(self, address: str) -> bool:
         return self._discovery.is_aside(address)

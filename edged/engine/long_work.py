@@ -24,7 +24,7 @@ from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
-from edged.operations.experiments import ExperimentOperations
+from edged.operations.experiments import ExperimentOperations, Rehearse
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -87,6 +87,7 @@ class LongWork:
         leases: gives experiments the units that they write to.
         new_plan: judges all steps of a run before its first.
         disk: writes recordings.
+        rehearse: runs an experiment on twins.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class LongWork:
         leases: RunLeases,
         new_plan: NewPlan,
         disk: Disk,
+        rehearse: Rehearse,
     ) -> None:
         self._bench = bench
+        self._rehearse = rehearse
         self._profiles = profiles
         self._visa = visa
         self.runs = RunRegistry(bench, disk=disk)
@@ -182,7 +185,9 @@ class LongWork:
         """
         return {
             **ExperimentOperations(
-                experiments=self.experiments, directories=self._bench.config.experiment_dirs
+                experiments=self.experiments,
+                directories=self._bench.config.experiment_dirs,
+                rehearse=self._rehearse,
             ).table(),
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist

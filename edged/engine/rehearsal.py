@@ -27,7 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
-from edged.actions.action import RunSequence
+from edged.actions.action import NamedAction, RunSequence
 from edged.actions.caller import Caller, Route
 from edged.config.instruments import InstrumentEntry
 from edged.config.keys import LogFormat, LogLevel
@@ -37,6 +37,7 @@ from edged.engine.core import Core
 from edged.engine.rehearsals import RealUnit
 from edged.engine.virtual_time import VirtualClock, VirtualLoop
 from edged.errors import EdgedError, Invalid
+from edged.experiments.model import AskType
 from edged.files import open_update, write_atomically
 from edged.host import places_here
 from edged.instruments.identity import Seat
@@ -46,10 +47,12 @@ from edged.profiles.bench_file import BenchFile, plain
 from edged.profiles.interlocks import Interlock
 from edged.profiles.library import ProfileLibrary, unpack
 from edged.runs.bench import DATABASE_FILE
+from edged.runs.experiments.run import ExperimentRun
 from edged.runs.recordings.append import Disk
 from edged.store.at_once import DatabaseAtOnce
 from edged.transports.in_memory import FarEnd, InMemoryLink
 from edged.transports.visa import VisaLibrary
+from edged.yaml.tree import Scalar
 
 NICE: Final = 10
 """The instruments of the daemon go before its rehearsals."""
@@ -131,6 +134,8 @@ class TwinCore(Core):
         return True
 
 
+LOOKS_EVERY_S: Final = 2.0
+"""How often the person of a rehearsal looks for a question, in virtual time."""
 Job = Callable[[Core, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """The core and the arguments → a result that JSON can write."""
 
@@ -154,6 +159,46 @@ async def run_sequence(core: Core, arguments: Mapping[str, Any]) -> dict[str, An
         "data": outcome.data,
         "error": outcome.error.to_json() if outcome.error is not None else None,
     }
+
+
+async def run_experiment(core: Core, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """An experiment: {source, roles, parameters} → its last status.
+
+    A person who always says yes answers its questions.
+    """
+    experiments = core.work.experiments
+    action = NamedAction(
+        operation="bench__start_experiment",
+        tool="bench__start_experiment",
+        caller=Caller(route=Route.DIRECT, client="rehearsal"),
+        action_id=core.bench.new_id(),
+    )
+    plan, problems = await experiments.check(
+        action, arguments["source"], arguments["roles"], arguments["parameters"]
+    )
+    if plan is None:
+        return {"state": "refused", "errors": [problem.to_json() for problem in problems]}
+    run = await experiments.start(action, plan)
+    operator = asyncio.create_task(_say_yes(core, run))
+    try:
+        await run.ended.wait()
+    finally:
+        operator.cancel()
+    return experiments.status(run.run_id)
+
+
+async def _say_yes(core: Core, run: ExperimentRun) -> None:
+    while True:
+        await core.bench.clock.sleep(LOOKS_EVERY_S)
+        question = run.question
+        if question is not None and not question.answer.done():
+            step = question.step
+            answers: dict[AskType, Scalar] = {
+                AskType.NUMBER: step.min if step.min is not None else (step.max or 0.0),
+                AskType.CHOICE: next(iter(step.options), ""),
+                AskType.TEXT: f"rehearsed {question.number}",
+            }
+            question.answer.set_result(answers.get(step.type, True))
 
 
 async def rehearse_here(request: Mapping[str, Any], clock: VirtualClock) -> dict[str, Any]:
@@ -258,7 +303,9 @@ def main() -> None:
     answer_to.flush()
 
 
-JOBS: Final[Mapping[str, Job]] = MappingProxyType({"sequence": run_sequence})
+JOBS: Final[Mapping[str, Job]] = MappingProxyType(
+    {"sequence": run_sequence, "experiment": run_experiment}
+)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from edged.actions.envelope import Envelope
 from edged.actions.outcome import Done
 from edged.commands.operation import Operation, Resource, Rows, as_text, bind
 from edged.commands.static_tool import (
+    BOOLEAN,
     CALM,
     INTEGER,
     OBJECT,
@@ -37,6 +38,7 @@ from edged.schema.fields import nearest
 from edged.yaml.file import read_text
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+Rehearse = Callable[[Plan], Awaitable[dict[str, Any]]]
 PLAN_KEYS: Final = ("plan", "text", "name")
 
 
@@ -46,10 +48,12 @@ class ExperimentOperations:
 
     Attributes:
         directories: where experiment files are, the last ones first looked at.
+        rehearse: runs a plan on simulated twins of its units, in virtual time.
     """
 
     experiments: Experiments
     directories: Sequence[Path]
+    rehearse: Rehearse
 
     def table(self) -> Rows:
         """Its rows, bound."""
@@ -60,7 +64,10 @@ class ExperimentOperations:
         plan, problems = await self._checked(action)
         if plan is None:
             return Done(data={"ok": False, "errors": [one.to_json() for one in problems]})
-        return Done(data=_told(plan, self.experiments.envelope(plan)))
+        told = _told(plan, self.experiments.envelope(plan))
+        if action.arguments.get("rehearse") is True:
+            told["rehearsal"] = await self.rehearse(plan)
+        return Done(data=told)
 
     async def start(self, action: NamedAction, _target: Target, _began: float) -> Done:
         """Begin a run, and return."""
@@ -220,10 +227,12 @@ OPERATIONS: Final = (
                 "send nothing: all errors, each with its remedy, or plan_id, points, duration and "
                 "what would be set. Grammar: edged://experiments/grammar."
             ),
-            schema=parameters_of(**_PLAN),
+            schema=parameters_of(
+                **_PLAN, rehearse={**BOOLEAN, "description": "Also run it on simulated twins."}
+            ),
             output=result_of(
                 "ok", "plan_id", "experiment", "units", "points", "duration_s", "columns",
-                "envelope", "later", "left_on", "asks_a_person", "errors",
+                "envelope", "later", "left_on", "asks_a_person", "errors", "rehearsal",
             ),
             annotations=READ,
             needs_instruments=True,

@@ -311,6 +311,20 @@ def test_texts_and_whole_numbers_of_a_loop_are_set_as_they_are(engine: Engine) -
     assert [row["mode_now"] for row in rows(engine, run_id)] == loop["in"]
 
 
+@promise("experiment.rehearsed")
+def test_a_rehearsal_runs_the_plan_on_twins_and_sends_nothing_to_the_bench(engine: Engine) -> None:
+    ask = {"ask": "seated", "text": "Board in the fixture?", "type": "confirm"}
+    steps = (*ON, {"wait_s": 7200}, ask, {"measure": {"v": "m.measure_dc_voltage"}})
+    wanted = plan(*steps, at_most_h=4)
+    told = engine.tool("bench__check_experiment", plan=wanted, rehearse=True)["result"]
+    rehearsal = told["rehearsal"]
+    assert rehearsal["no_model"] == []
+    assert rehearsal["virtual_s"] >= 7200
+    assert (rehearsal["result"]["state"], rehearsal["result"]["done"]) == ("completed", 1)
+    assert not is_on(engine)
+    assert engine.tool("get_status")["result"]["experiments"] == []
+
+
 @promise("experiment.crash-safe")
 def test_after_kill_9_every_unit_is_made_safe_and_the_run_is_interrupted(tmp_path: Path) -> None:
     with running_bench("--instruments", SIMS) as bench:
