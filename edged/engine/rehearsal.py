@@ -134,7 +134,7 @@ class TwinCore(Core):
         return True
 
 
-LOOKS_EVERY_S: Final = 2.0
+LOOKS_EVERY_S: Final = 5.0
 """How often the person of a rehearsal looks for a question, in virtual time."""
 Job = Callable[[Core, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 """The core and the arguments → a result that JSON can write."""

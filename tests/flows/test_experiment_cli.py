@@ -118,7 +118,7 @@ def test_roles_and_parameters_can_be_given(engine: Engine, tmp_path: Path) -> No
     file = written(tmp_path, EXAMPLES["map"])
     shown = edged(engine, "check", file, "v_max=2", "--role", "gate=smu2", "--role", "drain=smu1")
     assert "role gate      smu2 (keithley_2400)\n" in shown.stdout
-    assert "set_voltage, voltage 0 to 2" in shown.stdout
+    assert "set_voltage (voltage 0 … 2 V), ramped at most at" in shown.stdout
     edged(engine, "check", file, "v_max=9", status=ExitStatus.USAGE)
     edged(engine, "check", file, "--role", "gate", status=ExitStatus.USAGE)
     edged(engine, "check", str(tmp_path / "missing.yaml"), status=ExitStatus.USAGE)

@@ -532,6 +532,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         run.note(f"{run.path} was skipped by {who}")
         run.waiting.set()
+        run.wanted.set()
 
     async def note(self, run: ExperimentRun, kind: str, text: str, who: str) -> None:
         """A note or tag, also of a run that is over.

@@ -101,6 +101,7 @@ class ExperimentRun(Run):
         going: clear while it is paused.
         is_safe_only: of ``finally`` only safe commands are done.
         unsafe_step: the step of ``finally`` that is under way and is no safe command.
+        wanted: set once somebody wants something of it while it waits.
         ended_s: monotonic seconds when it was over.
         frozen_s: seconds for which it was paused, so far.
     """
@@ -131,6 +132,7 @@ class ExperimentRun(Run):
     going: asyncio.Event = field(default_factory=asyncio.Event)
     paused_at: float = 0.0
     pause_reason: str = ""
+    wanted: asyncio.Event = field(default_factory=asyncio.Event)
     frozen_s: float = 0.0
     ended_s: float | None = None
     said: list[str] = field(default_factory=list)
@@ -192,6 +194,7 @@ class ExperimentRun(Run):
         """Stop at the next step boundary; what waits or looks is frozen at once."""
         if self.going.is_set():
             self.going.clear()
+            self.wanted.set()
             self.paused_at = now_s
             self.pause_reason = reason
             self.move(RunEvent.PAUSE)

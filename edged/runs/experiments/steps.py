@@ -63,8 +63,9 @@ from edged.yaml.tree import Scalar
 
 TOO_SOON_S: Final = 0.3
 """An answer so soon after its question belongs to the one before: a scanner that reads twice."""
+LEAST_S: Final = 1e-6
 TURN_S: Final = 1.0
-"""The longest wait in one piece; a pause is noticed after it."""
+"""A wait that is longer ends when somebody wants something of the run."""
 DEFAULT_MISSING: Final = OnMissing()
 NO_LIMITS: Final = Limits()
 MAY_BE_MISSING: Final = frozenset(
@@ -211,7 +212,12 @@ class Steps:
         try:
             for step in plan.on_pause:
                 await self._do(step)
-            await run.going.wait()
+            try:
+                async with asyncio.timeout(plan.pause_at_most_s):
+                    await run.going.wait()
+            except TimeoutError:
+                why = f"it was paused for more than {plan.pause_at_most_s:g} s"
+                raise AbortRun(why) from None
             for step in plan.on_resume:
                 await self._do(step)
         finally:
@@ -225,7 +231,7 @@ class Steps:
             left = due - clock.monotonic()
             if left <= 0:
                 return
-            await clock.sleep(min(left, TURN_S))
+            await self._sleep(left)
 
     async def rest(self, seconds: float) -> None:
         """Wait so long, a pause not counted."""
@@ -236,7 +242,26 @@ class Steps:
         due = run.elapsed_s(clock.monotonic()) + seconds
         while (left := due - run.elapsed_s(clock.monotonic())) > 0 and not self._is_skipped:
             await self.boundary()
-            await clock.sleep(min(left, TURN_S))
+            await self._sleep(left)
+
+    async def _sleep(self, seconds: float) -> None:
+        """So long, or until somebody wants something of the run."""
+        # What rounding leaves of a wait would not move a clock that only waiting moves.
+        seconds = max(seconds, LEAST_S)
+        if seconds <= TURN_S:
+            await self._bench.clock.sleep(seconds)
+            return
+        self._run.wanted.clear()
+        parts = [
+            asyncio.ensure_future(self._bench.clock.sleep(seconds)),
+            asyncio.ensure_future(self._run.wanted.wait()),
+        ]
+        try:
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
 
     @property
     def _is_skipped(self) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final
 
 from edged.errors import EdgedError
 from edged.experiments.model import Log, Target, Watch, WatchElse
@@ -16,8 +15,6 @@ from edged.runs.experiments.run import ExperimentRun
 from edged.runs.run import Ending
 from edged.runs.states import OVER, RunEvent
 from edged.yaml.tree import Scalar
-
-PAUSE_LOOK_S: Final = 1.0
 
 
 class Beside:
@@ -52,7 +49,6 @@ class Beside:
         plan = self._run.checked.experiment
         work = [self._log(name, log) for name, log in plan.logs.items()]
         work += [self._watch(watch) for watch in plan.watches]
-        work.append(self._bound_pause(plan.pause_at_most_s))
         work.append(self._bound_run(hours_of(self._run.checked)))
         tasks = [asyncio.create_task(one, name=f"{self._run.run_id}-beside") for one in work]
         try:
@@ -98,21 +94,10 @@ class Beside:
         except EdgedError:
             return None
 
-    async def _bound_pause(self, most_s: float) -> None:
-        """A pause that lasts too long ends the run."""
-        while True:
-            await self._bench.clock.sleep(PAUSE_LOOK_S)
-            if self._run.going.is_set():
-                continue
-            if self._bench.clock.monotonic() - self._run.paused_at > most_s:
-                reason = f"it was paused for more than {most_s:g} s"
-                self._run.end(Ending(event=RunEvent.STOP, reason=reason))
-                return
-
     async def _bound_run(self, hours: float) -> None:
         """The plan's own bound."""
-        while self._bench.clock.monotonic() - self._run.began < hours * 3_600:
-            await self._bench.clock.sleep(PAUSE_LOOK_S)
+        due = self._run.began + hours * 3_600
+        await self._bench.clock.sleep(due - self._bench.clock.monotonic())
         if self._run.state not in OVER:
             reason = f"it took longer than its at_most_h of {hours:g}"
             self._run.end(Ending(event=RunEvent.STOP, reason=reason))
