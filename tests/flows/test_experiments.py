@@ -317,9 +317,8 @@ def test_a_rehearsal_runs_the_plan_on_twins_and_sends_nothing_to_the_bench(engin
     steps = (*ON, {"wait_s": 7200}, ask, {"measure": {"v": "m.measure_dc_voltage"}})
     wanted = plan(*steps, at_most_h=4)
     told = engine.tool("bench__check_experiment", plan=wanted, rehearse=True)
-    assert told["result"] and told["result"]["ok"], told
-    told = told["result"]
-    rehearsal = told["rehearsal"]
+    assert not told["is_error"], told
+    rehearsal = told["result"]["rehearsal"]
     assert rehearsal["no_model"] == []
     assert rehearsal["virtual_s"] >= 7200
     assert (rehearsal["result"]["state"], rehearsal["result"]["done"]) == ("completed", 1)
