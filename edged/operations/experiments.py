@@ -139,7 +139,13 @@ class ExperimentOperations:
                 remedy="edged://experiments/grammar has the grammar and an example.",
             )
         if given == ["name"]:
-            return await asyncio.to_thread(saved, self.directories, str(asked["name"]))
+            try:
+                return await asyncio.to_thread(saved, self.directories, str(asked["name"]))
+            except NotFound as missing:
+                # Of a tool it is an argument that is wrong, and no resource.
+                raise Invalid(
+                    missing.message, data={"parameter": "name"}, remedy=missing.remedy
+                ) from None
         source: str | Mapping[str, Any] = asked[given[0]]
         return source
 

@@ -222,6 +222,11 @@ def test_every_static_tool_keeps_its_output_schema(engine: Engine) -> None:
     done = keeps("start_stream", **stream, interval_ms=50, duration_ms=60)
     keeps("stop_stream", stream_id=done["stream_id"])
     keeps("fetch_waveform", stream_id=done["stream_id"], point_index=0)
+    steps = [{"wait_s": 60}]
+    plan = {"format": 1, "experiment": "x", "roles": {"s": SUPPLY}, "steps": steps}
+    checked = keeps("bench__check_experiment", plan=plan)
+    run = keeps("bench__start_experiment", plan_id=checked["plan_id"])
+    keeps("bench__control_run", run_id=run["run_id"], action="abort")
     assert kept == set(promised)
 
 

@@ -106,6 +106,7 @@ def test_every_result_fits_what_is_listed_and_has_no_member_that_is_not(walk: Wa
     _walk_sequences(walk)
     _walk_sweeps(walk)
     _walk_streams(walk)
+    _walk_experiments(walk)
     _walk_bench(walk)
     assert walk.called >= {name for name, tool in walk.tools.items() if "outputSchema" in tool}
     assert walk.called >= {name for name in walk.tools if name.startswith("bench__")}
@@ -256,6 +257,25 @@ def _walk_streams(walk: Walk) -> None:
     walk("bench__runs", run_id=done["stream_id"])
     walk("bench__plot", run_id=done["stream_id"], y="value")
     walk("bench__stop_run", run_id=detached["stream_id"])
+
+
+def _walk_experiments(walk: Walk) -> None:
+    plan = {
+        "format": 1,
+        "experiment": "walked",
+        "roles": {"supply": SUPPLY},
+        "with": {"supply": {"channel": 1}},
+        "steps": [{"measure": {"v": "supply.measure_voltage"}}, {"wait_s": 60}],
+    }
+    checked = walk("bench__check_experiment", plan=plan)
+    assert walk("bench__check_experiment", plan={**plan, "roles": {"supply": "x"}})["errors"]
+    walk.refused("bench__check_experiment", name="nosuch")
+    run_id = walk("bench__start_experiment", plan_id=checked["plan_id"])["run_id"]
+    walk.refused("bench__start_experiment", plan_id="nosuch")
+    for action in ("status", "pause", "resume", "abort"):
+        walk("bench__control_run", run_id=run_id, action=action)
+    walk.refused("bench__control_run", run_id=run_id, action="answer", value="yes")
+    walk.refused("bench__control_run", run_id="nosuch")
 
 
 def _walk_bench(walk: Walk) -> None:

@@ -160,6 +160,7 @@ def test_every_verb_that_asks_an_engine_leaves_a_row(engine: Engine) -> None:
         "restart": ["--when-idle"],
         "sweep": ["status", "sweep-none"],
         "sequence": ["list"],
+        "experiment": ["list"],
         "lease": ["list"],
         "deny": ["ask-none"],
     }

@@ -223,6 +223,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 caller=caller,
                 parameters=dict(checked.values),
                 measures=ids[1:],
+                is_measured=bool(checked.columns),
                 sets_up=True,
                 started_ms=started_ms,
                 dimensions=dimensions_of(checked),

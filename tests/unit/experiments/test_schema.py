@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 from jsonschema import Draft202012Validator
 
 from edged.experiments.examples import EXAMPLES
 from edged.experiments.grammar import STEPS
 from edged.experiments.reading import BadPlan, read_plan
 from edged.experiments.schema import experiment_schema, grammar_text
+from edged.profiles.format.plain_values import plain_tree
+from edged.profiles.library import parse_yaml
 from tests.unit.experiments.test_reading import EXAMPLES as FILES
 from tests.unit.experiments.test_reading import plan
 
 MOST_BYTES = 4_096
 VALIDATOR = Draft202012Validator(experiment_schema())
+
+
+def tree_of(text: str) -> Any:
+    return plain_tree(parse_yaml(text, "an example"))
 
 
 def test_it_is_a_schema() -> None:
@@ -25,12 +30,12 @@ def test_it_is_a_schema() -> None:
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_examples_of_the_specification_are_valid(path: Any) -> None:
-    VALIDATOR.validate(yaml.safe_load(path.read_text()))
+    VALIDATOR.validate(tree_of(path.read_text()))
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_the_plans_to_begin_with_are_valid_and_can_be_read(kind: str) -> None:
-    VALIDATOR.validate(yaml.safe_load(EXAMPLES[kind]))
+    VALIDATOR.validate(tree_of(EXAMPLES[kind]))
     read_plan(EXAMPLES[kind])
 
 
