@@ -237,6 +237,21 @@ def test_boards_are_tested_one_by_one_each_with_its_verdict(engine: Engine) -> N
     }
 
 
+def test_a_board_that_passes_at_its_second_try_makes_the_run_pass(engine: Engine) -> None:
+    steps = [
+        {"ask": "serial", "text": "Serial?", "type": "text"},
+        {"ask": "led", "text": "Is the LED on?", "type": "pass_fail"},
+    ]
+    loop = {"for": "board", "in": {"count": 2}, "unit": "{serial}", "steps": steps}
+    run_id = start(engine, plan(loop))
+    for number, answer in enumerate(["A1", "fail", "A1", "pass"], 1):
+        asked(engine, run_id, number)
+        control(engine, run_id, action="answer", value=answer, question=number)
+    told = ended(engine, run_id)
+    assert [(unit["try"], unit["verdict"]) for unit in told["units"]] == [(1, "fail"), (2, "pass")]
+    assert told["verdict"] == "pass"
+
+
 @promise("experiment.answer")
 def test_an_answer_to_a_question_that_has_ended_never_answers_the_next(engine: Engine) -> None:
     ask = {"text": "?", "type": "confirm"}

@@ -302,7 +302,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             run.error = f"{failure} {run.error}".strip()
         if event is not RunEvent.DONE:
             own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
-            run.verdict = worst((run.verdict, own))
+            run.own_verdict = worst((run.own_verdict, own))
         # Who reads that it is over finds its rows on the disk, unless that hangs.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WRITTEN_S):

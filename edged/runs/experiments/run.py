@@ -20,7 +20,6 @@ from edged.runs.states import EXPERIMENT, OVER, RunEvent
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
-MOST_UNITS_TOLD: Final = 100
 
 
 @record(frozen=False, eq=False)
@@ -95,6 +94,8 @@ class ExperimentRun(Run):
         instruments: role → the unit.
         names: what steps have given a value.
         loops: those under way, the outermost first.
+        own_verdict: of the checks outside of units, and of how it ended; ``unit_verdicts`` of each
+            unit at its last try.
         passes: how often each loop has begun, so that a snake turns.
         axes: the set-points that it moves, by (unit, set-point query).
         waiting: of a step that waits or looks; set when that is to be skipped.
@@ -127,7 +128,8 @@ class ExperimentRun(Run):
     seen: dict[str, int] = field(default_factory=dict)
     under_test: UnitNow | None = None
     tested: list[UnitNow] = field(default_factory=list)
-    verdict: UnitVerdict = UnitVerdict.NONE
+    own_verdict: UnitVerdict = UnitVerdict.NONE
+    unit_verdicts: dict[str, UnitVerdict] = field(default_factory=dict)
     waiting: asyncio.Event | None = None
     going: asyncio.Event = field(default_factory=asyncio.Event)
     paused_at: float = 0.0
@@ -162,6 +164,12 @@ class ExperimentRun(Run):
                 self.body.cancel(ending.cause)
 
     @property
+    def verdict(self) -> UnitVerdict:
+        """The worst of its own checks and of its units, each at its last try."""
+        now = (self.under_test.verdict,) if self.under_test is not None else ()
+        return worst((self.own_verdict, *self.unit_verdicts.values(), *now))
+
+    @property
     def ended_by(self) -> Ending:
         """What ended its steps before their end."""
         return self.ending or Ending(event=RunEvent.STOP, reason="it was cancelled")
@@ -177,9 +185,10 @@ class ExperimentRun(Run):
 
     def judged(self, verdict: UnitVerdict, name: str) -> None:
         """A check has come to a verdict."""
-        self.verdict = worst((self.verdict, verdict))
         unit = self.under_test
-        if unit is not None and name:
+        if unit is None:
+            self.own_verdict = worst((self.own_verdict, verdict))
+        elif name:
             unit.verdict = worst((unit.verdict, verdict))
             unit.missing.discard(name)
             if verdict in {UnitVerdict.FAIL, UnitVerdict.ERROR}:

@@ -740,7 +740,7 @@ class Steps:
             else UnitVerdict.NONE
         )
         self._judged("", own)
-        run.verdict = worst((run.verdict, unit.verdict))
+        run.unit_verdicts[unit.name] = unit.verdict
         run.tested.append(unit)
         del run.tested[:-1000]
         run.under_test = None
