@@ -321,8 +321,9 @@ def _parquet(table: bytes) -> bytes:
     try:
         found = csv.read_csv(
             io.BytesIO(table),
-            # One block: the types are those that fit every row.
-            read_options=csv.ReadOptions(block_size=len(table) + 1),
+            # One block: the types are those that fit every row. A worker of pyarrow that is still
+            # at its end when the program exits would abort it, once in 240 times.
+            read_options=csv.ReadOptions(block_size=len(table) + 1, use_threads=False),
             parse_options=csv.ParseOptions(newlines_in_values=True),
             convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]),
         )
