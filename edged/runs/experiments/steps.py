@@ -17,40 +17,42 @@ from edged.actions.action import Purpose, RunCommand, SendLines
 from edged.actions.caller import Caller
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed, Invalid
-from edged.experiments.check import arguments_of, loop_values, set_parameter
+from edged.experiments.check import arguments_of, set_parameter
 from edged.experiments.model import (
     AskStep,
     AskType,
     CheckStep,
-    CommandStep,
     FirstStep,
-    ForStep,
     IfStep,
     LeaveStep,
     LetStep,
     MeasureStep,
     MissingThen,
     OnAtMost,
-    OnError,
     OnFail,
     OnMissing,
     OnNoAnswer,
-    OnTimeout,
-    PollStep,
     RampStep,
     ReadStep,
     RepeatStep,
-    RowStep,
     SettleStep,
+    Value,
+)
+from edged.profiles.expr import compile_expression
+from edged.profiles.model import (
+    CommandStep,
+    ForStep,
+    OnError,
+    OnTimeout,
+    ParameterType,
+    PollStep,
+    RowStep,
     Step,
     Target,
-    Value,
     WaitStep,
     walk,
 )
-from edged.profiles.expr import compile_expression
-from edged.profiles.model import ParameterType
-from edged.profiles.step_values import Values, fill, number
+from edged.profiles.step_values import fill, loop_values, number, saved
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
@@ -200,8 +202,8 @@ class Steps:
     def _is_safe(self, step: Step) -> bool:
         if not isinstance(step, CommandStep):
             return False
-        profile = self._run.instruments[step.command.role].profile
-        return profile is not None and profile.commands[step.command.command].is_safe
+        profile = self._run.instruments[step.role].profile
+        return profile is not None and profile.commands[step.command].is_safe
 
     async def boundary(self) -> None:
         """Wait here while the run is paused; the plan's own steps for that are done before it."""
@@ -284,14 +286,16 @@ class Steps:
         match step:
             case CommandStep():
                 await self._command(step)
-            case WaitStep(seconds=seconds):
+            case WaitStep(wait_ms=wait_ms):
                 with self._waiting():
-                    await self.rest(max(0.0, self._number(seconds, step.path)))
+                    milliseconds = self._number(wait_ms, step.path or "wait_ms")
+                    await self.rest(max(0.0, milliseconds / 1000))
             case PollStep():
                 with self._waiting():
                     await self._poll(step)
-            case RowStep(row=row):
-                self._row({name: self._value(value) for name, value in row.items()})
+            case RowStep(columns=columns):
+                names = self._run.names
+                self._row({n: fill(v, names, is_bare=True) for n, v in columns.items()})
             case ReadStep(read=read):
                 await self._read(read)
             case MeasureStep(measure=measure):
@@ -322,15 +326,11 @@ class Steps:
 
     # Values
 
-    @property
-    def _values(self) -> Values:
-        return dict(self._run.names.items())
-
     def _value(self, value: Value) -> Scalar | None:
-        return fill(value, self._values)
+        return fill(value, self._run.names)
 
     def _number(self, value: Value, path: str) -> float:
-        return number(value, self._values, path)
+        return number(value, self._run.names, path)
 
     def _holds(self, condition: str, path: str, **more: Scalar | None) -> bool:
         """Whether a condition holds.
@@ -406,14 +406,11 @@ class Steps:
         return await patiently(self._bench, action)
 
     async def _command(self, step: CommandStep) -> None:
-        outcome = await self._act(step.command)
-        self._forget_axis(step.command)
+        outcome = await self._act(step.target)
+        self._forget_axis(step.target)
         if step.save_as:
-            data = outcome.data.get("data")
-            self._run.names[step.save_as] = _plain(outcome.data.get("primary"), data)
-            if isinstance(data, Mapping):
-                for name, value in data.items():
-                    self._run.names[f"{step.save_as}_{name}"] = _scalar(value)
+            data, primary = outcome.data.get("data"), outcome.data.get("primary")
+            self._run.names |= saved(step.save_as, data, primary)
 
     def _forget_axis(self, target: Target) -> None:
         """A command was sent to a unit: where its set-points stand is to be asked again."""
@@ -479,18 +476,19 @@ class Steps:
         return _reading(await self._act(target, Purpose.MEASURE), target.member).value
 
     async def _poll(self, step: PollStep) -> None:
-        give_up = self._now() + step.timeout_s
+        give_up = self._now() + step.timeout_ms / 1000
         while True:
-            value = (await self._answered([("value", step.poll)]))["value"].value
+            value = (await self._answered([("value", step.target)]))["value"].value
             if self._is_skipped or (
                 value is not None and self._holds(step.until, step.path, value=value)
             ):
                 return
             if self._now() >= give_up:
-                said = f"{step.poll.text} was {value!r} at the last; {step.until} did not hold"
-                self._timed_out(step.on_timeout, step.path, f"{said} for {step.timeout_s:g} s")
+                said = f"{step.target.text} was {value!r} at the last; {step.until} did not hold"
+                said = f"{said} for {step.timeout_ms / 1000:g} s"
+                self._timed_out(step.on_timeout, step.path, said)
                 return
-            await self.rest(step.every_s)
+            await self.rest(step.every_ms / 1000)
 
     async def _settle(self, step: SettleStep) -> None:
         """Settled is what holds for all readings of the last ``for_s``, three at least."""
@@ -651,8 +649,7 @@ class Steps:
 
     async def _for(self, step: ForStep) -> None:
         run = self._run
-        known = {name: value for name, value in run.names.items() if value is not None}
-        values = list(enumerate(loop_values(step, known)))
+        values = list(enumerate(loop_values(step, self._run.names)))
         begun = run.passes[step.name] = run.passes.get(step.name, 0) + 1
         if step.is_snake and begun % 2 == 0:
             values.reverse()
@@ -807,10 +804,6 @@ def _reading(outcome: Outcome, member: str) -> Reading:
 
 def _scalar(value: object) -> Scalar | None:
     return value if isinstance(value, int | float | str | bool) else None
-
-
-def _plain(primary: object, data: object) -> Scalar | None:
-    return _scalar(data) if not isinstance(data, Mapping) else _scalar(primary)
 
 
 def _is_settled(window: list[tuple[float, float]], for_s: float, drift: float | None) -> bool:

@@ -15,73 +15,25 @@ Nothing is journalled for a sequence without ``finally`` steps: it leaves nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Progress, Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.cause import Cause
-from edged.errors import EdgedError, Invalid
+from edged.errors import EdgedError
 from edged.instruments.instrument import Instrument
-from edged.profiles.model import AbortStep, CommandStep, ForStep, Profile, Sequence
-from edged.profiles.step_values import Values, fill, number
-from edged.profiles.template import placeholders, render
+from edged.profiles.model import AbortStep, CommandStep, Profile, Sequence
+from edged.profiles.step_values import Values, fill, rendered
 from edged.record import record
 from edged.runs.journal import clean_up_of
 from edged.runs.notes import is_limited, notes_of_limit
 from edged.runs.ports import NewId, RowSink
 from edged.runs.run import Ending, Run
 from edged.runs.states import SEQUENCE, RunEvent, RunState
-from edged.yaml.tree import Scalar
 
-MAX_LOOP_VALUES: Final = 100_000
 MOST_LEFT: Final = 50
 """Lines that are told of a sequence that did not come to its end."""
-
-
-def loop_values(step: ForStep, values: Values) -> Iterator[Scalar | None]:
-    """What a ``for`` step runs over.
-
-    Raises:
-        NotKnownYet, Invalid: as ``fill``; a count outside 1 to 100,000; a logarithmic range
-            that touches zero.
-    """
-    if step.kind == "list":
-        return (fill(value, values) for value in step.values)
-    first, last = (number(v, values, f"a bound of {step.name}") for v in step.values[:2])
-    count = int(number(step.values[2], values, f"the count of {step.name}"))
-    if not 1 <= count <= MAX_LOOP_VALUES:
-        raise Invalid(f"{step.name} would take {count} values; 1 to {MAX_LOOP_VALUES} are allowed.")
-    if step.kind == "log" and first * last <= 0:
-        raise Invalid(f"{step.name} cannot run logarithmically from {first:g} to {last:g}.")
-    return _range(step.kind, first, last, count)
-
-
-def saved(name: str, data: object, primary: float | None = None) -> Values:
-    """What an answer saved ``as: name`` adds: the value, or one value a field as ``name_field``."""
-    if isinstance(data, Mapping):
-        flat: Values = {
-            f"{name}_{key}": value
-            for key, value in data.items()
-            if value is None or isinstance(value, int | float | str | bool)
-        }
-        flat[name] = primary
-        return flat
-    if data is None or isinstance(data, int | float | str | bool):
-        return {name: data}
-    return {name: str(data)}
-
-
-def _range(kind: str, first: float, last: float, count: int) -> Iterator[float]:
-    for i in range(count):
-        if count == 1:
-            yield first
-        elif i == count - 1:
-            yield last
-        elif kind == "lin":
-            yield first + (last - first) * i / (count - 1)
-        else:
-            yield first * (last / first) ** (i / (count - 1))
 
 
 @record(frozen=False, eq=False)
@@ -94,7 +46,7 @@ class SequenceRun(Run):
     action: RunSequence
     sequence: Sequence
     instrument: Instrument
-    values: Values
+    values: dict[str, Any]
     # What says of its lines whether they ask, and whether they set something.
     profile: Profile | None
     # The instrument on which no other such sequence may run meanwhile.
@@ -224,22 +176,10 @@ def query_of(run: SequenceRun, template: str, values: Values, purpose: Purpose) 
         action_id=run.new_id(),
         parent_id=run.action.action_id,
         instrument_id=run.action.instrument_id,
-        scpi=_rendered(template, run.sequence, values),
+        scpi=rendered(template, run.sequence.parameters, values),
         purpose=purpose,
         expects_answer=True,
     )
-
-
-def _rendered(template: str, sequence: Sequence, values: Values) -> str:
-    """A raw query's template with what is known filled in.
-
-    Raises:
-        NotKnownYet: it needs an answer that has not come.
-        Invalid: a value that cannot stand in a line.
-    """
-    used = {hole.name: fill(f"{{{hole.name}}}", values) for hole in placeholders(template)}
-    known = {name: value for name, value in used.items() if value is not None}
-    return render(template, sequence.parameters, known)
 
 
 def clean_up(run: SequenceRun) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, assert_never
+from collections.abc import Mapping
+from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand, RunSequence, SendScpi
 from edged.actions.caller import Caller
@@ -29,9 +29,10 @@ from edged.profiles.model import (
     Sequence,
     Step,
     WaitStep,
+    walk,
 )
 from edged.profiles.raw import asks, sets
-from edged.profiles.step_values import UNKNOWN, NotKnownYet, Values, fill, number
+from edged.profiles.step_values import UNKNOWN, NotKnownYet, fill, loop_values, number, saved
 from edged.runs.bench import Bench
 from edged.runs.notes import is_limited
 from edged.runs.ports import NewPlan, Precheck
@@ -39,10 +40,8 @@ from edged.runs.run_head import Column, RunHead, RunKind
 from edged.runs.sequences.run import (
     SequenceRun,
     command_of,
-    loop_values,
     place_set,
     query_of,
-    saved,
 )
 from edged.scpi.answer_text import bad_answer, plain_value
 from edged.yaml.tree import Scalar
@@ -71,7 +70,8 @@ def table_head(
 ) -> RunHead:
     """What is recorded: one column for each that any ``row`` step of the sequence fills."""
     steps = (*sequence.steps, *sequence.finally_steps)
-    names = dict.fromkeys(name for row in _rows(steps) for name in row.columns)
+    rows = (step for step in walk(steps) if isinstance(step, RowStep))
+    names = dict.fromkeys(name for row in rows for name in row.columns)
     return RunHead(
         kind=RunKind.SEQUENCE,
         run_id=run_id,
@@ -92,17 +92,6 @@ def row_cells(head: RunHead, row: Mapping[str, Any]) -> tuple[Scalar | None, ...
 
 def _cell(value: Any) -> Scalar | None:
     return value if isinstance(value, Scalar | None) else json.dumps(value, default=str)
-
-
-def _rows(steps: tuple[Step, ...]) -> Iterator[RowStep]:
-    for step in steps:
-        match step:
-            case RowStep():
-                yield step
-            case ForStep():
-                yield from _rows(step.steps)
-            case _:
-                continue
 
 
 MAX_ROWS: Final = 1_000_000
@@ -172,7 +161,7 @@ class SequenceSteps:
                 run.limited += is_limited(row)
                 await self._record(run, row)
             case _:
-                assert_never(step)
+                raise TypeError(step)
         run.steps_executed += 1
 
     async def _record(self, run: SequenceRun, row: Mapping[str, Any]) -> None:
@@ -274,7 +263,9 @@ class SequenceCheck:
             self._plan.add(action, lines, run.waits_s)
         return lines
 
-    async def _check_steps(self, run: SequenceRun, steps: tuple[Step, ...], values: Values) -> None:
+    async def _check_steps(
+        self, run: SequenceRun, steps: tuple[Step, ...], values: dict[str, Any]
+    ) -> None:
         for step in steps:
             # A loop is no step of its own; those inside it are.
             run.step_count += not isinstance(step, ForStep)
@@ -285,7 +276,7 @@ class SequenceCheck:
             except NotKnownYet:
                 run.later[_named(step)] = HANGS
 
-    async def _check_step(self, run: SequenceRun, step: Step, values: Values) -> None:
+    async def _check_step(self, run: SequenceRun, step: Step, values: dict[str, Any]) -> None:
         match step:
             case CommandStep():
                 if step.save_as:
@@ -314,8 +305,6 @@ class SequenceCheck:
                 run.waits_s += number(step.wait_ms, values, "wait_ms") / 1000
             case RowStep():
                 return
-            case _:
-                assert_never(step)
 
 
 def _named(step: Step) -> str:
@@ -326,7 +315,7 @@ def _named(step: Step) -> str:
         case ForStep(name=name, steps=steps):
             inner = (_named(each) for each in steps if not isinstance(each, WaitStep | RowStep))
             return f"for {name}: {', '.join(inner)}"
-        case WaitStep():
-            return "wait"
         case RowStep():
             return "row"
+        case _:
+            return "wait"
