@@ -219,10 +219,12 @@ def set_parameter(target: Target, command: Command, given: Mapping[str, Any]) ->
     return free[0] if len(free) == 1 else None
 
 
-def arguments_of(experiment: Experiment, target: Target, command: Command) -> dict[str, Value]:
+def arguments_of(
+    experiment: Experiment, target: Target, command: Command | None
+) -> dict[str, Value]:
     """What a target's command is given: its own arguments, and its role's where it has them."""
-    given = experiment.given.get(target.role, {})
-    known = {name: value for name, value in given.items() if name in command.parameters}
+    given = experiment.given.get(target.role, {}) if command is not None else {}
+    known = {n: value for n, value in given.items() if command and n in command.parameters}
     return {**known, **target.parameters}
 
 

@@ -274,6 +274,7 @@ class Experiment:
     logs: Mapping[str, Log] = field(default_factory=dict)
     watches: tuple[Watch, ...] = ()
     finally_steps: tuple[Step, ...] = ()
+    finally_timeout_ms: int = 3_600_000
     on_pause: tuple[Step, ...] = ()
     on_resume: tuple[Step, ...] = ()
     on_missing: Mapping[str, OnMissing] = field(default_factory=dict)

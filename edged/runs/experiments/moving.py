@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from edged.actions.action import Purpose, RunCommand, SendLines
+from edged.actions.action import Action, Purpose, RunCommand, SendLines
 from edged.actions.outcome import Outcome
 from edged.errors import EdgedError, ErrorCode, Failed
 from edged.profiles.model import ParameterType
@@ -151,14 +151,25 @@ class Mover:
         axis.written_at = arrived_by(gone, now, min(axis.quickest_s, held_back))
 
 
-async def patiently(bench: Bench, make: Callable[[], RunCommand | SendLines]) -> Outcome:
+async def patiently(
+    bench: Bench,
+    make: Callable[[], Action],
+    stalls: int = MOST_STALLS,
+    took: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Perform it; again while others have the line, which to have twice is no step at all.
+
+    Args:
+        stalls: so often at most.
+        took: has each outcome.
 
     Raises:
         EdgedError: what it ended with.
     """
-    for left in reversed(range(MOST_STALLS)):
+    for left in reversed(range(stalls)):
         outcome = await bench.perform(make())
+        if took is not None:
+            took(outcome)
         if outcome.error is None:
             return outcome
         if left == 0 or not is_stall(outcome.error):
