@@ -87,7 +87,7 @@ class SequenceRun(PlanRun):
         return self.ending is not None and self.ending.event is RunEvent.CLIENT_GONE
 
     def end(self, ending: Ending) -> None:
-        super().end(ending)
+        PlanRun.end(self, ending)
         if ending.event is not RunEvent.CLIENT_GONE:
             self.reason = self.reason or ending.cause.reason
         elif self.body is None and self.task is not None:
