@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final
 
-from edged.actions.action import Action, Purpose
+from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
 from edged.experiments.check import Checked, Span
 from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
-from edged.runs.experiments.moving import MOST_STALLS, Axis
+from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
+from edged.runs.sweeps.ramp import MOST_STALLS
 from edged.yaml.tree import Scalar
 
-A = TypeVar("A", bound=Action)
 MOST_NOTES: Final = 200
 
 
@@ -114,7 +114,6 @@ class PlanRun(Run):
     polls_as: ClassVar[Purpose | None] = Purpose.MEASURE
     """The purpose of what a poll asks; ``None``: that of the other steps."""
 
-    action: Action
     plan: Experiment
     instruments: Mapping[str, Instrument]
     names: dict[str, Scalar | None] = field(default_factory=dict)
@@ -238,20 +237,6 @@ class PlanRun(Run):
         until = now_s if self.ended_s is None else self.ended_s
         frozen = self.frozen_s + (0.0 if self.going.is_set() else until - self.paused_at)
         return until - self.began - frozen
-
-    def act(
-        self, kind: Callable[..., A], action_id: str, unit: str, purpose: Purpose, **more: Any
-    ) -> A:
-        """An action of one of its steps, at a unit by its id."""
-        return kind(
-            tool=self.action.tool,
-            caller=self.caller,
-            action_id=action_id,
-            parent_id=self.action.action_id,
-            instrument_id=unit,
-            purpose=purpose,
-            **more,
-        )
 
 
 @record(frozen=False, eq=False)
