@@ -14,8 +14,7 @@ from edged.actions.action import Action, Purpose, RunCommand, SendLines
 from edged.actions.outcome import Outcome
 from edged.record import record
 from edged.runs.bench import Bench
-from edged.runs.sweeps.ramp import MOST_STALLS, STALL_S, confirm, is_stall
-from edged.runs.sweeps.ramp_plan import gap_s, grid_of, next_step
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, STALL_S, gap_s, grid_of, is_stall, next_step
 from edged.runs.sweeps.sweep import SweptThing
 from edged.yaml.tree import Scalar
 
@@ -110,7 +109,10 @@ class Mover:
             return replace(made, purpose=Purpose.SWEEP_STEP, meeting=axis.meeting, rate=rate)
 
         outcome = await patiently(self.bench, step)
-        confirm(axis, value, outcome, self.bench.clock.monotonic())
+        now = self.bench.clock.monotonic()
+        gone = outcome.written_at or now
+        axis.confirmed = value
+        axis.quickest_s, axis.written_at = thing.arrival(gone, now, axis.quickest_s)
 
 
 async def patiently(

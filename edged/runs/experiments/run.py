@@ -18,7 +18,7 @@ from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
-from edged.runs.sweeps.ramp import MOST_STALLS
+from edged.runs.sweeps.ramp_plan import MOST_STALLS
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200

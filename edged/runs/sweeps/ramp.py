@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from edged.actions.action import Purpose, RunCommand
 from edged.actions.outcome import Outcome
@@ -28,14 +27,11 @@ from edged.runs.journal import HEARTBEAT_S, RunJournal
 from edged.runs.ports import Perform
 from edged.runs.run import Ending
 from edged.runs.states import RunEvent
-from edged.runs.sweeps.ramp_plan import arrived_by, gap_s, next_step
+from edged.runs.sweeps.ramp_plan import MOST_STALLS, STALL_S, gap_s, is_stall, next_step
 from edged.runs.sweeps.request import Measure, MeasuredColumn
 from edged.runs.sweeps.sweep import Cell, Sweep
 from edged.runs.wording import TARGET_REACHED
 from edged.yaml.tree import Scalar
-
-if TYPE_CHECKING:
-    from edged.runs.experiments.moving import Axis
 
 
 async def ask_anew(perform: Perform, action_id: str, sweep: Sweep, value: float) -> Outcome:
@@ -73,11 +69,6 @@ async def why_strayed(perform: Perform, action_id: str, sweep: Sweep) -> str:
     return ""
 
 
-NETWORK_USUAL_S: Final = 0.02
-"""A network may hold back one write and not the next, so only so much is taken for the usual."""
-STALL_S: Final = 0.1
-MOST_STALLS: Final = 50
-"""Steps in a row that the line did not take (it was pre-empted, or busy with others' work)."""
 READBACK_EVERY_S: Final = 0.5
 
 
@@ -187,7 +178,9 @@ class Ramp:
             await self.bench.clock.sleep(STALL_S)
         sweep.stalls = 0
         now = self.bench.clock.monotonic()
-        confirm(sweep, value, outcome, now)
+        gone = outcome.written_at or now
+        sweep.confirmed = value
+        sweep.quickest_s, sweep.written_at = sweep.thing.arrival(gone, now, sweep.quickest_s)
         sweep.steps += 1
         sweep.write_s += now - began
 
@@ -311,24 +304,6 @@ class Ramp:
     ) -> RunCommand:
         named = {"command_name": command_name, "parameters": parameters}
         return sweep.act(RunCommand, self.bench.new_id(), unit, purpose, **named)
-
-
-def confirm(place: Sweep | Axis, value: float, outcome: Outcome, now: float) -> None:
-    """An instrument has accepted a step; ``now`` is monotonic, when that was known."""
-    # Without a time of its own it had gone out at the latest when the answer to it was there.
-    gone = outcome.written_at or now
-    place.confirmed = value
-    place.quickest_s = min(place.quickest_s, now - gone)
-    # So much of a confirmation's usual time may not have been spent on the way there.
-    held_back = math.inf if place.thing.instrument.transport.is_cable else NETWORK_USUAL_S
-    place.written_at = arrived_by(gone, now, min(place.quickest_s, held_back))
-
-
-def is_stall(error: EdgedError) -> bool:
-    """Whether nothing is wrong but that others had the line: pre-empted, full, or never sent."""
-    if error.code in {ErrorCode.PREEMPTED, ErrorCode.BUSY}:
-        return True
-    return isinstance(error, Failed) and error.code is ErrorCode.TIMEOUT and not error.sent
 
 
 def _cells(data: Any, columns: tuple[MeasuredColumn, ...]) -> list[Cell]:

@@ -12,6 +12,7 @@ the whole sweep stays in view.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Final
@@ -37,7 +38,9 @@ from edged.runs.notes import Pace, PointNotes, why_slower
 from edged.runs.run import Ending, Run
 from edged.runs.states import SWEEP, RunState
 from edged.runs.sweeps.ramp_plan import (
+    NETWORK_USUAL_S,
     RampPlan,
+    arrived_by,
     behind_s,
     grid_of,
     make_plan,
@@ -220,6 +223,18 @@ class SweptThing:
             code=ErrorCode.INSTRUMENT_ERROR,
             sent=(self.setpoint_query,),
         )
+
+    def arrival(self, gone: float, now: float, quickest_s: float) -> tuple[float, float]:
+        """The quickest confirmation so far, and by when a step had reached the instrument.
+
+        Args:
+            gone: monotonic, when it had gone out; where nobody knows, when it was confirmed.
+            now: when it was confirmed.
+        """
+        quickest_s = min(quickest_s, now - gone)
+        # So much of a confirmation's usual time may not have been spent on the way there.
+        held_back = math.inf if self.instrument.transport.is_cable else NETWORK_USUAL_S
+        return quickest_s, arrived_by(gone, now, min(quickest_s, held_back))
 
     def ramp(self, start: float, target: float, rate_per_s: float) -> RampPlan:
         """A way of it, on the finest grid that holds for all of that."""
