@@ -48,15 +48,6 @@ class SequenceResult:
     notes: tuple[str, ...] = ()
 
 
-@record
-class SequenceForecast:
-    """How many steps a sequence would do, how long it waits between them, what hangs on answers."""
-
-    steps: int
-    waits_s: float
-    later: Mapping[str, str]
-
-
 class Sequences(RunsOfKind[SequenceRun]):
     """What runs sequences, tells of them and stops them.
 
@@ -247,8 +238,8 @@ class Sequences(RunsOfKind[SequenceRun]):
         sequence: Sequence,
         values: Mapping[str, Scalar],
         precheck: Precheck,
-    ) -> SequenceForecast:
-        """Judge every step as before a run, and run none.
+    ) -> SequenceCheck:
+        """Judge every step as before a run, and run none; returns what came of it.
 
         Args:
             precheck: judges each step, and takes note of what it would send.
@@ -258,7 +249,7 @@ class Sequences(RunsOfKind[SequenceRun]):
         """
         judged = self._check(self._new_run(action, sequence, values), precheck)
         await judged.check()
-        return SequenceForecast(steps=judged.step_count, waits_s=judged.waits_s, later=judged.later)
+        return judged
 
     def _check(self, run: SequenceRun, precheck: Precheck) -> SequenceCheck:
         return SequenceCheck(run, precheck, self._new_plan, self._bench.new_id)

@@ -51,7 +51,7 @@ class SequenceCheck:
         new_plan: begins the plan that takes all steps of a run.
 
     Attributes:
-        step_count: how many steps were judged.
+        steps: how many were judged.
         waits_s: what its waits take together.
         later: what only the run can tell, and why.
     """
@@ -66,7 +66,7 @@ class SequenceCheck:
         self._values: dict[str, Any] = dict(run.names)
         # The lines of ``finally`` are gathered now.
         self._is_gathering = False
-        self.step_count = 0
+        self.steps = 0
         self.waits_s = 0.0
         self.later: dict[str, str] = {}
 
@@ -100,8 +100,8 @@ class SequenceCheck:
     async def _check_steps(self, steps: tuple[Step, ...]) -> None:
         for step in steps:
             # A loop is no step of its own; those inside it are.
-            self.step_count += not step.inner
-            if self.step_count % CHECKS_A_TURN == 0:
+            self.steps += not step.inner
+            if self.steps % CHECKS_A_TURN == 0:
                 await asyncio.sleep(0)
             try:
                 await self._check_step(step)
