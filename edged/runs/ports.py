@@ -94,27 +94,7 @@ NewPlan = Callable[[], StepPlan]
 
 
 class RowSink(Protocol):
-    """Takes the rows of one recording."""
-
-    def append(self, row: Sequence[Scalar | None]) -> None:
-        """One row in the order of the columns; never waits, never raises."""
-        ...
-
-    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
-        """One array of little-endian numbers (``f``, ``d``); never waits, never raises."""
-        ...
-
-    def told(self) -> dict[str, Any]:
-        """{run_id, path, rows, error}: for the result of whatever is recorded."""
-        ...
-
-    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
-        """Everything is on disk when this returns; a second time does nothing."""
-        ...
-
-
-class ExperimentSink(RowSink, Protocol):
-    """Takes what an experiment leaves. None of its methods waits or raises, but ``written``."""
+    """Takes what a run leaves. None of its methods waits or raises, but ``written``."""
 
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
         """One row of data.csv in the order of ``head.columns``.
@@ -123,6 +103,10 @@ class ExperimentSink(RowSink, Protocol):
             places: for each of ``head.dimensions`` the place of this pass among its values, also
                 where the loop goes through them backwards; ``None`` outside of that loop.
         """
+        ...
+
+    def append_samples(self, name: str, type_code: str, samples: bytes | bytearray) -> None:
+        """One array of little-endian numbers (``f``, ``d``)."""
         ...
 
     def append_to(self, table: str, row: Sequence[Scalar | None]) -> None:
@@ -147,12 +131,13 @@ class ExperimentSink(RowSink, Protocol):
         """Write what has come until now; whether all of it is on the disk."""
         ...
 
+    def told(self) -> dict[str, Any]:
+        """{run_id, path, rows, error}: for the result of whatever is recorded."""
+        ...
 
-OpenExperiment = Callable[[RunHead], Awaitable[ExperimentSink]]
-"""Begins the recording of an experiment, or goes on in one (``RunHead.resumed_at``).
-
-Never raises: ``told()["error"]`` says why there is none.
-"""
+    async def close(self, status: str, summary: Mapping[str, Any] | None = None) -> None:
+        """Everything is on disk when this returns; a second time does nothing."""
+        ...
 
 
 class Recorder(Protocol):

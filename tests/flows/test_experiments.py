@@ -204,7 +204,7 @@ def test_a_step_that_fails_ends_the_run_as_failed_and_safe(engine: Engine) -> No
                                       "timeout_s": 0.2}))  # fmt: skip
     told = ended(engine, run_id)
     assert told["state"] == "failed"
-    assert "value > 9 did not hold" in told["error"]
+    assert "'value > 9' did not become true" in told["error"]
     assert not is_on(engine)
 
 

@@ -15,13 +15,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-import structlog
-
 from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
+from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
 from edged.experiments.check import Checked, PlanCheck
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
@@ -31,12 +29,12 @@ from edged.profiles.abort import proofs_of
 from edged.record import record
 from edged.runs.experiments.bounds import envelope_of, hours_of
 from edged.runs.experiments.run import ExperimentRun
-from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
+from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import ExperimentSink, RunLeases
+from edged.runs.ports import RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
@@ -56,10 +54,6 @@ JUDGED_A_TURN: Final = 20
 WRITTEN_S: Final = 5.0
 MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
-FINALLY_S: Final = 3_600.0
-"""The longest that ``finally`` may take: a ramp down has a rate."""
-
-log = structlog.get_logger("edged.experiments")
 
 
 @record
@@ -241,6 +235,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             began=clock.monotonic(),
             started_ms=started_ms,
             action=action,
+            plan=plan.experiment,
             checked=checked,
             plan_id=plan.plan_id,
             instruments=instruments,
@@ -254,13 +249,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
     async def _life(self, run: ExperimentRun, plan: Plan) -> None:
         """From the first step to the last word. The top of the run's task."""
         sink = run.sink = await self._recorder.open(run.head)
-        steps = Steps(
-            self._bench,
-            run,
-            row=lambda row: _take_row(run, sink, row),
-            checked=sink.check,
-            event=sink.event,
-        )
+        steps = Steps(self._bench, run)
         try:
             async with self._journalled(run):
                 await self._through(run, plan, steps, sink)
@@ -275,9 +264,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 approval.envelope.end()
             await self._settle(run)
 
-    async def _through(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
-    ) -> None:
+    async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps, sink: RowSink) -> None:
         """The steps, then ``finally``, then the state."""
         watching = Beside(
             self._bench,
@@ -287,7 +274,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
             pause=lambda reason: self.pause(run, reason),
             go_on=lambda: self.resume(run),
         )
-        event, failure = await self._body(run, plan, steps, watching)
+        event, failure = await steps.do_plan(watching.while_running())
+        said = f"{run.path}: {failure}" if failure is not None else ""
+        if failure is not None and failure is run.ended_by.failure:
+            said = failure.message
         run.going.set()
         ending = asyncio.create_task(
             self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
@@ -298,8 +288,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
         wrong = ending.result()
         if wrong:
             run.error = f"{run.error} {wrong}".strip()
-        if failure and not run.error.startswith(failure):
-            run.error = f"{failure} {run.error}".strip()
+        if said and not run.error.startswith(said):
+            run.error = f"{said} {run.error}".strip()
         if event is not RunEvent.DONE:
             own = UnitVerdict.ERROR if event is RunEvent.FAILURE else UnitVerdict.ABORTED
             run.own_verdict = worst((run.own_verdict, own))
@@ -310,46 +300,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.ended_s = self._bench.clock.monotonic()
         run.move(event, is_clean_up_failed=bool(wrong))
 
-    async def _body(
-        self, run: ExperimentRun, plan: Plan, steps: Steps, watching: Beside
-    ) -> tuple[RunEvent, str]:
-        """The steps; what ended them, and what went wrong."""
-        if run.ending is not None:
-            run.reason = run.ending.reason
-            return run.ending.event, run.ending.error
-        run.body = asyncio.create_task(
-            steps.do_all(plan.experiment.steps), name=f"{run.run_id}-steps"
-        )
-        async with watching.while_running():
-            await asyncio.wait({run.body})
-        try:
-            run.body.result()
-        except asyncio.CancelledError:
-            ending = run.ended_by
-            run.reason = ending.reason
-            return ending.event, ending.error
-        except AbortRun as abort:
-            run.reason = str(abort)
-            return RunEvent.STOP, ""
-        except (Leave, EndUnit):
-            return RunEvent.DONE, ""
-        except EdgedError as error:
-            return RunEvent.FAILURE, f"{run.path}: {error}"
-        except Exception:
-            log.exception("experiment_fault", run_id=run.run_id)
-            return RunEvent.FAILURE, f"edged made a mistake; its log has it under {run.run_id}."
-        return RunEvent.DONE, ""
-
     async def _clean_up(
         self, run: ExperimentRun, plan: Plan, steps: Steps, *, is_done: bool
     ) -> str:
         """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
         wrong: list[str] = []
-        try:
-            async with asyncio.timeout(FINALLY_S):
-                error = await steps.clean_up(plan.experiment.finally_steps)
-        except TimeoutError:
-            error = Failed(f"They took longer than {FINALLY_S:g} s.", code=ErrorCode.TIMEOUT)
+        experiment = plan.experiment
+        error = await steps.clean_up(experiment.finally_steps, experiment.finally_timeout_ms)
         if error is not None:
             wrong.append(f"Its finally steps failed: {error}")
         if not is_done or error is not None:
@@ -365,14 +322,12 @@ class Experiments(RunsOfKind[ExperimentRun]):
         profile = instrument.profile
         if profile is None or not profile.abort:
             return ""
-        action = SendLines(
-            tool=run.action.tool,
-            caller=run.caller,
-            action_id=self._bench.new_id(),
-            parent_id=run.action.action_id,
-            instrument_id=instrument.id,
+        action = run.act(
+            SendLines,
+            self._bench.new_id(),
+            instrument.id,
+            Purpose.ABORT,
             lines=tuple(step.send for step in profile.abort),
-            purpose=Purpose.ABORT,
             cause=run.ending.cause if run.ending is not None else NOT_NEEDED,
         )
         proofs = proofs_of(profile, profile.abort)
@@ -623,15 +578,6 @@ def _source(plan: Plan) -> bytes:
     """The file as it was given; a plan that came as JSON is YAML as well."""
     source = plan.source
     return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
-
-
-def _take_row(run: ExperimentRun, sink: ExperimentSink, row: Mapping[str, Any]) -> None:
-    now = {loop.name: loop for loop in run.loops}
-    cells = {name: loop.value for name, loop in now.items() if name in run.columns} | dict(row)
-    run.rows += 1
-    run.last_row = {name: value for name, value in cells.items() if value is not None}
-    places = [now[one.name].number if one.name in now else None for one in run.head.dimensions]
-    sink.append(tuple(cells.get(name) for name in run.columns), places)
 
 
 def _fitting(step: AskStep, value: Any) -> Scalar:

@@ -1,22 +1,24 @@
-"""One run of an experiment: what it knows, where it stands, and how it is told."""
+"""One run of a plan: what it knows and where it stands; of an experiment how it is told."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from edged.actions.action import Action
+from edged.actions.action import Purpose
+from edged.actions.outcome import Outcome
 from edged.experiments.check import Checked, Span
-from edged.experiments.model import AskStep
+from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
+from edged.profiles.model import Step
 from edged.record import record
 from edged.runs.experiments.moving import Axis
-from edged.runs.ports import ExperimentSink
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
 from edged.runs.states import EXPERIMENT, OVER, RunEvent
+from edged.runs.sweeps.ramp_plan import MOST_STALLS
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
@@ -87,8 +89,8 @@ class LoopNow:
 
 
 @record(frozen=False, eq=False)
-class ExperimentRun(Run):
-    """One run.
+class PlanRun(Run):
+    """A run that does the steps of a plan: an experiment, or a sequence of a profile.
 
     Attributes:
         instruments: role → the unit.
@@ -107,22 +109,19 @@ class ExperimentRun(Run):
         frozen_s: seconds for which it was paused, so far.
     """
 
-    words = EXPERIMENT
+    most_stalls: ClassVar[int] = MOST_STALLS
+    """A step is tried again, while others have the line."""
+    polls_as: ClassVar[Purpose | None] = Purpose.MEASURE
+    """The purpose of what a poll asks; ``None``: that of the other steps."""
 
-    action: Action
-    sink: ExperimentSink | None = None
-    checked: Checked
-    plan_id: str
+    plan: Experiment
     instruments: Mapping[str, Instrument]
     names: dict[str, Scalar | None] = field(default_factory=dict)
     loops: list[LoopNow] = field(default_factory=list)
     passes: dict[str, int] = field(default_factory=dict)
     axes: dict[tuple[str, str], Axis] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
     path: str = ""
-    steps_done: int = 0
-    rows: int = 0
-    last_row: Mapping[str, Any] = field(default_factory=dict)
+    steps_executed: int = 0
     question: OpenQuestion | None = None
     questions: int = 0
     seen: dict[str, int] = field(default_factory=dict)
@@ -142,23 +141,22 @@ class ExperimentRun(Run):
     body: asyncio.Task[None] | None = None
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
-    tags: list[str] = field(default_factory=list)
 
     @property
     def units(self) -> Collection[str]:
         return {instrument.id for instrument in self.instruments.values()}
 
-    @property
-    def row_count(self) -> int:
-        return self.rows
-
     def end(self, ending: Ending) -> None:
-        """Somebody ends it; its ``finally`` steps follow. The first who ends it is the reason."""
+        """Somebody ends it; its ``finally`` steps follow.
+
+        The first who ends it is the reason, but for a client that has gone away.
+        """
         if ending.cause.is_safe_only:
             self.is_safe_only = True
             if self.unsafe_step is not None:
                 self.unsafe_step.cancel(ending.cause)
-        if self.ending is None:
+        is_alone = self.ending is not None and self.ending.event is RunEvent.CLIENT_GONE
+        if self.ending is None or (is_alone and self.body is not None and not self.body.done()):
             self.ending = ending
             if self.body is not None:
                 self.body.cancel(ending.cause)
@@ -182,6 +180,22 @@ class ExperimentRun(Run):
         """Something that a reader of the data must know."""
         if text not in self.said and len(self.said) < MOST_NOTES:
             self.said.append(text)
+
+    async def take_row(self, row: Mapping[str, Any]) -> None:
+        """A row of the data: column → value."""
+        raise NotImplementedError
+
+    def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Something that stands beside the data."""
+        if self.sink is not None:
+            self.sink.event(kind, data)
+
+    def took(self, outcome: Outcome) -> None:
+        """A step has sent something."""
+
+    def leave_out(self, step: Step) -> None:
+        """A step of ``finally`` is not done: it is no safe command, and everything was stopped."""
+        self.note(f"{step.path} was left out: everything was stopped")
 
     def judged(self, verdict: UnitVerdict, name: str) -> None:
         """A check has come to a verdict."""
@@ -224,6 +238,33 @@ class ExperimentRun(Run):
         frozen = self.frozen_s + (0.0 if self.going.is_set() else until - self.paused_at)
         return until - self.began - frozen
 
+
+@record(frozen=False, eq=False)
+class ExperimentRun(PlanRun):
+    """One run of an experiment."""
+
+    words = EXPERIMENT
+
+    checked: Checked
+    plan_id: str
+    columns: tuple[str, ...] = ()
+    rows: int = 0
+    last_row: Mapping[str, Any] = field(default_factory=dict)
+    tags: list[str] = field(default_factory=list)
+
+    @property
+    def row_count(self) -> int:
+        return self.rows
+
+    async def take_row(self, row: Mapping[str, Any]) -> None:
+        now = {loop.name: loop for loop in self.loops}
+        cells = {name: loop.value for name, loop in now.items() if name in self.columns} | {**row}
+        self.rows += 1
+        self.last_row = {name: value for name, value in cells.items() if value is not None}
+        places = [now[at.name].number if at.name in now else None for at in self.head.dimensions]
+        if self.sink is not None:
+            self.sink.append(tuple(cells.get(name) for name in self.columns), places)
+
     def progress(self) -> tuple[int, int | None]:
         """Rows so far, and how many there will be; ``None`` where that is not known."""
         least, most = self.checked.points
@@ -264,8 +305,3 @@ class ExperimentRun(Run):
             return round(elapsed * (total - done) / done, 1)
         likely: Span = self.checked.duration
         return round(max(0.0, likely.likely - elapsed), 1) or None
-
-
-def is_over(run: ExperimentRun) -> bool:
-    """Whether nothing of it is sent any more."""
-    return run.state in OVER and run.ended.is_set()

@@ -10,8 +10,9 @@ from typing import Any
 import structlog
 
 from edged.errors import EdgedError
-from edged.experiments.model import Log, Target, Watch, WatchElse
+from edged.experiments.model import Log, Watch, WatchElse
 from edged.profiles.expr import compile_expression
+from edged.profiles.model import Target
 from edged.runs.bench import Bench
 from edged.runs.experiments.bounds import hours_of
 from edged.runs.experiments.run import ExperimentRun
