@@ -49,8 +49,8 @@ from edged.runs.experiments.registry import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases
-from edged.store.approvals import keep_key
 from edged.store.database import Database
+from edged.store.kept import keep_key
 from edged.transports.visa import VisaLibrary
 
 
@@ -165,7 +165,6 @@ class Core:
             visited=visited,
             recall=self._recall,
             wrapper_aborts=self._sdk.aborts,
-            notes=self._leases,
             leases=self._leases,
             new_plan=self._budgets.plan,
             disk=self._disk,

@@ -30,8 +30,8 @@ class Precheck(Protocol):
         ...
 
 
-class RunNotes(Protocol):
-    """Is told of each run that writes, on the loop."""
+class RunLeases(Protocol):
+    """Is told of each run that writes, on the loop, and gives one with a plan its units."""
 
     def run_began(self, run_id: str, instrument_id: str, caller: Caller) -> None:
         """It is about to begin; nothing of it was sent."""
@@ -40,10 +40,6 @@ class RunNotes(Protocol):
     def run_ended(self, run_id: str) -> None:
         """It is over, or did not begin; may be told twice."""
         ...
-
-
-class RunLeases(Protocol):
-    """Gives a run with a plan the units that it writes to, in place of ``RunNotes``."""
 
     async def take(
         self, run_id: str, caller: Caller, names: Sequence[str] | str, hours: float
