@@ -237,7 +237,7 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
             else f"{points['least']} to {points['most']}",
             "duration": f"{_time(duration['likely'])} (at most {_time(duration['most'])})",
             "columns": "; ".join(map(_column, told["columns"])),
-            "asks a person": told["asks_a_person"],
+            "asks a person": ", ".join(told["needs"]) or "no",
         }
     )
     for title, lines in (

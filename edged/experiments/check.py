@@ -97,12 +97,21 @@ class BenchView(Protocol):
         ...
 
     def judge(
-        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self,
+        unit: RoleUnit,
+        command: Command,
+        values: Mapping[str, Scalar],
+        *,
+        is_step: bool,
+        is_last: bool,
+        ranged: frozenset[str],
     ) -> tuple[str, ...]:
         """The lines that it would send; raises EdgedError where the command path would refuse it.
 
         Args:
             is_step: it is a step of a ramp.
+            is_last: of ``finally``.
+            ranged: parameters whose value is an end of a range.
         """
         ...
 
@@ -122,13 +131,17 @@ class DataColumn:
 
 @record(frozen=False)
 class Asked:
-    """A command with its distinct values, and how often it is sent: a part of the envelope."""
+    """A command with its distinct values, and how often it is sent: a part of the envelope.
+
+    ``is_last``: ``finally`` sends it, too.
+    """
 
     unit: str
     command: str
     parameters: dict[str, Any]
     rate: float | None = None
     count: float = 0
+    is_last: bool = False
 
 
 @record
@@ -289,7 +302,10 @@ def answer_members(command: Command) -> dict[str, str]:
 
 @record
 class Judgement:
-    """A command with its values, to be judged by the command path; ``is_last`` in ``finally``."""
+    """A command with its values, to be judged by the command path; ``is_last`` in ``finally``.
+
+    Of what is ``ranged`` the values are the ends of a range.
+    """
 
     path: str
     unit: RoleUnit
@@ -297,6 +313,7 @@ class Judgement:
     values: Mapping[str, Scalar]
     is_step: bool
     is_last: bool
+    ranged: frozenset[str]
 
 
 class PlanCheck:
@@ -373,7 +390,14 @@ class PlanCheck:
         if one.path in self._judged:
             return
         try:
-            lines = self._bench.judge(one.unit, one.command, one.values, is_step=one.is_step)
+            lines = self._bench.judge(
+                one.unit,
+                one.command,
+                one.values,
+                is_step=one.is_step,
+                is_last=one.is_last,
+                ranged=one.ranged,
+            )
         except EdgedError as error:
             self._judged.add(one.path)
             self._refused(one.path, error)
@@ -635,18 +659,24 @@ class PlanCheck:
     ) -> None:
         """Judge a command with every value that its arguments can have."""
         choices: dict[str, tuple[Scalar, ...]] = {}
+        ranged = set()
         for name, value in given.items():
             found = self._possible(path, target, command, name, value, names)
             if found is None:
                 return
             choices[name] = found
+            is_known = all(names[one].is_known for one in names_in(value) if one in names)
+            is_ramped = rate is not None and command.sweep and command.sweep.parameter == name
+            if is_ramped or not is_known:
+                ranged.add(name)
         self._note(unit, command, choices, rate, times[1])
         combinations = math.prod(map(len, choices.values()))
         if combinations > MOST_COMBINATIONS:
             choices = {name: _extremes(values) for name, values in choices.items()}
+            ranged |= set(choices)
         for values in itertools.product(*choices.values()):
             flags = (rate is not None, self._is_last)
-            key = (unit.id, command.name, *flags, *zip(choices, values, strict=True))
+            key = (unit.id, command.name, *flags, *zip(choices, values, strict=True), *ranged)
             self.to_judge.setdefault(
                 key,
                 Judgement(
@@ -656,6 +686,7 @@ class PlanCheck:
                     values=dict(zip(choices, values, strict=True)),
                     is_step=rate is not None,
                     is_last=self._is_last,
+                    ranged=frozenset(ranged),
                 ),
             )
         if len(self.to_judge) > MOST_JUDGED:
@@ -716,6 +747,7 @@ class PlanCheck:
             key, Asked(unit=unit.id, command=command.name, parameters={})
         )
         asked.count += times
+        asked.is_last = asked.is_last or self._is_last
         asked.rate = rate if asked.rate is None else max(asked.rate, rate or 0.0)
         for name, values in choices.items():
             known = asked.parameters.get(name, ())
@@ -799,7 +831,9 @@ class PlanCheck:
             self._add(path, "needs_rate", f"{target.text} may only be ramped.",
                       f"Add rate: to it, a rate{bound}.")  # fmt: skip
             return None
-        if rate is not None and command.sweep is None:
+        if rate is not None and (
+            command.sweep is None or command.sweep.parameter != parameter.name
+        ):
             self._add(path, "no_sweep", f"{target.text} cannot be ramped: its profile says no "
                       "set-point query.", "Leave rate out.")  # fmt: skip
             return None

@@ -53,6 +53,7 @@ from edged.profiles.model import ParameterType
 from edged.profiles.step_values import Values, fill, number
 from edged.record import record
 from edged.runs.bench import Bench
+from edged.runs.experiments.bounds import why_no_target
 from edged.runs.experiments.moving import Axis, Mover, patiently
 from edged.runs.experiments.run import ExperimentRun, LoopNow, OpenQuestion, UnitNow
 from edged.runs.experiments.view import swept
@@ -568,7 +569,14 @@ class Steps:
         thing = swept(instrument, command, command.sweep,
                       {**known, parameter.name: to})  # fmt: skip
         axis = run.axes.setdefault(thing.key, Axis(thing=thing))
-        await self._mover.move(axis, self._number(to, path), self._number(rate, f"{path}.rate"))
+        aim = self._number(to, path)
+        why = why_no_target(run.checked, instrument.id, command.name, parameter.name, aim)
+        if why:
+            raise Invalid(
+                f"{target.text} is not ramped: {why}, its bounds. Nothing was sent.",
+                remedy="Widen `bounds` of the plan, and start it again.",
+            )
+        await self._mover.move(axis, aim, self._number(rate, f"{path}.rate"))
 
     # Checks and questions
 

@@ -43,9 +43,9 @@ class Bench:
         return RoleUnit(id=name, called=f"{name} ({profile.key})", commands=profile.commands)
 
     def judge(
-        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], **_: Any
     ) -> tuple[str, ...]:
-        del unit, is_step
+        del unit
         self.judged.append((command.name, values))
         voltage = values.get("voltage")
         if isinstance(voltage, int | float) and voltage > 32:
