@@ -18,6 +18,7 @@ from edged.errors import EdgedError, Invalid
 from edged.experiments.model import (
     MOST_VALUES,
     AskStep,
+    AskType,
     CheckStep,
     CommandStep,
     Experiment,
@@ -30,7 +31,6 @@ from edged.experiments.model import (
     RampStep,
     ReadStep,
     RepeatStep,
-    Report,
     RowStep,
     SettleStep,
     Step,
@@ -384,6 +384,7 @@ class PlanCheck:
             self._condition(watch.must, f"{path}.must", {**certain, "value": UNKNOWN})
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
+        self._check_report()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
@@ -1032,6 +1033,21 @@ class PlanCheck:
                     self._add(f"plots[{at}].{key}", "unknown_column", f"there is no column {name}.",
                               f"Write {near[0]}." if near else "", near)  # fmt: skip
 
+    def _check_report(self) -> None:
+        """Files of verdicts need something that is judged."""
+        report, steps = self._plan.report, tuple(walk(self._plan.steps))
+        if report is None or any(
+            isinstance(step, CheckStep)
+            or (isinstance(step, AskStep) and step.type is AskType.PASS_FAIL)
+            for step in steps
+        ):
+            return
+        for form in report.formats:
+            if form != "html":
+                message = f"{form} is of checks, and the plan has none."
+                remedy = f"Leave {form} out, or add a step check."
+                self._add("report.formats", "no_checks", message, remedy)
+
 
 def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known words that resemble this one."""
@@ -1066,8 +1082,6 @@ def _not_done(plan: Experiment) -> Iterator[str]:
     """What the plan asks for and this version does not do."""
     if plan.resume is not None:
         yield "resume: after a crash the units are made safe, and the run is not resumed"
-    if plan.report.formats != Report().formats or plan.report.per != Report().per:
-        yield "report: written on demand by the export of the run, not at its end"
 
 
 def _changing(experiment: Experiment) -> frozenset[str]:

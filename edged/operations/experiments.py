@@ -263,6 +263,7 @@ ACTIONS: Final = ("status", "pause", "resume", "abort", "skip", "answer", "note"
 STATUS: Final = (
     "run_id", "experiment", "plan_id", "state", "verdict", "step", "loops", "done", "total",
     "elapsed_s", "eta_s", "last_row", "question", "reason", "notes", "units", "under_test",
+    "reports",
 )  # fmt: skip
 OPERATIONS: Final = (
     Operation(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -137,6 +137,17 @@ class TwinLab:
                 return found[0]
             await self.core.bench.clock.sleep(0.01)
         raise AssertionError("nobody is asked")
+
+    async def answers(self, run_id: str, answers: Sequence[Any], *, number: int = 1) -> None:
+        """Answer the questions of a run, the first of which has this number, as they come."""
+        experiments, clock = self.core.work.experiments, self.core.bench.clock
+        run = experiments.find(run_id)
+        for question, answer in enumerate(answers, number):
+            while run.question is None or run.question.number != question:
+                assert not run.ended.is_set(), run.told(clock.monotonic())
+                await clock.sleep(0.5)
+            await clock.sleep(0.5)
+            experiments.answer(run, answer, question)
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """How a run ended."""

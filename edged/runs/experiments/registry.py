@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import field, replace
 from typing import Any, Final
 
@@ -48,6 +48,7 @@ from edged.runs.ports import ExperimentSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
+from edged.runs.report.at_end import FOLDER, RunReports
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
@@ -111,14 +112,22 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     Args:
         leases: gives a run the units that it writes to.
+        make_html: makes the report of a run.
     """
 
     kind = RunKind.EXPERIMENT
 
-    def __init__(self, registry: Registry, recorder: RunRegistry, leases: RunLeases) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        recorder: RunRegistry,
+        leases: RunLeases,
+        make_html: Callable[[str], Awaitable[bytes]],
+    ) -> None:
         super().__init__(registry)
         self._recorder = recorder
         self._leases = leases
+        self._make_html = make_html
         self._plans: dict[str, Plan] = {}
 
     # Plans
@@ -298,6 +307,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "tags": list(plan.experiment.tags),
                     "part": dict(plan.experiment.part),
                     "approval": approval.approval_id or None,
+                    **_reports_told(plan.experiment),
                 },
             ),
             caller=caller,
@@ -317,12 +327,26 @@ class Experiments(RunsOfKind[ExperimentRun]):
     async def _life(self, run: ExperimentRun, plan: Plan) -> None:
         """From the first step to the last word. The top of the run's task."""
         sink = run.sink = await self._recorder.open(run.head)
+        reports = RunReports(
+            self._recorder,
+            run.run_id,
+            plan.experiment.report,
+            make_html=self._make_html,
+            note=run.note,
+        )
+        run.reports = reports.files
+
+        def happened(name: str, fields: Mapping[str, Any]) -> None:
+            sink.event(name, fields)
+            if name == "unit":
+                reports.unit_over(fields["unit"], fields["try"])
+
         steps = Steps(
             self._bench,
             run,
             row=lambda row: _take_row(run, sink, row),
             checked=sink.check,
-            event=sink.event,
+            event=happened,
         )
         try:
             async with self._journalled(run):
@@ -338,6 +362,11 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 approval.envelope.end()
             self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        await reports.finish()
+        if run.reports:
+            with contextlib.suppress(EdgedError):
+                files = {"folder": FOLDER, "files": list(run.reports)}
+                await self._recorder.add_event(run.run_id, "reports", files)
 
     async def _through(
         self, run: ExperimentRun, plan: Plan, steps: Steps, sink: ExperimentSink
@@ -670,6 +699,15 @@ def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
         Dimension(name=loop, unit=checked.loops[loop][1], values=checked.loops[loop][2])
         for loop in loops
     )
+
+
+def _reports_told(experiment: Experiment) -> dict[str, Any]:
+    """Where the reports of the run are, and which."""
+    wanted = experiment.report
+    if wanted is None:
+        return {}
+    told = {"folder": FOLDER, "per": wanted.per, "formats": list(wanted.formats)}
+    return {"reports": told}
 
 
 def _resolved(plan: Plan) -> bytes:

@@ -103,6 +103,7 @@ class ExperimentRun(Run):
         is_safe_only: of ``finally`` only safe commands are done.
         unsafe_step: the step of ``finally`` that is under way and is no safe command.
         wanted: set once somebody wants something of it while it waits.
+        reports: the files of its reports that are written.
         ended_s: monotonic seconds when it was over.
         frozen_s: seconds for which it was paused, so far.
     """
@@ -143,6 +144,7 @@ class ExperimentRun(Run):
     is_safe_only: bool = False
     unsafe_step: asyncio.Future[None] | None = None
     tags: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
 
     @property
     def units(self) -> Collection[str]:
@@ -251,6 +253,9 @@ class ExperimentRun(Run):
             "error": self.error or None,
             "notes": self.said[-5:],
         }
+        if self.reports:
+            told["reports"] = {"folder": "reports", "count": len(self.reports),
+                               "newest": self.reports[-1]}  # fmt: skip
         if self.tested or self.under_test:
             told["units"] = [unit.told() for unit in self.tested[-5:]]
             told["under_test"] = self.under_test.told() if self.under_test else None
