@@ -241,7 +241,7 @@ def loop_values(step: ForStep, values: Mapping[str, Scalar]) -> tuple[Scalar, ..
     items = [value for value in found if value is not None]
     if step.kind == "list":
         return tuple(items)
-    numbers = [_number(value, step.name) for value in items]
+    numbers = [_number(value, f"{step.name}: ") for value in items]
     count = int(numbers[-1])
     if not 1 <= count <= MOST_VALUES or count != numbers[-1]:
         said = f"{step.name} would take {numbers[-1]:g} values"
@@ -254,9 +254,9 @@ def loop_values(step: ForStep, values: Mapping[str, Scalar]) -> tuple[Scalar, ..
     return tuple(_spaced(step.kind, first, last, count))
 
 
-def _number(value: Scalar, what: str) -> float:
+def _number(value: Scalar, what: str = "") -> float:
     if isinstance(value, bool | str) or not math.isfinite(value):
-        raise Invalid(f"{what}: {value!r} is not a number.")
+        raise Invalid(f"{what}{value!r} is not a number.")
     return value
 
 
@@ -444,7 +444,7 @@ class PlanCheck:
     ) -> None:
         if len(self.problems) < MOST_PROBLEMS:
             problem = Problem(
-                path=path, code=code, message=f"{path}: {message}", remedy=remedy, near=tuple(near)
+                path=path, code=code, message=message, remedy=remedy, near=tuple(near)
             )
             if problem not in self.problems:
                 self.problems.append(problem)
@@ -1014,7 +1014,7 @@ class PlanCheck:
         ranges = [_extremes(names[one].values or (names[one].value or 0,)) for one in used]
         try:
             found = [
-                _number(worked, path)
+                _number(worked)
                 for values in itertools.product(*ranges)
                 if (worked := fill(value, dict(zip(used, values, strict=True)))) is not None
             ]
