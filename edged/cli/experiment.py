@@ -237,7 +237,7 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
             else f"{points['least']} to {points['most']}",
             "duration": f"{_time(duration['likely'])} (at most {_time(duration['most'])})",
             "columns": "; ".join(map(_column, told["columns"])),
-            "asks a person": told["asks_a_person"],
+            "asks a person": ", ".join(told["needs"]) or "no",
         }
     )
     for title, lines in (
@@ -251,10 +251,9 @@ def _print_checked(told: Mapping[str, Any], file: str) -> None:
 
 
 def _error_line(problem: Mapping[str, Any], file: str) -> str:
-    line, path, message = problem["line"], problem["path"], str(problem["message"])
-    place = f"{file}:{line}" if line else file
-    where = "" if not path or message.startswith(path) else f"{path}: "
-    return f"{place}: {where}{message} {problem['remedy'] or ''}".rstrip()
+    place = f"{file}:{problem['line']}:{problem['column']}" if problem["line"] else file
+    where = f"{problem['path']}: " if problem["path"] else ""
+    return f"{place}: {where}{problem['message']} {problem['remedy'] or ''}".rstrip()
 
 
 def _column(column: Mapping[str, Any]) -> str:

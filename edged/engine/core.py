@@ -271,7 +271,9 @@ class Core:
             record=self._counts,
             operations={
                 **commands.table(),
-                **self._work.operations(self._memory, self._acquisitions.note_stopped),
+                **self._work.operations(
+                    self._memory, self._acquisitions.note_stopped, self._approvals.obtain
+                ),
                 **more,
             },
             clock=self._clock,

@@ -24,7 +24,7 @@ from edged.config.keys import OnExit
 from edged.discovery.visit import Guest, visiting
 from edged.errors import ErrorCode, Failed, NotFound
 from edged.instruments.instrument import Instrument, connection_for
-from edged.operations.experiments import ExperimentOperations, Rehearse
+from edged.operations.experiments import ExperimentOperations, Obtain, Rehearse
 from edged.operations.resources import ResourceOperations
 from edged.operations.runs import RunOperations
 from edged.operations.streams import StreamOperations
@@ -114,7 +114,7 @@ class LongWork:
         self.registry = Registry(bench, recorder=self.runs, notes=leases)
         self.sequences = Sequences(self.registry, new_plan=new_plan)
         self.streams = Streams(self.registry, waveforms=self.waveforms)
-        self.experiments = Experiments(self.registry, self.runs, leases)
+        self.experiments = Experiments(self.registry, self.runs, leases, self.reports.make)
         self.sweeps = Sweeps(self.registry, new_plan=new_plan)
         bench.pool.subscribe(self.sweeps.hear)
         self._after_crash = AfterCrash(bench=bench, visit=self.visit, visited=visited)
@@ -174,10 +174,13 @@ class LongWork:
             tell = log.error if left else log.warning
             tell("exit_safe", id=one["instrument_id"], unconfirmed=left, error=error)
 
-    def operations(self, memory: Memory, note_stopped: Callable[[str], None]) -> Rows:
+    def operations(
+        self, memory: Memory, note_stopped: Callable[[str], None], obtain: Obtain
+    ) -> Rows:
         """What can be asked of this work.
 
         Args:
+            obtain: asks a person for an approval.
             memory: what is known of settings.
             note_stopped: told of each instrument whose abort is on its way.
         """
@@ -186,6 +189,7 @@ class LongWork:
                 experiments=self.experiments,
                 directories=self._bench.config.experiment_dirs,
                 rehearse=self._rehearse,
+                obtain=obtain,
             ).table(),
             **StreamOperations(
                 streams=self.streams, waveforms=self.waveforms, artist=self.artist

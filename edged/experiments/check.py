@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 from edged.errors import EdgedError, Invalid
 from edged.experiments.model import (
     AskStep,
+    AskType,
     CheckStep,
     Experiment,
     IfStep,
@@ -26,7 +27,6 @@ from edged.experiments.model import (
     RampStep,
     ReadStep,
     RepeatStep,
-    Report,
     SettleStep,
     Value,
 )
@@ -95,12 +95,21 @@ class BenchView(Protocol):
         ...
 
     def judge(
-        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self,
+        unit: RoleUnit,
+        command: Command,
+        values: Mapping[str, Scalar],
+        *,
+        is_step: bool,
+        is_last: bool,
+        ranged: frozenset[str],
     ) -> tuple[str, ...]:
         """The lines that it would send; raises EdgedError where the command path would refuse it.
 
         Args:
             is_step: it is a step of a ramp.
+            is_last: of ``finally``.
+            ranged: parameters whose value is an end of a range.
         """
         ...
 
@@ -120,13 +129,17 @@ class DataColumn:
 
 @record(frozen=False)
 class Asked:
-    """A command with its distinct values, and how often it is sent: a part of the envelope."""
+    """A command with its distinct values, and how often it is sent: a part of the envelope.
+
+    ``is_last``: ``finally`` sends it, too.
+    """
 
     unit: str
     command: str
     parameters: dict[str, Any]
     rate: float | None = None
     count: float = 0
+    is_last: bool = False
 
 
 @record
@@ -241,7 +254,10 @@ def answer_members(command: Command) -> dict[str, str]:
 
 @record
 class Judgement:
-    """A command with its values, to be judged by the command path; ``is_last`` in ``finally``."""
+    """A command with its values, to be judged by the command path; ``is_last`` in ``finally``.
+
+    Of what is ``ranged`` the values are the ends of a range.
+    """
 
     path: str
     unit: RoleUnit
@@ -249,6 +265,7 @@ class Judgement:
     values: Mapping[str, Scalar]
     is_step: bool
     is_last: bool
+    ranged: frozenset[str]
 
 
 class PlanCheck:
@@ -319,13 +336,21 @@ class PlanCheck:
             self._condition(watch.must, f"{path}.must", {**certain, "value": UNKNOWN})
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
+        self._check_report()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
         if one.path in self._judged:
             return
         try:
-            lines = self._bench.judge(one.unit, one.command, one.values, is_step=one.is_step)
+            lines = self._bench.judge(
+                one.unit,
+                one.command,
+                one.values,
+                is_step=one.is_step,
+                is_last=one.is_last,
+                ranged=one.ranged,
+            )
         except EdgedError as error:
             self._judged.add(one.path)
             self._refused(one.path, error)
@@ -371,7 +396,7 @@ class PlanCheck:
     ) -> None:
         if len(self.problems) < MOST_PROBLEMS:
             problem = Problem(
-                path=path, code=code, message=f"{path}: {message}", remedy=remedy, near=tuple(near)
+                path=path, code=code, message=message, remedy=remedy, near=tuple(near)
             )
             if problem not in self.problems:
                 self.problems.append(problem)
@@ -584,18 +609,24 @@ class PlanCheck:
     ) -> None:
         """Judge a command with every value that its arguments can have."""
         choices: dict[str, tuple[Scalar, ...]] = {}
+        ranged = set()
         for name, value in given.items():
             found = self._possible(path, target, command, name, value, names)
             if found is None:
                 return
             choices[name] = found
+            is_known = all(names[one].is_known for one in names_in(value) if one in names)
+            is_ramped = rate is not None and command.sweep and command.sweep.parameter == name
+            if is_ramped or not is_known:
+                ranged.add(name)
         self._note(unit, command, choices, rate, times[1])
         combinations = math.prod(map(len, choices.values()))
         if combinations > MOST_COMBINATIONS:
             choices = {name: _extremes(values) for name, values in choices.items()}
+            ranged |= set(choices)
         for values in itertools.product(*choices.values()):
             flags = (rate is not None, self._is_last)
-            key = (unit.id, command.name, *flags, *zip(choices, values, strict=True))
+            key = (unit.id, command.name, *flags, *zip(choices, values, strict=True), *ranged)
             self.to_judge.setdefault(
                 key,
                 Judgement(
@@ -605,6 +636,7 @@ class PlanCheck:
                     values=dict(zip(choices, values, strict=True)),
                     is_step=rate is not None,
                     is_last=self._is_last,
+                    ranged=frozenset(ranged),
                 ),
             )
         if len(self.to_judge) > MOST_JUDGED:
@@ -665,6 +697,7 @@ class PlanCheck:
             key, Asked(unit=unit.id, command=command.name, parameters={})
         )
         asked.count += times
+        asked.is_last = asked.is_last or self._is_last
         asked.rate = rate if asked.rate is None else max(asked.rate, rate or 0.0)
         for name, values in choices.items():
             known = asked.parameters.get(name, ())
@@ -748,7 +781,9 @@ class PlanCheck:
             self._add(path, "needs_rate", f"{target.text} may only be ramped.",
                       f"Add rate: to it, a rate{bound}.")  # fmt: skip
             return None
-        if rate is not None and command.sweep is None:
+        if rate is not None and (
+            command.sweep is None or command.sweep.parameter != parameter.name
+        ):
             self._add(path, "no_sweep", f"{target.text} cannot be ramped: its profile says no "
                       "set-point query.", "Leave rate out.")  # fmt: skip
             return None
@@ -927,7 +962,7 @@ class PlanCheck:
         ranges = [_extremes(names[one].values or (names[one].value or 0,)) for one in used]
         try:
             found = [
-                number(worked, {}, path)
+                number(worked, {}, "the value")
                 for values in itertools.product(*ranges)
                 if (worked := fill(value, dict(zip(used, values, strict=True)))) is not None
             ]
@@ -945,6 +980,21 @@ class PlanCheck:
                     near = close(name, known)
                     self._add(f"plots[{at}].{key}", "unknown_column", f"there is no column {name}.",
                               f"Write {near[0]}." if near else "", near)  # fmt: skip
+
+    def _check_report(self) -> None:
+        """Files of verdicts need something that is judged."""
+        report, steps = self._plan.report, tuple(walk(self._plan.steps))
+        if report is None or any(
+            isinstance(step, CheckStep)
+            or (isinstance(step, AskStep) and step.type is AskType.PASS_FAIL)
+            for step in steps
+        ):
+            return
+        for form in report.formats:
+            if form != "html":
+                message = f"{form} is of checks, and the plan has none."
+                remedy = f"Leave {form} out, or add a step check."
+                self._add("report.formats", "no_checks", message, remedy)
 
 
 def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -980,8 +1030,6 @@ def _not_done(plan: Experiment) -> Iterator[str]:
     """What the plan asks for and this version does not do."""
     if plan.resume is not None:
         yield "resume: after a crash the units are made safe, and the run is not resumed"
-    if plan.report.formats != Report().formats or plan.report.per != Report().per:
-        yield "report: written on demand by the export of the run, not at its end"
 
 
 def _changing(experiment: Experiment) -> frozenset[str]:

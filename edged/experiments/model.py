@@ -281,4 +281,4 @@ class Experiment:
     resume: Resume | None = None
     plots: tuple[Plot, ...] = ()
     part: Mapping[str, str] = field(default_factory=dict)
-    report: Report = Report()
+    report: Report | None = None

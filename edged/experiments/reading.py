@@ -154,24 +154,24 @@ def paths_of(root: Node) -> dict[Mark, str]:
 
 
 def placed(problems: Collection[Problem], source: str) -> tuple[Problem, ...]:
-    """Problems that know their path, each with its line in the YAML text.
+    """Problems that know their path, each with its place in the YAML text.
 
-    One whose path is missing in the text gets the line of the innermost mapping or list around it.
+    One whose path is missing in the text gets that of the innermost mapping or list around it.
     """
-    lines: dict[str, int] = {}
+    marks: dict[str, Mark] = {}
     if not all(problem.line for problem in problems):
         for mark, path in paths_of(_document(source, "plan")).items():
-            lines.setdefault(path, mark.line)
+            marks.setdefault(path, mark)
 
-    def line_of(path: str) -> int:
-        while path and path not in lines:
+    def placed_at(problem: Problem) -> Problem:
+        path = problem.path
+        while path and path not in marks:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        return lines[path] if path else 0
+        if problem.line or not path:
+            return problem
+        return replace(problem, line=marks[path].line, column=marks[path].column)
 
-    return tuple(
-        problem if problem.line else replace(problem, line=line_of(problem.path))
-        for problem in problems
-    )
+    return tuple(map(placed_at, problems))
 
 
 class _Reader:

@@ -26,7 +26,10 @@ class Precheck(Protocol):
     """Judges an action as the path would, and sends nothing."""
 
     def __call__(self, action: Action) -> tuple[str, ...]:
-        """The lines that would be sent; raises what ``Perform`` would have put into the outcome."""
+        """The lines that would be sent; raises what ``Perform`` would have put into the outcome.
+
+        What only lacks a person's yes raises NeedsApproval, last of all.
+        """
         ...
 
 

@@ -106,7 +106,10 @@ class Mover:
 
         def step() -> RunCommand:
             made = self.step(thing.instrument.id, thing.command.name, values)
-            return replace(made, purpose=Purpose.SWEEP_STEP, meeting=axis.meeting, rate=rate)
+            # A ramp of ``finally`` is held back by nothing, as its other steps are not.
+            is_last = made.purpose is Purpose.FINALLY_STEP
+            purpose = made.purpose if is_last else Purpose.SWEEP_STEP
+            return replace(made, purpose=purpose, meeting=axis.meeting, rate=rate)
 
         outcome = await patiently(self.bench, step)
         now = self.bench.clock.monotonic()

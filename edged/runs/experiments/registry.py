@@ -11,15 +11,23 @@ import contextlib
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import field, replace
 from typing import Any, Final
 
 from edged.actions.action import Action, Purpose, SendLines
 from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
-from edged.errors import Conflict, ErrorCode, Failed, Invalid, NotFound
+from edged.errors import (
+    Conflict,
+    EdgedError,
+    ErrorCode,
+    Failed,
+    Invalid,
+    NeedsApproval,
+    NotFound,
+)
 from edged.experiments.check import Checked, PlanCheck
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
@@ -27,7 +35,7 @@ from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
 from edged.record import record
-from edged.runs.experiments.bounds import envelope_of, hours_of
+from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
 from edged.runs.experiments.run import ExperimentRun
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
@@ -38,6 +46,7 @@ from edged.runs.ports import RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
+from edged.runs.report.at_end import FOLDER, RunReports
 from edged.runs.run import Ending
 from edged.runs.run_head import Column, Dimension, RunHead, RunKind
 from edged.runs.states import OVER, RunEvent, RunState
@@ -58,7 +67,12 @@ MOST_NOTE: Final = 2_000
 
 @record
 class Plan:
-    """A plan that was checked, and may be started by its id."""
+    """A plan that was checked, and may be started by its id.
+
+    Attributes:
+        file: the name of the saved one that it is; empty: its text was given.
+        asks: by the ids of units: a step of theirs that a person must approve.
+    """
 
     plan_id: str
     source: str | Mapping[str, Any]
@@ -66,6 +80,17 @@ class Plan:
     roles: Mapping[str, str]
     parameters: Mapping[str, Any]
     checked: Checked
+    file: str = ""
+    asks: Mapping[str, NeedsApproval] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a person has to do: approve it before it begins, answer its questions."""
+        return tuple(
+            name
+            for name, is_needed in (("approval", self.asks), ("answers", self.checked.is_asking))
+            if is_needed
+        )
 
 
 def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
@@ -81,14 +106,22 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     Args:
         leases: gives a run the units that it writes to.
+        make_html: makes the report of a run.
     """
 
     kind = RunKind.EXPERIMENT
 
-    def __init__(self, registry: Registry, recorder: RunRegistry, leases: RunLeases) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        recorder: RunRegistry,
+        leases: RunLeases,
+        make_html: Callable[[str], Awaitable[bytes]],
+    ) -> None:
         super().__init__(registry)
         self._recorder = recorder
         self._leases = leases
+        self._make_html = make_html
         self._plans: dict[str, Plan] = {}
 
     # Plans
@@ -99,15 +132,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
         source: str | Mapping[str, Any],
         roles: Mapping[str, str],
         parameters: Mapping[str, Any],
+        file: str = "",
     ) -> tuple[Plan | None, tuple[Problem, ...]]:
         """Judge a plan; one without problems may be started by its id."""
         try:
             experiment = await asyncio.to_thread(read_plan, source)
         except BadPlan as bad:
             return None, bad.problems
-        view = View(
-            bench=self._bench, caller=action.caller, tool=action.tool, scope=experiment.name
-        )
+        # What a person has approved is compared as a whole; see ``start``.
+        caller = replace(action.caller, approval=None)
+        view = View(bench=self._bench, caller=caller, tool=action.tool, scope=experiment.name)
         work = PlanCheck(experiment, view, roles, parameters)
         work.bind()
         await asyncio.to_thread(work.look_through)
@@ -125,6 +159,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
             roles=roles,
             parameters=parameters,
             checked=checked,
+            file=file,
+            asks=view.asks,
         )
         self._plans.pop(plan.plan_id, None)
         self._plans[plan.plan_id] = plan
@@ -150,28 +186,55 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     def envelope(self, plan: Plan) -> Envelope:
         """All that its run may send."""
-        units = (self._bench.pool.get(unit.id) for unit in plan.checked.units.values())
+        units = self.units(unit.id for unit in plan.checked.units.values())
         return envelope_of(plan.plan_id, plan.checked, {one.id: one for one in units})
+
+    def units(self, ids: Iterable[str]) -> tuple[Instrument, ...]:
+        """The units with these ids, without doubles; raises NotFound."""
+        return tuple(map(self._bench.pool.get, dict.fromkeys(ids)))
 
     # Runs
 
-    async def start(self, action: Action, plan: Plan) -> ExperimentRun:
+    @property
+    def halts(self) -> int:
+        """How often everything was stopped; see ``start``."""
+        return self._runs.halts
+
+    async def start(self, action: Action, plan: Plan, halts: int | None = None) -> ExperimentRun:
         """Begin a run of a plan, which is judged once more; returns once its units are its own.
+
+        Args:
+            action: its caller's approval is for all that the plan may send, and for this run.
+            halts: ``halts`` of when it was asked for; ``None``: now.
 
         Raises:
             Invalid: what was checked no longer passes.
-            Conflict: LEASED, somebody has reserved a unit, or a run writes there.
+            Conflict: LEASED, somebody has reserved a unit, or a run writes there; NEEDS_APPROVAL,
+                nobody has said yes to what it would send now.
             Failed: STORE_FAILED, or everything was stopped meanwhile.
         """
-        again, problems = await self.check(action, plan.source, plan.roles, plan.parameters)
+        halts = self.halts if halts is None else halts
+        again, problems = await self.check(
+            action, plan.source, plan.roles, plan.parameters, plan.file
+        )
         if again is None:
             raise Invalid(
                 f"The plan no longer passes the check: {problems[0].text}",
                 data={"errors": [problem.to_json() for problem in problems]},
                 remedy="Check it again.",
             )
-        run = self._new_run(action, again)
-        halts = self._runs.halts
+        envelope = self.envelope(again)
+        approval = action.caller.approval
+        approved = approval.envelope.envelope if approval and approval.envelope else None
+        if again.asks and (approved is None or approved.rows != envelope.rows):
+            raise Conflict(
+                f"{again.experiment.name} needs a person's approval of what it would send now. "
+                "Nothing was sent.",
+                code=ErrorCode.NEEDS_APPROVAL,
+                data={"plan_id": again.plan_id},
+                remedy="Start it again: a person is asked then.",
+            )
+        run = self._new_run(action, again, approved or envelope)
         written = [one.id for one in self._written(run)]
         if written:
             hours = hours_of(again.checked)
@@ -185,15 +248,23 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
         self._runs.add(run)
+        self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
         self._runs.live(run, self._life(run, again))
         return run
+
+    def _tell_of_approval(self, run: ExperimentRun, name: str, what: str) -> None:
+        approval = run.caller.approval
+        if approval is not None and approval.approval_id:
+            self._bench.tell(
+                name, f"{approval.approval_id}: {what}", run.head.instrument_id, "approvals"
+            )
 
     def _written(self, run: ExperimentRun) -> list[Instrument]:
         """The units that it writes to."""
         written = {asked.unit for asked in run.checked.envelope}
         return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
 
-    def _new_run(self, action: Action, plan: Plan) -> ExperimentRun:
+    def _new_run(self, action: Action, plan: Plan, envelope: Envelope) -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
         run_id = f"exp-{secrets.token_hex(4)}"
         name = plan.experiment.name
@@ -202,7 +273,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         columns = columns_of(checked)
         approval = replace(
             action.caller.approval or Approval(approval_id=""),
-            envelope=OpenEnvelope(self.envelope(plan), clock.monotonic),
+            envelope=OpenEnvelope(envelope, clock.monotonic),
         )
         nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
         caller = replace(nested, approval=approval)
@@ -229,6 +300,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "roles": {role: unit.id for role, unit in checked.units.items()},
                     "tags": list(plan.experiment.tags),
                     "part": dict(plan.experiment.part),
+                    "approval": approval.approval_id or None,
+                    **_reports_told(plan.experiment),
                 },
             ),
             caller=caller,
@@ -250,6 +323,14 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """From the first step to the last word. The top of the run's task."""
         sink = run.sink = await self._recorder.open(run.head)
         steps = Steps(self._bench, run)
+        reports = RunReports(
+            self._recorder,
+            run.run_id,
+            plan.experiment.report,
+            make_html=self._make_html,
+            note=run.note,
+        )
+        run.reports, run.unit_over = reports.files, reports.unit_over
         try:
             async with self._journalled(run):
                 await self._through(run, plan, steps, sink)
@@ -262,7 +343,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             approval = run.caller.approval
             if approval is not None and approval.envelope is not None:
                 approval.envelope.end()
+            self._tell_of_approval(run, "approval.ended", f"{run.run_id} is over, and it with it")
             await self._settle(run)
+        await reports.finish()
+        if run.reports:
+            with contextlib.suppress(EdgedError):
+                files = {"folder": FOLDER, "files": list(run.reports)}
+                await self._recorder.add_event(run.run_id, "reports", files)
 
     async def _through(self, run: ExperimentRun, plan: Plan, steps: Steps, sink: RowSink) -> None:
         """The steps, then ``finally``, then the state."""
@@ -386,6 +473,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "run": run.run_id,
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
+                **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
                 **clean_up_of(profile, instrument.rules, abort),
             },
         )
@@ -560,6 +648,15 @@ def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
         Dimension(name=loop, unit=checked.loops[loop][1], values=checked.loops[loop][2])
         for loop in loops
     )
+
+
+def _reports_told(experiment: Experiment) -> dict[str, Any]:
+    """Where the reports of the run are, and which."""
+    wanted = experiment.report
+    if wanted is None:
+        return {}
+    told = {"folder": FOLDER, "per": wanted.per, "formats": list(wanted.formats)}
+    return {"reports": told}
 
 
 def _resolved(plan: Plan) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Final
 
@@ -14,6 +14,7 @@ from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
 from edged.profiles.model import Step
 from edged.record import record
+from edged.runs.experiments.bounds import why_no_target
 from edged.runs.experiments.moving import Axis
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.run import Ending, Run
@@ -105,6 +106,7 @@ class PlanRun(Run):
         is_safe_only: of ``finally`` only safe commands are done.
         unsafe_step: the step of ``finally`` that is under way and is no safe command.
         wanted: set once somebody wants something of it while it waits.
+        reports: the files of its reports that are written.
         ended_s: monotonic seconds when it was over.
         frozen_s: seconds for which it was paused, so far.
     """
@@ -193,6 +195,10 @@ class PlanRun(Run):
     def took(self, outcome: Outcome) -> None:
         """A step has sent something."""
 
+    def why_no_target(self, _unit: str, _command: str, _parameter: str, _aim: float) -> str:
+        """Why a ramp may not go there, as a clause; empty: it may."""
+        return ""
+
     def leave_out(self, step: Step) -> None:
         """A step of ``finally`` is not done: it is no safe command, and everything was stopped."""
         self.note(f"{step.path} was left out: everything was stopped")
@@ -241,7 +247,12 @@ class PlanRun(Run):
 
 @record(frozen=False, eq=False)
 class ExperimentRun(PlanRun):
-    """One run of an experiment."""
+    """One run of an experiment.
+
+    Attributes:
+        reports: the files that were written of it.
+        unit_over: takes a unit under test whose pass is over, and its try.
+    """
 
     words = EXPERIMENT
 
@@ -251,6 +262,8 @@ class ExperimentRun(PlanRun):
     rows: int = 0
     last_row: Mapping[str, Any] = field(default_factory=dict)
     tags: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
+    unit_over: Callable[[str, int], None] | None = None
 
     @property
     def row_count(self) -> int:
@@ -264,6 +277,14 @@ class ExperimentRun(PlanRun):
         places = [now[at.name].number if at.name in now else None for at in self.head.dimensions]
         if self.sink is not None:
             self.sink.append(tuple(cells.get(name) for name in self.columns), places)
+
+    def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
+        super().take_event(kind, data)
+        if kind == "unit" and self.unit_over is not None:
+            self.unit_over(data["unit"], data["try"])
+
+    def why_no_target(self, unit: str, command: str, parameter: str, aim: float) -> str:
+        return why_no_target(self.checked, unit, command, parameter, aim)
 
     def progress(self) -> tuple[int, int | None]:
         """Rows so far, and how many there will be; ``None`` where that is not known."""
@@ -292,6 +313,9 @@ class ExperimentRun(PlanRun):
             "error": self.error or None,
             "notes": self.said[-5:],
         }
+        if self.reports:
+            told["reports"] = {"folder": "reports", "count": len(self.reports),
+                               "newest": self.reports[-1]}  # fmt: skip
         if self.tested or self.under_test:
             told["units"] = [unit.told() for unit in self.tested[-5:]]
             told["under_test"] = self.under_test.told() if self.under_test else None

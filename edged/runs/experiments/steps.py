@@ -632,7 +632,14 @@ class Steps:
         thing = swept(instrument, command, command.sweep,
                       {**known, parameter.name: to})  # fmt: skip
         axis = run.axes.setdefault(thing.key, Axis(thing=thing))
-        await self._mover.move(axis, self._number(to, path), self._number(rate, f"{path}.rate"))
+        aim = self._number(to, path)
+        why = run.why_no_target(instrument.id, command.name, parameter.name, aim)
+        if why:
+            raise Invalid(
+                f"{target.text} is not ramped: {why}, its bounds. Nothing was sent.",
+                remedy="Find out why, before you change `bounds` of the plan, and start it again.",
+            )
+        await self._mover.move(axis, aim, self._number(rate, f"{path}.rate"))
 
     # Checks and questions
 

@@ -244,14 +244,14 @@ def export_run(root: Path, run_id: str, form: str, offset: int = 0) -> dict[str,
         case "junit":
             from edged.runs.recordings.unit_reports import junit  # with xml; for those who export
 
-            text = junit(*_units(directory))
+            text = junit(*_units(root, run_id))
             content, encoding = text[offset : offset + CHUNK_BYTES], "utf-8"
             following = offset + len(content) if offset + len(content) < len(text) else None
             name = f"{run_id}.xml"
         case "openhtf":
             from edged.runs.recordings.unit_reports import openhtf
 
-            meta, results = _units(directory)
+            meta, results = _units(root, run_id)
             if offset >= len(results):
                 raise Invalid(f"{run_id} has {len(results)} units.", data={"offset": offset})
             content = f"{json.dumps(openhtf(meta, results[offset]))}\n"
@@ -287,24 +287,24 @@ def _netcdf(directory: Path, offset: int) -> tuple[bytes, int | None]:
     return piece, offset + len(piece) if len(piece) == CHUNK_BYTES else None
 
 
-def units_of_run(root: Path, run_id: str) -> tuple[UnitResult, ...]:
-    """The units under test of an experiment with their checks; none where it has no checks.
+def verdicts_of_run(root: Path, run_id: str) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
+    """meta.json, and the units under test with their checks; none where it has no checks.
 
     Raises:
         NotFound: UNKNOWN_RUN.
         Failed: RECORDING_FAILED, they cannot be read.
     """
     directory = find_run(root, run_id)
-    return _results(directory, read_meta(directory))
-
-
-def _units(directory: Path) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
     meta = read_meta(directory)
-    results = _results(directory, meta)
+    return meta, _results(directory, meta)
+
+
+def _units(root: Path, run_id: str) -> tuple[dict[str, Any], tuple[UnitResult, ...]]:
+    meta, results = verdicts_of_run(root, run_id)
     if not any(result.checks for result in results):
         raise Invalid(
-            f"{directory.name} has no checks, so it has no verdicts.",
-            data={"run_id": directory.name},
+            f"{run_id} has no checks, so it has no verdicts.",
+            data={"run_id": run_id},
             remedy="Export csv, jsonl, npz or nc.",
         )
     return meta, results

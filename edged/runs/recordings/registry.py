@@ -29,6 +29,7 @@ import structlog
 from edged.actions.caller import Caller
 from edged.clock import Clock
 from edged.errors import ErrorCode, Failed, NotFound
+from edged.files import make_directory
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.recordings.append import THE_DISK, Disk
@@ -500,6 +501,24 @@ class RunRegistry:
                 code=ErrorCode.RECORDING_FAILED,
             ) from refused
 
+    async def put_file(self, run_id: str, name: str, data: str | bytes) -> None:
+        """Write a further file into a recording, also after its end, whole or not at all.
+
+        Args:
+            name: may begin with a folder of the recording.
+
+        Raises:
+            NotFound: UNKNOWN_RUN.
+            Failed: RECORDING_FAILED, the disk refuses.
+        """
+        try:
+            await self._on_disk(_put_file, self.root, run_id, name, data, self._disk)
+        except OSError as refused:
+            raise Failed(
+                f"{name} of {run_id} cannot be written: {refused}.",
+                code=ErrorCode.RECORDING_FAILED,
+            ) from refused
+
     async def sync(self) -> None:
         """Write what waits, of what is under way and of what has ended; done each second."""
         await self._to_its_end(self._sync_all())
@@ -773,6 +792,12 @@ def _add_late(root: Path, run_id: str, event: Mapping[str, Any], disk: Disk) -> 
             raise refused
     finally:
         events.close()
+
+
+def _put_file(root: Path, run_id: str, name: str, data: str | bytes, disk: Disk) -> None:
+    path = find_run(root, run_id) / name
+    make_directory(path.parent)
+    disk.put(path, data)
 
 
 def _further(head: RunHead) -> dict[str, Sequence[str] | None]:

@@ -266,7 +266,7 @@ def _measurement(name: str, check: Check) -> dict[str, Any]:
     limits, value = check.limits, check.value
     outcome = MEASURED.get(check.verdict, "UNSET")
     made: dict[str, Any] = {"name": name, "outcome": outcome}
-    if validator := _validator(limits):
+    if validator := "x == True" if isinstance(value, bool) else _validator(limits):
         made["validators"] = [validator]
     if limits.unit:
         called, code = UNITS.get(limits.unit, (limits.unit, ""))
@@ -283,6 +283,8 @@ def _validator(limits: Limits) -> str:
     least, most = limits.least, limits.most
     if least is None and most is None:
         return ""
+    if least == most:
+        return f"x == {least}"
     inner_least, inner_most = limits.inner if limits.near else (None, None)
     parts = [
         f"{least}" if least is not None else "",

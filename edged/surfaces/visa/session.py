@@ -22,11 +22,18 @@ from edged.actions.caller import Caller
 from edged.actions.cause import CALLER_CANCELLED, CALLER_GONE, Cause
 from edged.actions.outcome import Outcome, Tell
 from edged.clock import Clock
-from edged.commands.approvals import NeedsApproval
 from edged.commands.leases import LeaseControl, LeaseStanding
 from edged.commands.pending import Hold, Pending, settled
 from edged.deadlines import Deadlines
-from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, Refused
+from edged.errors import (
+    Conflict,
+    EdgedError,
+    ErrorCode,
+    Failed,
+    Invalid,
+    NeedsApproval,
+    Refused,
+)
 from edged.http.connection import HttpConnection
 from edged.instruments.instrument import Instrument
 from edged.record import record

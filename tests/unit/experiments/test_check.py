@@ -43,9 +43,9 @@ class Bench:
         return RoleUnit(id=name, called=f"{name} ({profile.key})", commands=profile.commands)
 
     def judge(
-        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], *, is_step: bool
+        self, unit: RoleUnit, command: Command, values: Mapping[str, Scalar], **_: Any
     ) -> tuple[str, ...]:
-        del unit, is_step
+        del unit
         self.judged.append((command.name, values))
         voltage = values.get("voltage")
         if isinstance(voltage, int | float) and voltage > 32:
@@ -111,6 +111,8 @@ def test_an_unknown_command_is_answered_with_the_one_to_write() -> None:
     (wrong,) = problems({"command": "s.output_onn"})
     assert (wrong.path, wrong.code) == ("steps[0].command", "unknown_command")
     assert wrong.remedy == "Write s.output_on."
+    assert wrong.message == "s.output_onn: psu1 (rigol_dp832) has no such command."
+    assert wrong.text == f"steps[0].command: {wrong.message} Write s.output_on."
 
 
 @promise("experiment.all-errors")
