@@ -37,8 +37,10 @@ from edged.experiments.model import (
     Target,
     Value,
     WaitStep,
+    before,
     inner,
     walk,
+    way_to,
 )
 from edged.experiments.problem import Problem
 from edged.profiles.abort import TRUTHS, tellings
@@ -367,6 +369,7 @@ class PlanCheck:
             self._condition(watch.must, f"{path}.must", {**certain, "value": UNKNOWN})
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
+        self._check_resume()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
@@ -400,7 +403,7 @@ class PlanCheck:
             duration=self._span,
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
-            later=(*self._later, *_not_done(plan)),
+            later=(*self._later, *_not_again(plan), *_not_done(plan)),
             left_on=tuple(self._on),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
@@ -998,6 +1001,22 @@ class PlanCheck:
                     self._add(f"plots[{at}].{key}", "unknown_column", f"there is no column {name}.",
                               f"Write {near[0]}." if near else "", near)  # fmt: skip
 
+    def _check_resume(self) -> None:
+        resume = self._plan.resume
+        if resume is None:
+            return
+        way = way_to(self._plan.steps, resume.at)
+        of_units = (one for one in way[:-1] if isinstance(one, ForStep) and one.unit is not None)
+        if not way:
+            self._add("resume.at", "unknown_loop",
+                      f"{resume.at} stands in finally, which is not repeated.",
+                      "Write a loop of steps.")  # fmt: skip
+        for loop in of_units:
+            self._add("resume.at", "inside_unit",
+                      f"{resume.at} stands inside of the units of {loop.name}, and a unit that was "
+                      "interrupted is tested again as a whole.",
+                      f"Write {loop.name}.", (loop.name,))  # fmt: skip
+
 
 def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known words that resemble this one."""
@@ -1028,10 +1047,20 @@ def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if len(values) <= MOST_SHOWN else _extremes(values)
 
 
+def _not_again(plan: Experiment) -> Iterator[str]:
+    """What a resume does not do again, and may have to."""
+    if plan.resume is not None:
+        skipped = [
+            step.path
+            for step in before(plan.steps, plan.resume.at)
+            if any(isinstance(one, CommandStep | RampStep) for one in walk((step,)))
+        ]
+        if skipped:
+            yield f"resume: {', '.join(skipped)} would not be done again; only first steps are"
+
+
 def _not_done(plan: Experiment) -> Iterator[str]:
     """What the plan asks for and this version does not do."""
-    if plan.resume is not None:
-        yield "resume: after a crash the units are made safe, and the run is not resumed"
     if plan.report.formats != Report().formats or plan.report.per != Report().per:
         yield "report: written on demand by the export of the run, not at its end"
 

@@ -78,12 +78,17 @@ class UnitNow:
 
 @record(frozen=False, eq=False)
 class LoopNow:
-    """A loop that is under way: its pass from 0, of how many, and its value."""
+    """A loop that is under way: its pass from 0, of how many, and its value.
+
+    Attributes:
+        given: the names that its values are worked out from, as they were when it began.
+    """
 
     name: str
     count: int
     number: int = 0
     value: Scalar | None = None
+    given: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @record(frozen=False, eq=False)

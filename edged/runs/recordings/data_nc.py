@@ -209,6 +209,7 @@ def valid_rows(directory: Path, meta: Mapping[str, Any]) -> Iterator[list[float 
     repeated = [
         (resume["attempt"], [(names.index(f"n_{loop}"), at) for loop, at in resume["at"].items()])
         for resume in meta.get("resumes", ())
+        if resume["at"]
     ]
     attempt_at = names.index(ATTEMPT.name) if repeated else 0
     for texts in rows:
