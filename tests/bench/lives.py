@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import structlog
 
 from edged.actions.action import NamedAction
 from edged.actions.caller import Caller, Route
@@ -258,8 +261,13 @@ async def control(life: Life, run_id: str, wish: str, **more: Any) -> dict[str, 
     return told
 
 
-def in_virtual_time(work: Callable[[VirtualClock], Awaitable[None]]) -> None:
+def in_virtual_time(work: Callable[[VirtualClock], Coroutine[Any, Any, None]]) -> None:
     """Run a test that needs no time."""
     clock = VirtualClock(wall_ns=WALL_MS * 1_000_000)
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
-        runner.run(work(clock))  # type: ignore[arg-type]
+    # Each action of each life would be a line.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        with asyncio.Runner(loop_factory=lambda: VirtualLoop(clock)) as runner:
+            runner.run(work(clock))
+    finally:
+        structlog.reset_defaults()

@@ -274,7 +274,7 @@ class LeftRuns:
             return None
         if meta.get("status") != RunState.INTERRUPTED.value:
             return None
-        payload = {
+        payload: dict[str, Any] = {
             "run": run_id,
             "experiment": meta.get("command_name"),
             "plan_id": (meta.get("details") or {}).get("plan_id"),

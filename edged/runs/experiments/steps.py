@@ -183,7 +183,8 @@ class Steps:
 
     async def clean_up_loops(self) -> EdgedError | None:
         """``finally`` of the loops in which the run was interrupted, the innermost first."""
-        way = way_to(self._run.checked.experiment.steps, next(reversed(self._position.loops), ""))
+        innermost = next(reversed(tuple(self._position.loops)), "")
+        way = way_to(self._run.checked.experiment.steps, innermost)
         errors = [
             await self.clean_up(loop.finally_steps)
             for loop in reversed(way)
