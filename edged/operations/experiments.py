@@ -31,9 +31,9 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import MOST_BYTES, placed
 from edged.experiments.schema import experiment_schema, grammar_text
 from edged.record import record
-from edged.runs.experiments.registry import Experiments, Plan
+from edged.runs.experiments.registry import Experiments
 from edged.runs.experiments.resuming import LeftRun
-from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.run import ExperimentRun, Plan
 from edged.runs.wording import stopped_by
 from edged.schema.fields import nearest
 from edged.yaml.file import read_text

@@ -23,16 +23,14 @@ from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
 from edged.experiments.check import Checked, PlanCheck
-from edged.experiments.model import AskStep, AskType, Experiment
+from edged.experiments.model import AskStep, AskType
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.record import record
 from edged.runs.experiments.bounds import envelope_of, hours_of
-from edged.runs.experiments.position import NOWHERE, Position
 from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
-from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, AbortRun, EndUnit, Leave, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
@@ -62,18 +60,6 @@ FINALLY_S: Final = 3_600.0
 """The longest that ``finally`` may take: a ramp down has a rate."""
 
 log = structlog.get_logger("edged.experiments")
-
-
-@record
-class Plan:
-    """A plan that was checked, and may be started by its id."""
-
-    plan_id: str
-    source: str | Mapping[str, Any]
-    experiment: Experiment
-    roles: Mapping[str, str]
-    parameters: Mapping[str, Any]
-    checked: Checked
 
 
 def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
@@ -112,7 +98,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
             leases,
             check=self.check,
             new_run=self._new_run,
-            written=self._written,
             begin=self._begin,
         )
 
@@ -197,7 +182,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         run = self._new_run(action, again)
         halts = self._runs.halts
-        written = [one.id for one in self._written(run)]
+        written = [one.id for one in run.written]
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
@@ -215,11 +200,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
     def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
         self._runs.add(run)
         self._runs.live(run, self._life(run, plan, position))
-
-    def _written(self, run: ExperimentRun) -> list[Instrument]:
-        """The units that it writes to."""
-        written = {asked.unit for asked in run.checked.envelope}
-        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
 
     def _new_run(self, action: Action, plan: Plan, run_id: str = "") -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
@@ -279,10 +259,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
         steps = Steps(
             self._bench,
             run,
+            sink,
             row=lambda row: _take_row(run, sink, row),
-            checked=sink.check,
-            event=sink.event,
-            written=sink.written,
             checkpoint=lambda: keep_place(self._bench, run, sink),
             position=position,
         )
@@ -385,7 +363,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
         return [error for error in told if error]
 
     async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
@@ -433,7 +411,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         try:
             if run.head.resumed_at is None:
                 await journal.begin(run_row(run, self._bench.clock.wall_ms()))
-            for number, instrument in enumerate(self._written(run), 1):
+            for number, instrument in enumerate(run.written, 1):
                 entry = self._entry(run, f"{run.run_id}.{number}", instrument)
                 await journal.begin(entry)
                 rows.append(entry.id)
@@ -468,7 +446,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             await self._bench.clock.sleep(HEARTBEAT_S)
             rows = {
                 f"{run.run_id}.{number}": _clean_up_of(instrument)
-                for number, instrument in enumerate(self._written(run), 1)
+                for number, instrument in enumerate(run.written, 1)
             }
             for row, changes in {run.run_id: {}, **rows}.items():
                 with contextlib.suppress(Failed):

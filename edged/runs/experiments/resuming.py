@@ -17,7 +17,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import structlog
 
@@ -29,13 +29,11 @@ from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFo
 from edged.experiments.model import Resume
 from edged.experiments.problem import Problem
 from edged.files import read_text
-from edged.instruments.instrument import Instrument
 from edged.profiles.abort import Proof
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.bounds import hours_of
-from edged.runs.experiments.position import NOWHERE, Position
-from edged.runs.experiments.run import ExperimentRun, UnitNow
+from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position, UnitNow
 from edged.runs.left_work import Clean, LeftWork
 from edged.runs.obey import obey
 from edged.runs.ports import ExperimentSink, RunLeases
@@ -47,9 +45,6 @@ from edged.runs.run import Ending
 from edged.runs.states import RunEvent, RunState
 from edged.runs.units import unit_of_instrument
 from edged.store.journal import JournalEntry, JournalKind
-
-if TYPE_CHECKING:
-    from edged.runs.experiments.registry import Plan
 
 LOOK_EVERY_S: Final = 1.0
 RETRY_S: Final = 10.0
@@ -68,7 +63,7 @@ log = structlog.get_logger("edged.experiments")
 
 CheckPlan = Callable[
     [Action, str, Mapping[str, str], Mapping[str, Any]],
-    Awaitable["tuple[Plan | None, tuple[Problem, ...]]"],
+    Awaitable[tuple[Plan | None, tuple[Problem, ...]]],
 ]
 
 
@@ -235,7 +230,6 @@ class LeftRuns:
         *,
         check: CheckPlan,
         new_run: Callable[[Action, Plan, str], ExperimentRun],
-        written: Callable[[ExperimentRun], Sequence[Instrument]],
         begin: Callable[[ExperimentRun, Plan, Position], None],
     ) -> None:
         self._registry = registry
@@ -244,7 +238,6 @@ class LeftRuns:
         self._leases = leases
         self._check = check
         self._new_run = new_run
-        self._written = written
         self._begin = begin
         self._left: dict[str, LeftRun] = {}
 
@@ -385,14 +378,12 @@ class LeftRuns:
         hours = hours_of(plan.checked) - (0.0 if is_end else place.elapsed_s / 3_600)
         if hours <= 0:
             raise Conflict(f"{left.run_id} has taken longer than its at_most_h.")
-        units = [one.id for one in self._written(run)]
-        if units:
-            await self._leases.take(run.run_id, run.caller, units, hours)
-        try:
+        with contextlib.ExitStack() as undo:
+            if units := [one.id for one in run.written]:
+                await self._leases.take(run.run_id, run.caller, units, hours)
+                undo.callback(self._leases.end, run.run_id)
             await self._make_safe(run, left)
-        except BaseException:
-            self._leases.end(run.run_id)
-            raise
+            undo.pop_all()
         return run, plan
 
     def _check_units(self, left: LeftRun) -> None:
@@ -451,7 +442,7 @@ class LeftRuns:
         told = left.entry.payload.get("approval")
         if not isinstance(told, Mapping):
             return
-        asking = [unit for unit in self._written(run) if unit.rules.confirm]
+        asking = [unit for unit in run.written if unit.rules.confirm]
         ended = [unit.called for unit in asking if not unit.rules.approval_survives_crash]
         clock = self._bench.clock
         envelope = OpenEnvelope.from_json(told.get("envelope"), clock.monotonic, clock.wall_ms())
@@ -580,11 +571,14 @@ class LeftRuns:
     async def _tend(self) -> None:
         while going := [left for left in self._left.values() if not left.error]:
             for left in going:
+                before = left.refused
                 try:
                     await self._look_after(left)
                 except EdgedError as refused:
                     left.next_s = self._bench.clock.monotonic() + RETRY_S
-                    log.warning("experiment_not_resumed", run_id=left.run_id, why=refused.message)
+                    if before != refused.message:
+                        why = refused.message
+                        log.warning("experiment_not_resumed", run_id=left.run_id, why=why)
             await self._bench.clock.sleep(LOOK_EVERY_S)
 
     async def _look_after(self, left: LeftRun) -> None:

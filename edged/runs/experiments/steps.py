@@ -55,9 +55,16 @@ from edged.profiles.step_values import Values, fill, number
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
-from edged.runs.experiments.position import NOWHERE, Position
-from edged.runs.experiments.run import ExperimentRun, LoopNow, OpenQuestion, UnitNow
+from edged.runs.experiments.run import (
+    NOWHERE,
+    ExperimentRun,
+    LoopNow,
+    OpenQuestion,
+    Position,
+    UnitNow,
+)
 from edged.runs.experiments.view import swept
+from edged.runs.ports import ExperimentSink
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
 from edged.runs.sweeps.sweep import SweptThing
 from edged.runs.units import unit_of_instrument
@@ -104,10 +111,8 @@ class Steps:
     """Does the steps of one run.
 
     Args:
-        record: takes a row: column → value.
-        checked: takes a check that was judged.
-        event: takes an event: its kind and data.
-        written: has what was taken until now written to the disk.
+        sink: takes what it leaves, but for rows.
+        row: takes a row: column → value.
         checkpoint: called before each pass of the loop at which the run is resumed.
         position: where a run goes on that was interrupted.
     """
@@ -116,24 +121,20 @@ class Steps:
         self,
         bench: Bench,
         run: ExperimentRun,
+        sink: ExperimentSink,
         *,
         row: Callable[[Mapping[str, Any]], None],
-        checked: Callable[[Check], None],
-        event: Callable[[str, Mapping[str, Any]], None],
-        written: Callable[[], Awaitable[object]],
         checkpoint: Callable[[], Awaitable[None]],
         position: Position = NOWHERE,
     ) -> None:
         self._bench = bench
         self._run = run
-        self._written = written
+        self._sink = sink
         self._checkpoint = checkpoint
         self._position = position
         # The loops that it has still to go into on its way back, the outermost first.
         self._way = dict(position.loops)
         self._row = row
-        self._checked = checked
-        self._event = event
         self._purpose = Purpose.SEQUENCE_STEP
         # Steps of ``on_pause`` or ``on_resume`` are being done, or it waits between them.
         self._is_pausing = False
@@ -569,7 +570,7 @@ class Steps:
         match what:
             case OnTimeout.NOTE:
                 self._run.note(f"{path}: {said}")
-                self._event("timeout", {"path": path, "text": said})
+                self._sink.event("timeout", {"path": path, "text": said})
             case OnTimeout.FAIL:
                 raise Failed(f"{path}: {said}.", code=ErrorCode.TIMEOUT)
             case OnTimeout.END:
@@ -643,7 +644,7 @@ class Steps:
         """A verdict; without a name that of the unit itself."""
         unit = self._run.under_test
         self._run.judged(verdict, name)
-        self._checked(
+        self._sink.check(
             Check(
                 verdict=verdict,
                 time_ms=self._bench.clock.wall_ms(),
@@ -663,7 +664,7 @@ class Steps:
         run.question = OpenQuestion(
             step=step, text=text, asked_at=clock.monotonic(), number=run.questions, answer=answer
         )
-        self._event("question", run.question.told())
+        self._sink.event("question", run.question.told())
         give_up = self._now() + step.timeout_s
         try:
             while not answer.done() and self._now() < give_up:
@@ -672,7 +673,7 @@ class Steps:
         finally:
             run.question = None
         value = answer.result() if answer.done() else None
-        self._event("answer", {"name": step.name, "value": value})
+        self._sink.event("answer", {"name": step.name, "value": value})
         run.names[step.name] = value
         is_no = step.type is AskType.CONFIRM and value is not True
         if step.type is AskType.PASS_FAIL and value is not None:
@@ -729,6 +730,7 @@ class Steps:
                 # A pass that was left before the place was reached has no place any more.
                 self._way = {}
         finally:
+            self._way = {}
             run.loops.remove(loop)
             if step.finally_steps and step.unit is None:
                 await self._cleaned(step.finally_steps)
@@ -788,7 +790,7 @@ class Steps:
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
         # The first row of a unit says when it began, also where that is its last.
         self._judged("", UnitVerdict.NONE)
-        await self._written()
+        await self._sink.written()
 
     def _unit_over(self, step: ForStep) -> None:
         run, unit = self._run, self._run.under_test
@@ -812,7 +814,7 @@ class Steps:
         if step.unit is not None:
             for name in _names_given(step):
                 run.names.pop(name, None)
-        self._event("unit", unit.told())
+        self._sink.event("unit", unit.told())
 
     async def _repeat(self, step: RepeatStep) -> None:
         run = self._run
@@ -829,6 +831,7 @@ class Steps:
                 raise
             return
         finally:
+            self._way = {}
             run.loops.remove(loop)
         said = f"{step.path}: {step.until} did not hold after {step.at_most} passes"
         if step.on_at_most is OnAtMost.FAIL:
