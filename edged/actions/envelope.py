@@ -265,10 +265,6 @@ class OpenEnvelope:
         )
         self.envelope = replace(self.envelope, rows=rows)
 
-    def begin_again(self) -> None:
-        """The run goes on after a crash: what it sends is counted from here on."""
-        self._sent = [0] * len(self._sent)
-
     def end(self) -> None:
         """The run is over: nothing more is in it."""
         self._until_s = -math.inf

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import json
 import tempfile
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -14,15 +15,16 @@ from typing import Any
 import pytest
 
 from edged.actions.caller import Caller, Route
-from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.engine.virtual_time import VirtualClock
 from edged.errors import EdgedError
 from edged.profiles.bench_file import parse_bench
 from edged.profiles.confirm import ConfirmRule
 from edged.profiles.owner_rules import UnitRules
+from edged.runs.experiments.resuming import run_row
 from edged.runs.recordings.checks import run_verdict
 from edged.runs.recordings.data_nc import valid_rows
 from edged.runs.recordings.reader import units_of_run
+from edged.runs.recordings.registry import Recording
 from edged.runs.wording import stopped_by
 from tests.bench.engine import Engine
 from tests.bench.engine_process import engine_process
@@ -199,16 +201,11 @@ def test_a_crash_of_what_was_resumed_is_as_the_first(
     in_virtual_time(work)
 
 
-async def interrupted(
-    bench: Lives, plan: dict[str, Any], dies_at: int = 60, **journalled: Any
-) -> str:
+async def interrupted(bench: Lives, plan: dict[str, Any], dies_at: int = 60) -> str:
     """A run that was killed; its id."""
     async with bench.life() as life:
         life.dies_at = life.sent + dies_at
         run_id = await started(life, plan)
-        if journalled:
-            await asyncio.sleep(1)
-            await life.core.bench.store.journal.update(run_id, journalled, is_durable=True)
         await life.died.wait()
     return run_id
 
@@ -380,36 +377,65 @@ def test_what_is_not_as_it_was_is_a_refusal_that_says_which(tmp_path: Path) -> N
     in_virtual_time(work)
 
 
-@pytest.mark.parametrize("is_allowed", [True, False])
 @promise("experiment.resume-only-if")
-def test_an_approval_survives_a_crash_only_where_the_owner_says_so(
-    tmp_path: Path, is_allowed: bool
-) -> None:
+def test_an_approval_survives_a_crash_only_where_the_owner_says_so(tmp_path: Path) -> None:
     async def work(clock: VirtualClock) -> None:
         bench = Lives(tmp_path, clock, UNITS)
-        envelope = Envelope(plan_id="p", rows=(), most_s=3_600)
-        told = OpenEnvelope(envelope, clock.monotonic).to_json(clock.wall_ms())
-        run_id = await interrupted(
-            bench, mapped(ask=True), approval={"id": "ask-1", "envelope": told}
-        )
+        async with bench.life() as life:
+            run_id = await started(life, mapped(ask=True))
+            run = life.experiments.find(run_id)
+            approval = run.caller.approval
+            assert approval is not None
+            run.caller = replace(run.caller, approval=replace(approval, approval_id="ask-1"))
+            await until(life, lambda: run.loops)
+            kept = run_row(run, clock.wall_ms()).payload
+            changes = {"approval": kept["approval"]}
+            await life.core.bench.store.journal.update(run_id, changes, is_durable=True)
+            life.die()
         async with bench.life() as life:
             left = life.experiments.left
             found = left.get(run_id)
             assert found is not None
             asked = action(life.core)
-            made = life.experiments._new_run(asked, await left._plan(asked, found), run_id)
-            life.core.bench.pool.get("psu1").rules = UnitRules(
-                key="psu1",
-                confirm=(ConfirmRule(text="set_current", name="set_current"),),
-                approval_survives_crash=is_allowed,
+            plan = await left._plan(asked, found)
+            asking = UnitRules(
+                key="psu1", confirm=(ConfirmRule(text="output_on", name="output_on"),)
             )
-            if is_allowed:
-                left._approve(made, found)
-                assert made.caller.approval is not None
-                assert made.caller.approval.approval_id == "ask-1"
-            else:
-                with pytest.raises(EdgedError, match="the owner of psu1 does not let it survive"):
-                    left._approve(made, found)
+            for rules, says in (
+                (replace(asking, approval_survives_crash=True), ""),
+                (asking, "the owner of psu1 does not let it survive"),
+            ):
+                life.core.bench.pool.get("psu1").rules = rules
+                again = life.experiments._new_run(asked, plan, run_id)
+                if says:
+                    with pytest.raises(EdgedError, match=says):
+                        left._approve(again, found)
+                    continue
+                left._approve(again, found)
+                assert again.caller.approval is not None
+                assert again.caller.approval.approval_id == "ask-1"
+            life.core.bench.pool.get("psu1").rules = replace(asking, approval_survives_crash=True)
+            await asyncio.sleep(3_600)
+            again = life.experiments._new_run(asked, plan, run_id)
+            with pytest.raises(EdgedError, match="its time is over"):
+                left._approve(again, found)
+
+    in_virtual_time(work)
+
+
+def test_a_run_whose_rows_the_disk_refuses_has_nothing_to_resume_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_self: Recording) -> bool:
+        return False
+
+    async def work(clock: VirtualClock) -> None:
+        bench = Lives(tmp_path, clock, UNITS)
+        monkeypatch.setattr(Recording, "written", refused)
+        run_id = await interrupted(bench, mapped())
+        async with bench.life() as life:
+            with pytest.raises(EdgedError, match="its rows could not be written"):
+                await control(life, run_id, "resume")
 
     in_virtual_time(work)
 

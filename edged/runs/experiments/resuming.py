@@ -24,7 +24,8 @@ import structlog
 from edged.actions.action import Action, NamedAction, Purpose, SendLines
 from edged.actions.caller import Approval, Caller
 from edged.actions.cause import Cause
-from edged.actions.envelope import OpenEnvelope
+from edged.actions.envelope import Envelope, OpenEnvelope
+from edged.clock import Clock
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound, Refused
 from edged.experiments.model import Resume
 from edged.experiments.problem import Problem
@@ -69,9 +70,8 @@ CheckPlan = Callable[
 
 def run_row(run: ExperimentRun, wall_ms: int) -> JournalEntry:
     """The row of a run that begins: all that is needed to know it again, and no place yet."""
-    plan, approval = run.checked.experiment, run.caller.approval
+    plan = run.checked.experiment
     resume = plan.resume
-    kept = approval if approval is not None and approval.approval_id else None
     return JournalEntry(
         id=run.run_id,
         kind=JournalKind.EXPERIMENT,
@@ -88,13 +88,37 @@ def run_row(run: ExperimentRun, wall_ms: int) -> JournalEntry:
             "units": {
                 role: [one.id, unit_of_instrument(one).key] for role, one in run.instruments.items()
             },
-            "approval": {"id": kept.approval_id, "envelope": kept.envelope.to_json(wall_ms)}
-            if kept is not None and kept.envelope is not None
-            else None,
+            **_approval_told(run.caller.approval, wall_ms),
             "position": NOWHERE.to_json(),
             "why": TOO_EARLY,
         },
     )
+
+
+def _approval_told(approval: Approval | None, wall_ms: int) -> dict[str, Any]:
+    """A person's yes; empty where nobody was asked."""
+    if approval is None or not approval.approval_id or approval.envelope is None:
+        return {}
+    told = approval.envelope.to_json(wall_ms)
+    kept = {"envelope": told["envelope"], "until_ms": told["until_ms"]}
+    return {"approval": {"id": approval.approval_id, **kept}}
+
+
+def _kept_approval(told: Mapping[str, Any], run: ExperimentRun, clock: Clock) -> Approval | None:
+    """The same, for what is resumed: of the same commands, until the same time.
+
+    What is done again was counted by the life that was killed, and is counted anew.
+    """
+    new = run.caller.approval.envelope if run.caller.approval is not None else None
+    try:
+        kept = Envelope.from_json(told["envelope"])
+        left_s = (told["until_ms"] - clock.wall_ms()) / 1_000
+    except (LookupError, TypeError, ValueError):
+        return None
+    if left_s <= 0 or new is None or kept.rows != new.envelope.rows:
+        return None
+    envelope = OpenEnvelope(replace(kept, most_s=min(left_s, kept.most_s)), clock.monotonic)
+    return Approval(approval_id=str(told["id"]), envelope=envelope)
 
 
 async def keep_place(bench: Bench, run: ExperimentRun, sink: ExperimentSink) -> None:
@@ -440,25 +464,20 @@ class LeftRuns:
             Refused: NEEDS_APPROVAL.
         """
         told = left.entry.payload.get("approval")
-        if not isinstance(told, Mapping):
+        if not told:
             return
         asking = [unit for unit in run.written if unit.rules.confirm]
         ended = [unit.called for unit in asking if not unit.rules.approval_survives_crash]
-        clock = self._bench.clock
-        envelope = OpenEnvelope.from_json(told.get("envelope"), clock.monotonic, clock.wall_ms())
-        if envelope is None:
-            ended = ended or [unit.called for unit in asking]
-        if ended or envelope is None:
+        approval = None if ended else _kept_approval(told, run, self._bench.clock)
+        if approval is None:
+            why = f"the owner of {', '.join(ended)} does not let it survive one"
             raise Refused(
-                f"The approval of {left.run_id} has ended with the crash: the owner of "
-                f"{', '.join(ended) or 'its units'} does not let it survive one.",
+                f"The approval of {left.run_id} has ended with the crash: "
+                f"{why if ended else 'its time is over, or it was of something else'}.",
                 code=ErrorCode.NEEDS_APPROVAL,
                 remedy="Abort it and start it again: then a person is asked. "
                 "approval_survives_crash of the bench file changes that.",
             )
-        # What it does again was counted by the life that was killed.
-        envelope.begin_again()
-        approval = Approval(approval_id=str(told.get("id", "")), envelope=envelope)
         run.caller = replace(run.caller, approval=approval)
 
     async def _make_safe(self, run: ExperimentRun, left: LeftRun) -> None:
