@@ -48,7 +48,7 @@ COLUMNS: Final = {
 }
 CONTROLS: Final = {
     "pause": "stop at the next step; what is on stays on",
-    "resume": "continue a paused run",
+    "resume": "continue a run that is paused, or was interrupted by a crash",
     "abort": "end it; returns when its finally steps have run",
 }
 SHOWN: Final = ("run_id", "experiment", "state", "verdict", "done", "elapsed_s", "reason", "error")

@@ -45,7 +45,7 @@ from edged.instruments.trace import JobWatchOf
 from edged.instruments.unit_state import UnitState, unit_state
 from edged.operations.commands import CommandOperations
 from edged.runs.bench import Bench, Stores
-from edged.runs.experiments.registry import Plan
+from edged.runs.experiments.run import Plan
 from edged.runs.left_work import LeftWork
 from edged.runs.recordings.append import THE_DISK, Disk
 from edged.sharing.leases import Leases

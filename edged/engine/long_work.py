@@ -132,12 +132,14 @@ class LongWork:
         """Before any scan: what a former life of the daemon left under way is made safe."""
         await self._after_crash.clean_up()
         self.registry.adopt(self._after_crash.found)
+        self.experiments.left.adopt(self._after_crash.found)
 
     def start(self, parts: contextlib.AsyncExitStack) -> None:
         """Start what runs by itself; ``parts`` gets what ends it, once ``end`` has been."""
         parts.callback(self.waveforms.stop)
         self.runs.start()
         parts.push_async_callback(self.runs.stop)
+        self.experiments.left.start(parts)
 
     async def end(self) -> None:
         """End everything that runs, side by side and within bounds; with ON_EXIT safe, make safe.

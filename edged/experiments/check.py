@@ -29,6 +29,8 @@ from edged.experiments.model import (
     RepeatStep,
     SettleStep,
     Value,
+    before,
+    way_to,
 )
 from edged.experiments.problem import Problem
 from edged.profiles.abort import TRUTHS, tellings
@@ -337,6 +339,7 @@ class PlanCheck:
             self._condition(watch.again, f"{path}.again", {**certain, "value": UNKNOWN})
         self._check_plots()
         self._check_report()
+        self._check_resume()
 
     def judge(self, one: Judgement) -> None:
         """Ask the bench; of each place one problem is enough."""
@@ -377,7 +380,7 @@ class PlanCheck:
             duration=self._span,
             envelope=tuple(self._envelope.values()),
             bounded=self._bounded(),
-            later=(*self._later, *_not_done(plan)),
+            later=(*self._later, *_not_again(plan)),
             left_on=tuple(self._on),
             is_asking=any(isinstance(step, AskStep) for step in walk(plan.steps)),
         )
@@ -996,6 +999,22 @@ class PlanCheck:
                 remedy = f"Leave {form} out, or add a step check."
                 self._add("report.formats", "no_checks", message, remedy)
 
+    def _check_resume(self) -> None:
+        resume = self._plan.resume
+        if resume is None:
+            return
+        way = way_to(self._plan.steps, resume.at)
+        of_units = (one for one in way[:-1] if isinstance(one, ForStep) and one.unit is not None)
+        if not way:
+            self._add("resume.at", "unknown_loop",
+                      f"{resume.at} stands in finally, which is not repeated.",
+                      "Write a loop of steps.")  # fmt: skip
+        for loop in of_units:
+            self._add("resume.at", "inside_unit",
+                      f"{resume.at} stands inside of the units of {loop.name}, and a unit that was "
+                      "interrupted is tested again as a whole.",
+                      f"Write {loop.name}.", (loop.name,))  # fmt: skip
+
 
 def close(word: str, known: Iterable[str]) -> tuple[str, ...]:
     """At most three known words that resemble this one."""
@@ -1026,10 +1045,16 @@ def _few(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values if len(values) <= MOST_SHOWN else _extremes(values)
 
 
-def _not_done(plan: Experiment) -> Iterator[str]:
-    """What the plan asks for and this version does not do."""
+def _not_again(plan: Experiment) -> Iterator[str]:
+    """What a resume does not do again, and may have to."""
     if plan.resume is not None:
-        yield "resume: after a crash the units are made safe, and the run is not resumed"
+        skipped = [
+            step.path
+            for step in before(plan.steps, plan.resume.at)
+            if any(isinstance(one, CommandStep | RampStep) for one in walk((step,)))
+        ]
+        if skipped:
+            yield f"resume: {', '.join(skipped)} would not be done again; only first steps are"
 
 
 def _changing(experiment: Experiment) -> frozenset[str]:

@@ -10,7 +10,7 @@ Source: docs/experiments.md.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from edged.profiles.model import ForStep, OnTimeout, Parameter, Step, Target
@@ -282,3 +282,31 @@ class Experiment:
     plots: tuple[Plot, ...] = ()
     part: Mapping[str, str] = field(default_factory=dict)
     report: Report | None = None
+
+
+def way_to(steps: tuple[Step, ...], loop: str) -> tuple[Loop, ...]:
+    """The loops to the one of that name, it among them, the outermost first.
+
+    Empty where it stands in no step that is done before the end.
+    """
+    for step in steps:
+        parts = (step.steps,) if isinstance(step, ForStep) else step.inner
+        here = (step,) if isinstance(step, ForStep | RepeatStep) else ()
+        if here and here[0].name == loop:
+            return here
+        for part in parts:
+            if way := way_to(part, loop):
+                return (*here, *way)
+    return ()
+
+
+def before(steps: tuple[Step, ...], loop: str) -> Iterator[Step]:
+    """The steps before that loop that are not done again on the way back to it: no ``first``."""
+    for step in steps:
+        if way_to((step,), loop):
+            if not (isinstance(step, ForStep | RepeatStep) and step.name == loop):
+                part = next(part for part in step.inner if way_to(part, loop))
+                yield from before(part, loop)
+            return
+        if not isinstance(step, FirstStep):
+            yield step

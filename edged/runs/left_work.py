@@ -114,7 +114,7 @@ class LeftWork:
     @property
     def needs_attention(self) -> bool:
         """True until somebody has looked."""
-        return self.done is Clean.LEFT_ALONE
+        return self.done is Clean.LEFT_ALONE and not self.entry.is_of_run
 
     @property
     def caller(self) -> Caller:
@@ -126,6 +126,8 @@ class LeftWork:
         """What a person is told."""
         what = self.entry.kind.value
         began = f"The daemon was killed during this {what}."
+        if self.entry.is_of_run:
+            return began
         if self.done is Clean.ABORTED:
             stays = ", ".join(map(str, self.entry.payload.get("stays") or ()))
             kept = f" Its owner lets it stay on, so these were left out: {stays}." if stays else ""
@@ -141,7 +143,7 @@ class LeftWork:
         entry = self.entry
         head = RunHead(
             kind=RunKind(entry.kind.value),
-            # An experiment has a row for each unit.
+            # An experiment has a row for itself, and one for each unit.
             run_id=str(entry.payload.get("run", entry.id)),
             instrument_id=entry.instrument_id,
             command_name=next(

@@ -93,7 +93,15 @@ NewPlan = Callable[[], StepPlan]
 
 
 class RowSink(Protocol):
-    """Takes what a run leaves. None of its methods waits or raises, but ``written``."""
+    """Takes what a run leaves. None of its methods waits or raises, but ``written``.
+
+    Attributes:
+        attempt: 1, and one more each time that it went on after a crash.
+        check_count: how many checks it has been given, in all attempts.
+    """
+
+    attempt: int
+    check_count: int
 
     def append(self, row: Sequence[Scalar | None], places: Sequence[int | None] = ()) -> None:
         """One row of data.csv in the order of ``head.columns``.

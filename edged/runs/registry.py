@@ -273,6 +273,14 @@ class Registry:
         """Tell of runs that were found after a crash."""
         self._found.update({found.entry.id: found for found in left})
 
+    def forget_left(self, run_id: str) -> None:
+        """A run that was found goes on, or is over: it is told of as such."""
+        self._found = {
+            entry_id: left
+            for entry_id, left in self._found.items()
+            if left.entry.payload.get("run") != run_id
+        }
+
 
 class RunsOfKind(Generic[R]):
     """What starts runs of one kind and answers for them; how they live is the registry's."""

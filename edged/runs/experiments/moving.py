@@ -27,6 +27,7 @@ class Axis:
         confirmed: the value that the unit last accepted; NaN until that is known.
         written_at: monotonic seconds by which that had reached the unit.
         meeting: the unit's, when ``confirmed`` was known to be its set-point.
+        rate: at which it was moved last, per second.
     """
 
     thing: SweptThing
@@ -34,6 +35,7 @@ class Axis:
     written_at: float = -math.inf
     meeting: object = None
     quickest_s: float = math.inf
+    rate: float = math.nan
 
     @property
     def tolerance(self) -> float:
@@ -67,6 +69,7 @@ class Mover:
             EdgedError: the unit did not take a step, or its set-point cannot be known.
         """
         thing = axis.thing
+        axis.rate = rate
         if math.isnan(axis.confirmed) or thing.instrument.meeting != axis.meeting:
             await self._look(axis)
         plan = thing.ramp(axis.confirmed, target, rate)
@@ -80,6 +83,19 @@ class Mover:
                 await self._look(axis)
                 continue
             await self._write(axis, value, now.rate_per_s)
+
+    async def put_back(self, axis: Axis, value: float) -> None:
+        """After a pause: where somebody has moved it, bring it back at its own rate.
+
+        Raises:
+            EdgedError: as ``move``.
+        """
+        if math.isnan(value):
+            return
+        axis.confirmed = math.nan
+        await self.move(axis, value, axis.rate)
+        # Whoever was in the middle of moving it looks again before the next step.
+        axis.meeting = None
 
     async def _look(self, axis: Axis) -> None:
         """Ask the unit what it holds as set.

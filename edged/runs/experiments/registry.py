@@ -12,7 +12,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from edged.actions.action import Action, Purpose, SendLines
@@ -25,7 +25,6 @@ from edged.errors import (
     ErrorCode,
     Failed,
     Invalid,
-    NeedsApproval,
     NotFound,
 )
 from edged.experiments.check import Checked, PlanCheck
@@ -34,9 +33,9 @@ from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
 from edged.instruments.instrument import Instrument
 from edged.profiles.abort import proofs_of
-from edged.record import record
 from edged.runs.experiments.bounds import approval_told, envelope_of, hours_of
-from edged.runs.experiments.run import ExperimentRun
+from edged.runs.experiments.resuming import LeftRun, LeftRuns, forget_place, keep_place, run_row
+from edged.runs.experiments.run import NOWHERE, ExperimentRun, Plan, Position
 from edged.runs.experiments.steps import TOO_SOON_S, Steps, checks_of
 from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
@@ -65,40 +64,17 @@ MOST_TAGS: Final = 100
 MOST_NOTE: Final = 2_000
 
 
-@record
-class Plan:
-    """A plan that was checked, and may be started by its id.
-
-    Attributes:
-        file: the name of the saved one that it is; empty: its text was given.
-        asks: by the ids of units: a step of theirs that a person must approve.
-    """
-
-    plan_id: str
-    source: str | Mapping[str, Any]
-    experiment: Experiment
-    roles: Mapping[str, str]
-    parameters: Mapping[str, Any]
-    checked: Checked
-    file: str = ""
-    asks: Mapping[str, NeedsApproval] = field(default_factory=dict)
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What a person has to do: approve it before it begins, answer its questions."""
-        return tuple(
-            name
-            for name, is_needed in (("approval", self.asks), ("answers", self.checked.is_asking))
-            if is_needed
-        )
-
-
 def plan_id_of(checked: Checked, source: str | Mapping[str, Any]) -> str:
     """The hash of what was resolved: the file, the units and the parameters."""
-    text = source if isinstance(source, str) else json.dumps(source)
+    text = text_of(source)
     units = {role: unit.id for role, unit in checked.units.items()}
     resolved = json.dumps([text, units, dict(checked.values)], sort_keys=True)
     return f"plan-{hashlib.sha256(resolved.encode()).hexdigest()[:12]}"
+
+
+def text_of(source: str | Mapping[str, Any]) -> str:
+    """A plan as its plan.yaml has it; one that came as JSON is YAML as well."""
+    return source if isinstance(source, str) else json.dumps(source, indent=2)
 
 
 class Experiments(RunsOfKind[ExperimentRun]):
@@ -107,6 +83,9 @@ class Experiments(RunsOfKind[ExperimentRun]):
     Args:
         leases: gives a run the units that it writes to.
         make_html: makes the report of a run.
+
+    Attributes:
+        left: those that a former life of the daemon has left interrupted.
     """
 
     kind = RunKind.EXPERIMENT
@@ -123,6 +102,14 @@ class Experiments(RunsOfKind[ExperimentRun]):
         self._leases = leases
         self._make_html = make_html
         self._plans: dict[str, Plan] = {}
+        self.left = LeftRuns(
+            registry,
+            recorder,
+            leases,
+            check=self.check,
+            new_run=self._new_run,
+            begin=self._begin,
+        )
 
     # Plans
 
@@ -234,8 +221,8 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 data={"plan_id": again.plan_id},
                 remedy="Start it again: a person is asked then.",
             )
-        run = self._new_run(action, again, approved or envelope)
-        written = [one.id for one in self._written(run)]
+        run = self._new_run(action, again, envelope=approved or envelope)
+        written = [one.id for one in run.written]
         if written:
             hours = hours_of(again.checked)
             await self._leases.take(run.run_id, action.caller, written, hours)
@@ -247,10 +234,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 code=ErrorCode.CANCELLED,
                 remedy="It was stopped to make the bench safe: ask before you start again.",
             )
-        self._runs.add(run)
         self._tell_of_approval(run, "approval.used", f"{run.run_id} of {again.plan_id} runs by it")
-        self._runs.live(run, self._life(run, again))
+        self._begin(run, again)
         return run
+
+    def _begin(self, run: ExperimentRun, plan: Plan, position: Position = NOWHERE) -> None:
+        self._runs.add(run)
+        self._runs.live(run, self._life(run, plan, position))
 
     def _tell_of_approval(self, run: ExperimentRun, name: str, what: str) -> None:
         approval = run.caller.approval
@@ -259,21 +249,18 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 name, f"{approval.approval_id}: {what}", run.head.instrument_id, "approvals"
             )
 
-    def _written(self, run: ExperimentRun) -> list[Instrument]:
-        """The units that it writes to."""
-        written = {asked.unit for asked in run.checked.envelope}
-        return [one for one in dict.fromkeys(run.instruments.values()) if one.id in written]
-
-    def _new_run(self, action: Action, plan: Plan, envelope: Envelope) -> ExperimentRun:
+    def _new_run(
+        self, action: Action, plan: Plan, run_id: str = "", *, envelope: Envelope | None = None
+    ) -> ExperimentRun:
         clock, checked = self._bench.clock, plan.checked
-        run_id = f"exp-{secrets.token_hex(4)}"
+        run_id = run_id or f"exp-{secrets.token_hex(4)}"
         name = plan.experiment.name
         instruments = {role: self._bench.pool.get(unit.id) for role, unit in checked.units.items()}
         started_ms = clock.wall_ms()
         columns = columns_of(checked)
         approval = replace(
             action.caller.approval or Approval(approval_id=""),
-            envelope=OpenEnvelope(envelope, clock.monotonic),
+            envelope=OpenEnvelope(envelope or self.envelope(plan), clock.monotonic),
         )
         nested = action.caller.nested(tool=action.tool, scope=name, on_behalf_of=run_id)
         caller = replace(nested, approval=approval)
@@ -319,10 +306,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
         run.going.set()
         return run
 
-    async def _life(self, run: ExperimentRun, plan: Plan) -> None:
+    async def _life(self, run: ExperimentRun, plan: Plan, position: Position) -> None:
         """From the first step to the last word. The top of the run's task."""
-        sink = run.sink = await self._recorder.open(run.head)
-        steps = Steps(self._bench, run)
+        sink = run.sink = run.sink or await self._recorder.open(run.head)
+        steps = Steps(
+            self._bench,
+            run,
+            checkpoint=lambda: keep_place(self._bench, run, sink),
+            position=position,
+        )
         reports = RunReports(
             self._recorder,
             run.run_id,
@@ -366,6 +358,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if failure is not None and failure is run.ended_by.failure:
             said = failure.message
         run.going.set()
+        self._runs.keep(forget_place(self._bench, run, sink), f"{run.run_id}-forget")
         ending = asyncio.create_task(
             self._clean_up(run, plan, steps, is_done=event is RunEvent.DONE)
         )
@@ -393,7 +386,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """``finally``, then aborts for what may be on; why it may not be safe, or nothing."""
         wrong: list[str] = []
         experiment = plan.experiment
-        error = await steps.clean_up(experiment.finally_steps, experiment.finally_timeout_ms)
+        before = None if run.body is not None else await steps.clean_up_loops()
+        error = (
+            await steps.clean_up(experiment.finally_steps, experiment.finally_timeout_ms) or before
+        )
         if error is not None:
             wrong.append(f"Its finally steps failed: {error}")
         if not is_done or error is not None:
@@ -402,7 +398,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
 
     async def _abort_units(self, run: ExperimentRun) -> list[str]:
         """Send the abort of each unit that the run writes to and that has one."""
-        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in self._written(run)))
+        told = await asyncio.gather(*(self._abort_unit(run, unit) for unit in run.written))
         return [error for error in told if error]
 
     async def _abort_unit(self, run: ExperimentRun, instrument: Instrument) -> str:
@@ -444,13 +440,15 @@ class Experiments(RunsOfKind[ExperimentRun]):
             Failed: STORE_FAILED; the run must not begin.
         """
         journal = self._bench.store.journal
-        rows: list[str] = []
+        rows = [run.run_id]
         try:
-            for number, instrument in enumerate(self._written(run), 1):
+            if run.head.resumed_at is None:
+                await journal.begin(run_row(run, self._bench.clock.wall_ms()))
+            for number, instrument in enumerate(run.written, 1):
                 entry = self._entry(run, f"{run.run_id}.{number}", instrument)
                 await journal.begin(entry)
                 rows.append(entry.id)
-            beat = asyncio.create_task(self._beat(rows), name=f"{run.run_id}-beat")
+            beat = asyncio.create_task(self._beat(run), name=f"{run.run_id}-beat")
             try:
                 yield
             finally:
@@ -461,8 +459,6 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 await journal.finish(row)
 
     def _entry(self, run: ExperimentRun, row: str, instrument: Instrument) -> JournalEntry:
-        profile = instrument.profile
-        abort = profile.abort if profile is not None else ()
         return JournalEntry(
             id=row,
             kind=JournalKind.EXPERIMENT,
@@ -474,16 +470,21 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 "experiment": run.checked.experiment.name,
                 "plan_id": run.plan_id,
                 **approval_told(run.caller.approval, self._bench.clock.wall_ms()),
-                **clean_up_of(profile, instrument.rules, abort),
+                **_clean_up_of(instrument),
             },
         )
 
-    async def _beat(self, rows: list[str]) -> None:
+    async def _beat(self, run: ExperimentRun) -> None:
+        """The rows hear that it lives, and what the owners let stay on by now."""
         while True:
             await self._bench.clock.sleep(HEARTBEAT_S)
-            for row in rows:
+            rows = {
+                f"{run.run_id}.{number}": _clean_up_of(instrument)
+                for number, instrument in enumerate(run.written, 1)
+            }
+            for row, changes in {run.run_id: {}, **rows}.items():
                 with contextlib.suppress(Failed):
-                    await self._bench.store.journal.update(row, {}, is_forced=True)
+                    await self._bench.store.journal.update(row, changes, is_forced=True)
 
     # Control
 
@@ -504,9 +505,16 @@ class Experiments(RunsOfKind[ExperimentRun]):
             )
         return run
 
+    async def interrupted(self, run_id: str) -> LeftRun | None:
+        """One that is interrupted, also where only its recording has it."""
+        if self._get(run_id) is not None:
+            return None
+        return self.left.get(run_id) or await self.left.recall(run_id)
+
     def status(self, run_id: str) -> dict[str, Any]:
         """How one stands."""
-        return self.find(run_id).told(self._bench.clock.monotonic())
+        left = self.left.get(run_id)
+        return left.told() if left else self.find(run_id).told(self._bench.clock.monotonic())
 
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.
@@ -587,8 +595,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """
         if kind == "tag" and len(run.tags) >= MOST_TAGS:
             raise Invalid(f"A run has at most {MOST_TAGS} tags.")
-        if not text.strip() or len(text) > MOST_NOTE:
-            raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
+        _check_note(kind, text)
         if kind == "tag":
             run.tags.append(text.strip())
         else:
@@ -598,11 +605,24 @@ class Experiments(RunsOfKind[ExperimentRun]):
         elif run.sink is not None:
             run.sink.event(kind, {"text": text.strip(), "who": who})
 
+    async def note_left(self, left: LeftRun, kind: str, text: str, who: str) -> None:
+        """The same of a run that is interrupted; raises as ``note``."""
+        _check_note(kind, text)
+        await self._recorder.add_event(left.run_id, kind, {"text": text.strip(), "who": who})
+        if kind == "note":
+            left.notes.append(f"{who}: {text.strip()}")
+
     async def abort(self, run: ExperimentRun, cause: Cause) -> None:
         """End it; returns when its ``finally`` has run."""
         await self._runs.stop(run, Ending.wished(RunEvent.STOP, cause))
 
     async def stop(self, run_id: str, who: str) -> Mapping[str, Any]:
+        if (left := self.left.get(run_id)) is not None:
+            ending = await self.left.stop(left, stopped_by(who))
+            if ending is not None:
+                await ending.ended.wait()
+            told = self.status(run_id)
+            return {"status": told["state"], "reason": told["reason"], "error": told["error"]}
         run = self.find(run_id)
         await self.abort(run, stopped_by(who))
         return {"status": run.status, "reason": run.reason or None, "error": run.error or None}
@@ -672,9 +692,20 @@ def _resolved(plan: Plan) -> bytes:
 
 
 def _source(plan: Plan) -> bytes:
-    """The file as it was given; a plan that came as JSON is YAML as well."""
-    source = plan.source
-    return (source if isinstance(source, str) else json.dumps(source, indent=2)).encode()
+    """The file as it was given."""
+    return text_of(plan.source).encode()
+
+
+def _clean_up_of(instrument: Instrument) -> dict[str, Any]:
+    profile = instrument.profile
+    abort = profile.abort if profile is not None else ()
+    return clean_up_of(profile, instrument.rules, abort)
+
+
+def _check_note(kind: str, text: str) -> None:
+    """Raises Invalid: it is empty, or too long."""
+    if not text.strip() or len(text) > MOST_NOTE:
+        raise Invalid(f"A {kind} has 1 to {MOST_NOTE} characters.", data={"parameter": "value"})
 
 
 def _fitting(step: AskStep, value: Any) -> Scalar:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, field
 from typing import Any, ClassVar, Final
 
 from edged.actions.action import Purpose
 from edged.actions.outcome import Outcome
+from edged.errors import NeedsApproval
 from edged.experiments.check import Checked, Span
 from edged.experiments.model import AskStep, Experiment
 from edged.instruments.instrument import Instrument
@@ -23,6 +24,34 @@ from edged.runs.sweeps.ramp_plan import MOST_STALLS
 from edged.yaml.tree import Scalar
 
 MOST_NOTES: Final = 200
+
+
+@record
+class Plan:
+    """A plan that was checked, and may be started by its id.
+
+    Attributes:
+        file: the name of the saved one that it is; empty: its text was given.
+        asks: by the ids of units: a step of theirs that a person must approve.
+    """
+
+    plan_id: str
+    source: str | Mapping[str, Any]
+    experiment: Experiment
+    roles: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    checked: Checked
+    file: str = ""
+    asks: Mapping[str, NeedsApproval] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What a person has to do: approve it before it begins, answer its questions."""
+        return tuple(
+            name
+            for name, is_needed in (("approval", self.asks), ("answers", self.checked.is_asking))
+            if is_needed
+        )
 
 
 @record(frozen=False, eq=False)
@@ -81,12 +110,17 @@ class UnitNow:
 
 @record(frozen=False, eq=False)
 class LoopNow:
-    """A loop that is under way: its pass from 0, of how many, and its value."""
+    """A loop that is under way: its pass from 0, of how many, and its value.
+
+    Attributes:
+        given: the names that its values are worked out from, as they were when it began.
+    """
 
     name: str
     count: int
     number: int = 0
     value: Scalar | None = None
+    given: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @record(frozen=False, eq=False)
@@ -278,6 +312,12 @@ class ExperimentRun(PlanRun):
         if self.sink is not None:
             self.sink.append(tuple(cells.get(name) for name in self.columns), places)
 
+    @property
+    def written(self) -> list[Instrument]:
+        """The units that it writes to."""
+        written = {asked.unit for asked in self.checked.envelope}
+        return [one for one in dict.fromkeys(self.instruments.values()) if one.id in written]
+
     def take_event(self, kind: str, data: Mapping[str, Any]) -> None:
         super().take_event(kind, data)
         if kind == "unit" and self.unit_over is not None:
@@ -329,3 +369,79 @@ class ExperimentRun(PlanRun):
             return round(elapsed * (total - done) / done, 1)
         likely: Span = self.checked.duration
         return round(max(0.0, likely.likely - elapsed), 1) or None
+
+
+@record
+class Position:
+    """One place of a run, before anything of a pass is sent and after all before it is on the disk.
+
+    Attributes:
+        loops: those that are open, the outermost first: name → place of the pass in its values.
+        given: loop → the names that its values are worked out from, as they were when it began.
+        passes: how often each loop has begun, so that a snake turns.
+        setpoints: (unit, query, value) of each that the run had moved.
+        rows, checks, questions: so many there were.
+        elapsed_s: without pauses.
+    """
+
+    loops: Mapping[str, int] = field(default_factory=dict)
+    given: Mapping[str, Mapping[str, Scalar]] = field(default_factory=dict)
+    passes: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, Scalar | None] = field(default_factory=dict)
+    setpoints: Sequence[Sequence[Any]] = ()
+    rows: int = 0
+    checks: int = 0
+    questions: int = 0
+    elapsed_s: float = 0.0
+    notes: Sequence[str] = ()
+    tags: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, run: ExperimentRun, *, checks: int, now_s: float) -> Position:
+        """Where a run stands now."""
+        return cls(
+            loops={loop.name: loop.number for loop in run.loops},
+            given={loop.name: dict(loop.given) for loop in run.loops if loop.given},
+            passes=dict(run.passes),
+            names=dict(run.names),
+            setpoints=[(*key, axis.confirmed) for key, axis in run.axes.items()],
+            rows=run.rows,
+            checks=checks,
+            questions=run.questions,
+            elapsed_s=run.elapsed_s(now_s),
+            notes=list(run.said),
+            tags=list(run.tags),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``from_json``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: object) -> Position:
+        """``NOWHERE``, where there is none or it cannot be read."""
+        try:
+            return cls(**told) if isinstance(told, Mapping) else NOWHERE
+        except TypeError:
+            return NOWHERE
+
+    def take(self, run: ExperimentRun, now_s: float) -> None:
+        """Have a run stand here that goes on, and is as its plan begins."""
+        if self == NOWHERE:
+            return
+        run.passes = dict(self.passes)
+        run.names = dict(self.names)
+        run.rows = self.rows
+        run.questions = self.questions
+        run.said = list(self.notes)
+        run.tags = list(self.tags)
+        run.began = now_s - self.elapsed_s
+
+
+NOWHERE: Final = Position()
+"""Of a run that begins."""
+
+
+def is_over(run: ExperimentRun) -> bool:
+    """Whether nothing of it is sent any more."""
+    return run.state in OVER and run.ended.is_set()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import string
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Final
@@ -41,9 +41,10 @@ from edged.experiments.model import (
     RepeatStep,
     SettleStep,
     Value,
+    way_to,
 )
 from edged.profiles.answers import parse_answer
-from edged.profiles.expr import compile_expression
+from edged.profiles.expr import compile_expression, names_in
 from edged.profiles.model import (
     SELF,
     CommandStep,
@@ -64,7 +65,14 @@ from edged.profiles.step_values import fill, loop_values, number, rendered, save
 from edged.record import record
 from edged.runs.bench import Bench
 from edged.runs.experiments.moving import Axis, Mover, patiently
-from edged.runs.experiments.run import LoopNow, OpenQuestion, PlanRun, UnitNow
+from edged.runs.experiments.run import (
+    NOWHERE,
+    LoopNow,
+    OpenQuestion,
+    PlanRun,
+    Position,
+    UnitNow,
+)
 from edged.runs.experiments.view import swept
 from edged.runs.recordings.checks import Check, Limits, UnitVerdict, judge, worst
 from edged.runs.states import RunEvent
@@ -113,11 +121,27 @@ class Reading:
 
 
 class Steps:
-    """Does the steps of one run."""
+    """Does the steps of one run.
 
-    def __init__(self, bench: Bench, run: PlanRun) -> None:
+    Args:
+        checkpoint: called before each pass of the loop at which the run is resumed.
+        position: where a run goes on that was interrupted.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        run: PlanRun,
+        *,
+        checkpoint: Callable[[], Awaitable[None]] | None = None,
+        position: Position = NOWHERE,
+    ) -> None:
         self._bench = bench
         self._run = run
+        self._checkpoint = checkpoint
+        self._position = position
+        # The loops that it has still to go into on its way back, the outermost first.
+        self._way = dict(position.loops)
         self._purpose = Purpose.SEQUENCE_STEP
         # Steps of ``on_pause`` or ``on_resume`` are being done, or it waits between them.
         self._is_pausing = False
@@ -179,6 +203,8 @@ class Steps:
             Leave, EndUnit, AbortRun: a step ends what it stands in.
         """
         for step in steps:
+            if self._way and not (isinstance(step, FirstStep) or self._is_on_way((step,))):
+                continue
             await self.boundary()
             await self._done(step)
 
@@ -191,6 +217,29 @@ class Steps:
         elif run.is_safe_only or not await self._do_unsafe(step):
             run.leave_out(step)
 
+    def _is_on_way(self, steps: tuple[Step, ...]) -> bool:
+        return bool(way_to(steps, next(iter(self._way))))
+
+    async def _first(self, step: FirstStep) -> None:
+        """All of it, also on the way back to a loop behind it."""
+        if not self._way or self._is_on_way((step,)):
+            await self.do_all(step.steps)
+            return
+        way, self._way = self._way, {}
+        await self.do_all(step.steps)
+        self._way = way
+
+    async def clean_up_loops(self) -> EdgedError | None:
+        """``finally`` of the loops in which the run was interrupted, the innermost first."""
+        innermost = next(reversed(tuple(self._position.loops)), "")
+        way = way_to(self._run.plan.steps, innermost)
+        errors = [
+            await self.clean_up(loop.finally_steps)
+            for loop in reversed(way)
+            if isinstance(loop, ForStep)
+        ]
+        return next(filter(None, errors), None)
+
     async def clean_up(
         self, steps: tuple[Step, ...], within_ms: int | None = None
     ) -> EdgedError | None:
@@ -201,6 +250,7 @@ class Steps:
         """
         run = self._run
         first: EdgedError | None = None
+        self._way = {}
         before, self._purpose = self._purpose, Purpose.FINALLY_STEP
         try:
             async with asyncio.timeout(None if within_ms is None else within_ms / 1000):
@@ -254,6 +304,7 @@ class Steps:
         if run.going.is_set() or self._is_pausing:
             return
         self._is_pausing = True
+        stood = [(axis, axis.confirmed) for axis in run.axes.values()]
         try:
             for step in plan.on_pause:
                 await self._do(step)
@@ -265,6 +316,8 @@ class Steps:
                 raise AbortRun(why) from None
             for step in plan.on_resume:
                 await self._do(step)
+            for axis, value in stood:
+                await self._mover.put_back(axis, value)
         finally:
             self._is_pausing = False
 
@@ -354,7 +407,10 @@ class Steps:
                 with self._waiting():
                     await self._settle(step)
             case IfStep():
-                holds = self._holds(step.condition, step.path)
+                if self._way:
+                    holds = self._is_on_way(step.then)
+                else:
+                    holds = self._holds(step.condition, step.path)
                 await self.do_all(step.then if holds else step.otherwise)
             case LetStep(let=let):
                 for name, value in let.items():
@@ -365,8 +421,8 @@ class Steps:
                 await self._ask(step)
             case LeaveStep(loop=loop):
                 raise Leave(loop)
-            case FirstStep(steps=steps):
-                await self.do_all(steps)
+            case FirstStep():
+                await self._first(step)
             case ForStep():
                 await self._for(step)
             case RepeatStep():
@@ -722,22 +778,42 @@ class Steps:
 
     # Loops
 
+    def _begins_at(self, loop: str) -> int | None:
+        """The pass that is repeated of a loop on the way back; ``None``: it begins."""
+        return self._way.pop(loop, None)
+
+    async def _begin_pass(self, loop: LoopNow, number: int, value: Scalar) -> None:
+        """Before anything of a pass is sent."""
+        loop.number, loop.value = number, value
+        self._run.names[loop.name] = value
+        resume = self._run.plan.resume
+        if self._checkpoint is not None and resume is not None and resume.at == loop.name:
+            await self._checkpoint()
+
     async def _for(self, step: ForStep) -> None:
         run = self._run
-        known = {name: value for name, value in run.names.items() if value is not None}
-        values = list(enumerate(loop_values(step, known)))
-        begun = run.passes[step.name] = run.passes.get(step.name, 0) + 1
+        place = self._begins_at(step.name)
+        used = {name for value in step.values for name in names_in(value)}
+        given = {name: known for name in used if (known := run.names.get(name)) is not None}
+        if place is not None:
+            given = dict(self._position.given.get(step.name, {}))
+        values = list(enumerate(loop_values(step, given)))
+        begun = run.passes[step.name] = run.passes.get(step.name, 0) + (place is None)
         if step.is_snake and begun % 2 == 0:
             values.reverse()
-        loop = LoopNow(name=step.name, count=len(values))
+        loop = LoopNow(name=step.name, count=len(values), given=given)
         run.loops.append(loop)
+        if place is not None:
+            values = values[[at for at, _ in values].index(place) :]
         try:
             for at, value in values:
-                loop.number, loop.value = at, value
-                run.names[step.name] = value
+                await self._begin_pass(loop, at, value)
                 if not await self._pass(step, loop):
                     break
+                # A pass that was left before the place was reached has no place any more.
+                self._way = {}
         finally:
+            self._way = {}
             run.loops.remove(loop)
             if step.finally_steps and step.unit is None:
                 await self._cleaned(step.finally_steps)
@@ -782,9 +858,9 @@ class Steps:
             await self.do_all((inner,))
             unit = self._run.under_test
             if step.unit is not None and unit is not None:
-                self._name_unit(step, unit)
+                await self._name_unit(step, unit)
 
-    def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
+    async def _name_unit(self, step: ForStep, unit: UnitNow) -> None:
         if unit.name != str(unit.number + 1) or step.unit is None:
             return
         try:
@@ -795,8 +871,10 @@ class Steps:
             return
         unit.name = str(name)
         unit.tries = self._run.seen[unit.name] = self._run.seen.get(unit.name, 0) + 1
-        # The first row of a unit says when it began.
+        # The first row of a unit says when it began, also where that is its last.
         self._judged("", UnitVerdict.NONE)
+        if self._run.sink is not None:
+            await self._run.sink.written()
 
     def _unit_over(self, step: ForStep) -> None:
         run, unit = self._run, self._run.under_test
@@ -827,9 +905,8 @@ class Steps:
         loop = LoopNow(name=step.name, count=step.at_most)
         run.loops.append(loop)
         try:
-            for at in range(step.at_most):
-                loop.number = loop.value = at
-                run.names[step.name] = at
+            for at in range(self._begins_at(step.name) or 0, step.at_most):
+                await self._begin_pass(loop, at, at)
                 await self.do_all(step.steps)
                 if self._holds(step.until, step.path):
                     return
@@ -838,6 +915,7 @@ class Steps:
                 raise
             return
         finally:
+            self._way = {}
             run.loops.remove(loop)
         said = f"{step.path}: {step.until} did not hold after {step.at_most} passes"
         if step.on_at_most is OnAtMost.FAIL:

@@ -72,7 +72,7 @@ def _column(column: Column) -> dict[str, Any]:
 
 
 def _of_experiment(head: RunHead) -> dict[str, Any]:
-    """What only an experiment has; ``resumes`` are {attempt, at, time_ms}."""
+    """What only an experiment has; ``resumes`` are {attempt, at, checks, time_ms}."""
     return {
         "dimensions": [
             {

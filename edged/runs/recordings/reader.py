@@ -18,7 +18,7 @@ import re
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +29,13 @@ from edged.errors import ErrorCode, Failed, Invalid, NotFound
 from edged.files import open_bytes, open_text, read_text
 from edged.record import record
 from edged.runs.points import as_base64
-from edged.runs.recordings.checks import UnitResult, check_of, unit_results
+from edged.runs.recordings.checks import (
+    Check,
+    UnitResult,
+    check_of,
+    unit_results,
+    valid_checks,
+)
 from edged.runs.recordings.data_nc import netcdf_bytes
 from edged.runs.recordings.files import CHECKS_FILE, META_FILE, NC_FILE, ROWS_FILE
 from edged.runs.recordings.formats import (
@@ -311,8 +317,24 @@ def _units(root: Path, run_id: str) -> tuple[dict[str, Any], tuple[UnitResult, .
 
 
 def _results(directory: Path, meta: Mapping[str, Any]) -> tuple[UnitResult, ...]:
+    checks = valid_checks_of(checks_of_run(directory), meta)
+    return unit_results(checks, meta.get("checks") or ())
+
+
+def valid_checks_of(checks: Sequence[Check], meta: Mapping[str, Any]) -> tuple[Check, ...]:
+    """Of the checks of an experiment those that count; see ``valid_checks``."""
+    repeated = [resume["checks"] for resume in meta.get("resumes", ()) if "checks" in resume]
+    return valid_checks(checks, repeated)
+
+
+def checks_of_run(directory: Path) -> tuple[Check, ...]:
+    """The rows of an experiment's checks.csv.
+
+    Raises:
+        Failed: RECORDING_FAILED, they cannot be read.
+    """
     path = directory / CHECKS_FILE
-    checks = []
+    checks: list[Check] = []
     if path.exists():
         rows = rows_of(path)
         names = next(rows, [])
@@ -323,7 +345,7 @@ def _results(directory: Path, meta: Mapping[str, Any]) -> tuple[UnitResult, ...]
                 f"{path} has a row that edged has not written: {strange}.",
                 code=ErrorCode.RECORDING_FAILED,
             ) from strange
-    return unit_results(checks, meta.get("checks") or ())
+    return tuple(checks)
 
 
 def find_run(root: Path, run_id: str) -> Path:
