@@ -235,6 +235,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                     "roles": {role: unit.id for role, unit in checked.units.items()},
                     "tags": list(plan.experiment.tags),
                     "part": dict(plan.experiment.part),
+                    "plots": [plot.told() for plot in plan.experiment.plots],
                 },
             ),
             caller=caller,
@@ -465,6 +466,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
         """How one stands."""
         return self.find(run_id).told(self._bench.clock.monotonic())
 
+    def seen(self, run_id: str) -> dict[str, Any] | None:
+        """How one stands, for a view; ``None``: it is not in memory."""
+        run = self._get(run_id)
+        if run is None:
+            return None
+        return {**run.told(self._bench.clock.monotonic()), "can_skip": run.waiting is not None}
+
     def pause(self, run: ExperimentRun, reason: str) -> None:
         """At the next step boundary; a step that waits or looks is frozen.
 
@@ -574,21 +582,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
         if not going:
             return ()
         now = self._bench.clock.monotonic()
-        return tuple(
-            {
-                "run_id": run.run_id,
-                "experiment": run.checked.experiment.name,
-                "state": run.status,
-                "instrument_ids": list(run.instrument_ids),
-                "step": run.path or None,
-                "rows": run.rows,
-                "question": run.question.told() if run.question is not None else None,
-                "elapsed_s": round(run.elapsed_s(now), 1),
-                "started_ms": run.started_ms,
-                "who": run.caller.who,
-            }
-            for run in going
-        )
+        return tuple(run.summary(now) for run in going)
 
 
 def columns_of(checked: Checked) -> tuple[Column, ...]:
