@@ -165,9 +165,9 @@ def _give(text: str, options: argparse.Namespace) -> None:
 
 def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
     # Late: the other verbs do not need it.
-    from edged.experiments.draft import Unit, draft, role_of
+    from edged.experiments.draft import SentTo, draft, role_of
 
-    units: dict[str, Unit] = {}
+    units: dict[str, SentTo] = {}
     for one in client.call_tool("instruments").value:
         names = (one["id"], one["alias"], one["serial"])
         if options.unit in ("", *names):
@@ -175,7 +175,7 @@ def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
             (found,) = client.call_tool("tools/call", asked).value
             commands = {command["name"]: command for command in found["commands"]}
             called, model = one["alias"], str(one["model"])
-            units[one["id"]] = Unit(
+            units[one["id"]] = SentTo(
                 role=role_of(called, model), called=called or one["id"], commands=commands
             )
     if options.unit and not units:

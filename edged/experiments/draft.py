@@ -38,7 +38,7 @@ Capabilities = Mapping[str, Mapping[str, Any]]
 
 
 @record
-class Unit:
+class SentTo:
     """An instrument that something was sent to.
 
     Attributes:
@@ -58,7 +58,7 @@ def role_of(alias: str, model: str) -> str:
 
 
 @record
-class Call:
+class Sent:
     """A command that was sent: at which unit, and how long after the one before it, in seconds.
 
     Attributes:
@@ -80,14 +80,14 @@ class Call:
 
 
 @record
-class Pass:
+class Repeated:
     """A loop: a parameter of a command takes each of these values, and then comes the body.
 
     Attributes:
         parameter: empty: nothing is set, the body is repeated.
     """
 
-    call: Call
+    call: Sent
     parameter: str
     values: tuple[Scalar, ...]
     body: tuple[Item, ...]
@@ -103,7 +103,7 @@ class Pass:
 
 
 @record
-class Remark:
+class Comment:
     """What a plan cannot say."""
 
     text: str
@@ -114,11 +114,11 @@ class Remark:
         return (self.text,)
 
 
-Item = Call | Pass | Remark
+Item = Sent | Repeated | Comment
 
 
 def draft(
-    rows: Iterable[Mapping[str, Any]], units: Mapping[str, Unit], *, name: str = "from_history"
+    rows: Iterable[Mapping[str, Any]], units: Mapping[str, SentTo], *, name: str = "from_history"
 ) -> str:
     """The YAML text of a plan; empty where nothing was sent by hand.
 
@@ -128,7 +128,7 @@ def draft(
         name: of the experiment.
     """
     items = list(_items(rows, units))
-    roles = {one.role: None for one in items if isinstance(one, Call)}
+    roles = {one.role: None for one in items if isinstance(one, Sent)}
     if not roles:
         return ""
     called = {unit.role: unit.called for unit in units.values()}
@@ -149,7 +149,7 @@ def draft(
     return "\n".join(lines) + "\n"
 
 
-def _items(rows: Iterable[Mapping[str, Any]], units: Mapping[str, Unit]) -> Iterator[Item]:
+def _items(rows: Iterable[Mapping[str, Any]], units: Mapping[str, SentTo]) -> Iterator[Item]:
     """What somebody sent, the oldest first; what runs sent for somebody is left out."""
     ended_ms: float | None = None
     ours = [row for row in rows if row["phase"] == "end" and not row["on_behalf_of"]]
@@ -162,7 +162,7 @@ def _items(rows: Iterable[Mapping[str, Any]], units: Mapping[str, Unit]) -> Iter
             yield item
 
 
-def _item(row: Mapping[str, Any], unit: Unit | None, gap_s: float) -> Iterator[Item]:
+def _item(row: Mapping[str, Any], unit: SentTo | None, gap_s: float) -> Iterator[Item]:
     tool, command, said = str(row["tool"]), str(row["command"]), row["parameters"]
     given = dict(said) if isinstance(said, Mapping) else {}
     if unit is None or given.get("dry_run") is True:
@@ -173,26 +173,26 @@ def _item(row: Mapping[str, Any], unit: Unit | None, gap_s: float) -> Iterator[I
         if row["scpi"]:
             lines = " | ".join(str(row["scpi"]).splitlines())
             outcome = "" if row["outcome"] == "ok" else f" ({row['outcome']})"
-            yield Remark(text=f"{tool} at {unit.role}: {lines}{outcome}")
+            yield Comment(text=f"{tool} at {unit.role}: {lines}{outcome}")
         return
     about = unit.commands[command]
     inner = given.get("parameters") if tool in ("execute_command", "start_sweep") else given
     names = about["parameters"].get("properties") or {}
-    arguments = {
+    asked = {
         name: value
         for name, value in (inner if isinstance(inner, Mapping) else {}).items()
         if name in names and isinstance(value, int | float | str | bool)
     }
-    call = Call(
+    call = Sent(
         role=unit.role,
         command=command,
-        arguments=arguments,
+        arguments=asked,
         is_query=bool(about["is_query"]),
         gap_s=gap_s,
     )
     if tool == "start_sweep":
         if given.get("measure"):
-            yield Remark(text=f"the ramp of {unit.role}.{command} was a sweep that measured")
+            yield Comment(text=f"the ramp of {unit.role}.{command} was a sweep that measured")
         call = replace(call, to=given.get("target_value"), rate=given.get("sweep_rate"))
     yield call
 
@@ -215,14 +215,14 @@ def _with_repeats(items: Sequence[Item]) -> list[Item]:
     found: list[Item] = []
     for _, same in groupby(items, key=lambda one: one.what):
         alike = list(same)
-        run = [one for one in alike if isinstance(one, Call) and one.is_query]
+        run = [one for one in alike if isinstance(one, Sent) and one.is_query]
         if len(run) < LEAST_READINGS:
             found += alike
             continue
         gaps = [one.gap_s for one in run[1:]]
         numbers = tuple(range(len(run)))
         found.append(
-            Pass(call=run[0], parameter="", values=numbers, body=(run[0],), wait_s=median(gaps))
+            Repeated(call=run[0], parameter="", values=numbers, body=(run[0],), wait_s=median(gaps))
         )
     return found
 
@@ -237,10 +237,10 @@ def _one_round(items: Sequence[Item]) -> list[Item]:
     return found
 
 
-def _loop_at(items: Sequence[Item], at: int) -> tuple[Pass | None, int]:
+def _loop_at(items: Sequence[Item], at: int) -> tuple[Repeated | None, int]:
     """The loop that begins at an item, and how many items it stands for."""
     first = items[at]
-    if not isinstance(first, Call) or first.is_query or first.rate is not None:
+    if not isinstance(first, Sent) or first.is_query or first.rate is not None:
         return None, 0
     body = _body(items, at + 1)
     if not body:
@@ -251,7 +251,7 @@ def _loop_at(items: Sequence[Item], at: int) -> tuple[Pass | None, int]:
     while (following := at + len(calls) * step) < len(items):
         other = items[following]
         same = [one.what for one in items[following + 1 : following + step]]
-        if not isinstance(other, Call) or same != [one.what for one in body]:
+        if not isinstance(other, Sent) or same != [one.what for one in body]:
             break
         changed = _changed(first, other)
         if changed is None or (parameter and changed not in ("", parameter)):
@@ -261,8 +261,8 @@ def _loop_at(items: Sequence[Item], at: int) -> tuple[Pass | None, int]:
     if len(calls) < 2 or not parameter:
         return None, 0
     gaps = [one.gap_s for n in range(len(calls))
-            if isinstance(one := items[at + n * step + 1], Call)]  # fmt: skip
-    loop = Pass(
+            if isinstance(one := items[at + n * step + 1], Sent)]  # fmt: skip
+    loop = Repeated(
         call=first,
         parameter=parameter,
         values=tuple(call.arguments[parameter] for call in calls),
@@ -276,13 +276,13 @@ def _body(items: Sequence[Item], start: int) -> list[Item]:
     """Readings, and loops, up to the next write."""
     found: list[Item] = []
     for one in items[start:]:
-        if isinstance(one, Remark) or (isinstance(one, Call) and not one.is_query):
+        if isinstance(one, Comment) or (isinstance(one, Sent) and not one.is_query):
             break
         found.append(one)
     return found
 
 
-def _changed(one: Call, other: Call) -> str | None:
+def _changed(one: Sent, other: Sent) -> str | None:
     """The only argument in which two writes differ; empty: in none; ``None``: they are no pair."""
     if (one.role, one.command) != (other.role, other.command) or other.rate is not None:
         return None
@@ -295,11 +295,11 @@ def _changed(one: Call, other: Call) -> str | None:
 # What makes safe
 
 
-def _switched_off(items: Iterable[Item], known: Mapping[str, Capabilities]) -> list[Call]:
+def _switched_off(items: Iterable[Item], known: Mapping[str, Capabilities]) -> list[Sent]:
     """The commands that undo those that switched something on, the last one first."""
-    found: dict[tuple[object, ...], Call] = {}
+    found: dict[tuple[object, ...], Sent] = {}
     for one in items:
-        if not isinstance(one, Call) or one.is_query:
+        if not isinstance(one, Sent) or one.is_query:
             continue
         off = _off(one, known[one.role])
         if off is not None:
@@ -308,7 +308,7 @@ def _switched_off(items: Iterable[Item], known: Mapping[str, Capabilities]) -> l
     return list(reversed(found.values()))
 
 
-def _off(call: Call, commands: Capabilities) -> Call | None:
+def _off(call: Sent, commands: Capabilities) -> Sent | None:
     words = call.command.split("_")
     name = "_".join(ENDS.get(word, word) for word in words)
     if name != call.command and name in commands:
@@ -321,10 +321,10 @@ def _off(call: Call, commands: Capabilities) -> Call | None:
     return None
 
 
-def _without_end(items: list[Item], last: Iterable[Call]) -> list[Item]:
+def _without_end(items: list[Item], last: Iterable[Sent]) -> list[Item]:
     """Without what was switched off at the end: ``finally`` does it."""
     done = {call.what for call in last}
-    while items and isinstance(items[-1], Call) and items[-1].what in done:
+    while items and isinstance(items[-1], Sent) and items[-1].what in done:
         items = items[:-1]
     return items
 
@@ -350,22 +350,22 @@ class _Writer:
                 read.clear()
 
         for at, item in enumerate(items):
-            if isinstance(item, Call) and at > 0:
+            if isinstance(item, Sent) and at > 0:
                 wait = _wait(item.gap_s)
                 if wait:
                     end_reading()
                     lines.append(f"{indent}{wait}")
             match item:
-                case Call(is_query=True) if self._members(item) is not None:
+                case Sent(is_query=True) if self._members(item) is not None:
                     for member in self._members(item) or ():
                         read[self._name(member or item.command)] = _target(item, member)
-                case Call():
+                case Sent():
                     end_reading()
                     lines.append(f"{indent}- {_command(item)}")
-                case Pass():
+                case Repeated():
                     end_reading()
                     lines += self._loop(item, indent)
-                case Remark(text=text):
+                case Comment(text=text):
                     end_reading()
                     lines.append(f"{indent}# {''.join(filter(str.isprintable, text))[:300]}")
         end_reading()
@@ -373,7 +373,7 @@ class _Writer:
             lines.append(f"{indent}- {{wait_s: 0}}")
         return lines
 
-    def _loop(self, loop: Pass, indent: str) -> list[str]:
+    def _loop(self, loop: Repeated, indent: str) -> list[str]:
         call = loop.call
         fixed = {name: v for name, v in call.arguments.items() if name != loop.parameter}
         target = _target(replace(call, arguments=fixed), loop.parameter)
@@ -388,7 +388,7 @@ class _Writer:
             *self.steps(loop.body, f"{indent}    "),
         ]
 
-    def _members(self, call: Call) -> tuple[str, ...] | None:
+    def _members(self, call: Sent) -> tuple[str, ...] | None:
         """The fields of an answer; one that is empty: it is one value. ``None``: no number."""
         returns = self.known[call.role][call.command].get("returns") or {}
         if returns.get("type", "list") in UNREADABLE:
@@ -406,20 +406,20 @@ class _Writer:
         return name
 
 
-def _command(call: Call) -> str:
+def _command(call: Sent) -> str:
     if call.to is not None and call.rate is not None:
         return f"{{ramp: {_target(call, '')}, to: {_scalar(call.to)}, rate: {_scalar(call.rate)}}}"
     given = _arguments(call)
     return f"{{command: {call.role}.{call.command}{f', parameters: {given}' if given else ''}}}"
 
 
-def _target(call: Call, member: str) -> str:
+def _target(call: Sent, member: str) -> str:
     name = f"{call.role}.{call.command}{f'.{member}' if member else ''}"
     given = _arguments(call)
     return f"{{command: {name}, parameters: {given}}}" if given else name
 
 
-def _arguments(call: Call) -> str:
+def _arguments(call: Sent) -> str:
     inside = ", ".join(f"{name}: {_scalar(value)}" for name, value in call.arguments.items())
     return f"{{{inside}}}" if inside else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from edged.experiments.draft import Unit, draft, role_of
+from edged.experiments.draft import SentTo, draft, role_of
 from edged.experiments.reading import read_plan
 
 CHANNEL: dict[str, Any] = {"properties": {"channel": {}}}
@@ -26,8 +26,8 @@ DMM: dict[str, Any] = {
     "measure_v": {"parameters": {}, "is_query": True, "returns": {"type": "float"}}
 }
 UNITS = {
-    "A": Unit(role="psu1", called="psu1", commands=PSU),
-    "B": Unit(role="dmm_2", called="dmm-2", commands=DMM),
+    "A": SentTo(role="psu1", called="psu1", commands=PSU),
+    "B": SentTo(role="dmm_2", called="dmm-2", commands=DMM),
 }
 
 
