@@ -279,3 +279,66 @@ def test_a_page_for_reading_offers_stop_and_nothing_else(tmp_path: Path, browser
         assert not {"Pause", "Send", "Add note"} & set(shown)
         assert browser.run("return document.querySelectorAll('main input').length") == 0
         browser.open("about:blank")
+
+
+def cells(browser: Browser, rows: list[list[Any]], state: str, loops: str = "vg") -> list[int]:
+    """The marks of a map of 2 lines of 3 cells: 0 empty, 1 measured, 2 missing, 3 skipped."""
+    sizes = {"t": [7, 8], "g": [0, 1], "v": [0, 1, 2]}
+    dimensions = [{"name": name, "unit": "V", "values": sizes[name]} for name in reversed(loops)]
+    columns = [*(f"n_{one['name']}" for one in dimensions), "i", "flags"]
+    run = {"columns": columns, "units": ["A"] * len(columns), "rows": rows, "state": state}
+    found: list[int] = browser.run_later(
+        "const [run, dimensions, done] = arguments; import('/bench/static/map.js').then(({mapOf}) "
+        "=> done(mapOf(run, dimensions, {map: 'i', x: 'v', y: 'g'}, 1).marks))",
+        run, dimensions,
+    )  # fmt: skip
+    return found
+
+
+@promise("page.experiment")
+def test_each_cell_of_a_map_is_measured_missing_skipped_or_still_to_come(
+    engine: EngineProcess, browser: Browser
+) -> None:
+    look(browser, engine)
+    gone = "i: timeout"
+    first = [[0, 0, 1.5, None], [0, 1, None, gone]]
+    assert cells(browser, [], "running") == [0, 0, 0, 0, 0, 0]
+    assert cells(browser, first, "running") == [1, 2, 0, 0, 0, 0]
+    # A row of another step of this pass has nothing of this column, and says nothing of it.
+    assert cells(browser, [*first, [0, 1, None, None]], "running") == [1, 2, 0, 0, 0, 0]
+    assert cells(browser, [*first, [0, 1, 2, None]], "running") == [1, 1, 0, 0, 0, 0]
+    # The next line has begun, as a snake from its end: the rest of the first was left out.
+    second = [*first, [1, 2, 4, None]]
+    assert cells(browser, second, "running") == [1, 2, 3, 0, 0, 1]
+    assert cells(browser, second, "stopped") == [1, 2, 3, 0, 0, 1]
+    assert cells(browser, second, "completed") == [1, 2, 3, 3, 3, 1]
+    # Of a loop around both, the pass under way is shown.
+    around = [[0, *row] for row in second] + [[1, 0, 0, 3, None]]
+    assert cells(browser, around, "running", loops="vgt") == [1, 0, 0, 0, 0, 0]
+    # The inner loop may be the upright axis.
+    turned = [[0, 0, 1, None], [1, 0, 1, None]]
+    assert cells(browser, turned, "running", loops="gv") == [1, 1, 0, 3, 0, 0]
+
+
+@promise("page.experiment")
+def test_a_log_beside_the_steps_is_drawn(engine: EngineProcess, browser: Browser) -> None:
+    plan = BOARDS.replace(
+        "steps:\n  - for",
+        """log: {v_log: {command: meter.measure_dc_voltage,
+  every_s: 0.5}}
+plots: [{line: v_log}]
+steps:
+  - for""",
+    )
+    run_id = begun(engine, plan)
+    look(browser, engine, f"#run/{run_id}")
+    browser.wait(lambda: re.search(r"[2-9] points of v_log over elapsed_s, live", browser.text))
+    view = browser.run_later(
+        "const done = arguments[1]; fetch(`/bench/runs/${arguments[0]}/view.json`)"
+        ".then((answer) => answer.json()).then(done)",
+        run_id,
+    )
+    assert (view["logs"]["v_log"]["columns"], view["logs"]["v_log"]["units"]) == (
+        ["v_log", "elapsed_s"],
+        ["V", "s"],
+    )

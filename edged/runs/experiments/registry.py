@@ -22,7 +22,7 @@ from edged.actions.caller import Approval
 from edged.actions.cause import NOT_NEEDED, Cause
 from edged.actions.envelope import Envelope, OpenEnvelope
 from edged.errors import Conflict, EdgedError, ErrorCode, Failed, Invalid, NotFound
-from edged.experiments.check import Checked, PlanCheck
+from edged.experiments.check import Checked, PlanCheck, answer_unit
 from edged.experiments.model import AskStep, AskType, Experiment
 from edged.experiments.problem import Problem
 from edged.experiments.reading import BadPlan, read_plan
@@ -228,7 +228,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
                 started_ms=started_ms,
                 dimensions=dimensions_of(checked),
                 checks=checks_of(plan.experiment.steps),
-                tables={name: (Column(name=name),) for name in plan.experiment.logs},
+                tables=tables_of(checked),
                 files={"plan.yaml": _source(plan), "resolved.json": _resolved(plan)},
                 details={
                     "plan_id": plan.plan_id,
@@ -590,6 +590,16 @@ def columns_of(checked: Checked) -> tuple[Column, ...]:
     values = [Column(name=one.name, unit=one.unit) for one in dimensions_of(checked)]
     read = [Column(name=column.name, unit=column.unit) for column in checked.columns]
     return (*values, *read, Column(name="flags"))
+
+
+def tables_of(checked: Checked) -> dict[str, tuple[Column, ...]]:
+    """The table of each entry of ``log``, with the unit of what it reads."""
+    found: dict[str, tuple[Column, ...]] = {}
+    for name, log in checked.experiment.logs.items():
+        target = log.command
+        command = checked.units[target.role].commands.get(target.command)
+        found[name] = (Column(name=name, unit=answer_unit(command, target.member)),)
+    return found
 
 
 def dimensions_of(checked: Checked) -> tuple[Dimension, ...]:
