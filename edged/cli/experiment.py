@@ -189,6 +189,9 @@ def _from_history(client: RpcClient, options: argparse.Namespace) -> int:
     if not text:
         raise Invalid("No command was sent by hand in that time.")
     checked = client.call_tool("tools/call", _call(CHECK, {"text": text})).value
+    if options.json:
+        print_json({"plan": text, **checked})
+        return ExitStatus.OK if checked["ok"] else ExitStatus.USAGE
     _give(text, options)
     for problem in checked["errors"]:
         print(cell(_error_line(problem, "draft"), limit=2_000), file=sys.stderr)

@@ -170,10 +170,11 @@ def _item(row: Mapping[str, Any], unit: SentTo | None, gap_s: float) -> Iterator
     is_known = command in unit.commands
     is_call = tool == "execute_command" or tool.endswith(f"__{command}")
     if row["outcome"] != "ok" or not is_known or not (is_call or tool == "start_sweep"):
-        if row["scpi"]:
-            lines = " | ".join(str(row["scpi"]).splitlines())
-            outcome = "" if row["outcome"] == "ok" else f" ({row['outcome']})"
-            yield Comment(text=f"{tool} at {unit.role}: {lines}{outcome}")
+        # A stream and a sequence have sent nothing themselves.
+        what = " | ".join(str(row["scpi"]).splitlines()) or command
+        outcome = "" if row["outcome"] == "ok" else f" ({row['outcome']})"
+        if what:
+            yield Comment(text=f"{tool} at {unit.role}: {what}{outcome}")
         return
     about = unit.commands[command]
     inner = given.get("parameters") if tool in ("execute_command", "start_sweep") else given

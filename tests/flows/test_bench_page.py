@@ -45,6 +45,18 @@ MOST_BYTES = 160_000
 VOLTS = {"instrument_id": "dmm1", "command_name": "measure_dc_voltage"}
 ON = {"instrument_id": "psu1", "command_name": "output_on", "parameters": {"channel": 1}}
 
+JUDGED = """format: 1
+experiment: judged
+roles: {meter: dmm1}
+steps:
+  - for: board
+    in: {count: 2}
+    unit: "{serial}"
+    steps:
+      - {read: {v: meter.measure_dc_voltage}}
+      - {let: {serial: "{board}"}}
+      - {check: size, value: "{board}", max: 0.5}
+"""
 EMPTY = "format: 1\nexperiment: empty\nroles: {meter: dmm1}\nsteps: [{wait_s: 0.1}]\n"
 
 
@@ -447,6 +459,27 @@ async def test_a_run_is_taken_away_whole(engine: Engine, browser: TestClient) ->
     assert "MY54506462" in await report.text()
     for name in ("data.csv", "data.npz", "report.html"):
         assert (await browser.get(f"/bench/runs/nobody/{name}")).status == 404
+
+
+@promise("page.experiment")
+async def test_an_experiment_of_a_former_life_has_its_units_and_verdict(
+    tmp_path: Path, aiohttp_client: AiohttpClient
+) -> None:
+    with running_engine(tmp_path) as engine:
+        run_id = engine.tool("bench__start_experiment", text=JUDGED)["result"]["run_id"]
+        asked = {"run_id": run_id}
+        wait_for(
+            lambda: engine.tool("bench__control_run", **asked)["result"]["state"] == "completed"
+        )
+    with running_engine(tmp_path) as engine:
+        browser = await aiohttp_client(already_at(engine.ports["mcp_port"]))
+        view = await (await browser.get(f"/bench/runs/{run_id}/view.json")).json()
+    assert (view["status"], view["verdict"]) == (None, "fail")
+    assert [(one["unit"], one["verdict"], one["failed"]) for one in view["tested"]] == [
+        ("0", "pass", []),
+        ("1", "fail", ["size"]),
+    ]
+    assert view["dimensions"] == []
 
 
 @promise("page.modes")

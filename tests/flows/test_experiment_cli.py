@@ -76,6 +76,12 @@ def started(engine: Engine, file: str) -> str:
     return str(json.loads(done.stdout)["run_id"])
 
 
+def answer(engine: Engine, run_id: str, value: str) -> None:
+    """Answer the open question; within 0.3 s of it that is refused."""
+    words = ("experiment", "answer", run_id, value, "--state-dir", str(engine.state_dir))
+    first(lambda: command_line.edged(*words).returncode == 0)
+
+
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_each_plan_to_begin_with_passes_the_check(
     engine: Engine, tmp_path: Path, kind: str
@@ -147,9 +153,7 @@ def test_a_detached_run_is_paused_noted_answered_and_ends(engine: Engine, tmp_pa
     assert "a smell of burning" in edged(engine, "note", run_id, "a smell of burning").stdout
     edged(engine, "answer", run_id, "perhaps", status=ExitStatus.ERROR)
     edged(engine, "answer", run_id, "yes", "--question", "9", status=ExitStatus.ERROR)
-    first(lambda: command_line.edged(
-        "experiment", "answer", run_id, "yes", "--state-dir", str(engine.state_dir)
-    ).returncode == 0)  # fmt: skip
+    answer(engine, run_id, "yes")
     assert "state       completed\n" in edged(engine, "watch", run_id).stdout
 
 
@@ -220,7 +224,7 @@ def test_a_watcher_without_a_terminal_is_told_how_to_answer(engine: Engine, tmp_
         assert said in process.stdout.readline()
         assert said in edged(engine, "pause", run_id).stdout
         edged(engine, "resume", run_id)
-        edged(engine, "answer", run_id, "yes")
+        answer(engine, run_id, "yes")
         assert "completed" in process.stdout.read()
 
 
@@ -257,6 +261,8 @@ def test_a_draft_of_what_was_sent_by_hand_passes_the_check(engine: Engine, tmp_p
     assert "points         3\n" in edged(engine, "check", file).stdout
     shown = edged(engine, "start", file).stdout
     assert "state       completed\n" in shown
+    told = json.loads(edged(engine, "from-history", "--since", since, "--json").stdout)
+    assert (told["plan"], told["ok"], told["points"]) == (text, True, 3)
     only = edged(engine, "from-history", "--since", since, "--unit", "dmm1").stdout
     assert "roles: {dmm1: dmm1}\n" in only
     edged(engine, "from-history", "--since", since, "--unit", "dmm7", status=ExitStatus.USAGE)

@@ -117,10 +117,12 @@ def test_what_a_plan_cannot_say_is_a_comment() -> None:
     bench.send("A", "output_on", channel=1)
     bench.add("A", "", tool="send_scpi", scpi="*CLS\nX: \x1b[2J")
     bench.add("A", "set_voltage", outcome="failed", scpi=":VOLT 99")
+    bench.add("B", "measure_v", tool="start_stream", scpi="")
     bench.send("A", "picture", 900)
     text = bench.text()
     assert "  # send_scpi at psu1: *CLS | X: [2J" in text
     assert "  # execute_command at psu1: :VOLT 99 (failed)" in text
+    assert "  # start_stream at dmm_2: measure_v" in text
     assert "  # here nothing was sent for 15 min" in text
     assert "  - {command: psu1.picture}" in text
 
