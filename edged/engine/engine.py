@@ -264,6 +264,7 @@ class Engine(Core):
             leases=self._leases,
             runs=self._work.runs,
             report=self._work.reports.make,
+            status=self._work.experiments.seen,
             peer=arrivals.peer,
             note=self._record.method,
         )
