@@ -34,7 +34,7 @@ from edged.runs.experiments.view import View
 from edged.runs.experiments.watching import Beside
 from edged.runs.journal import HEARTBEAT_S, clean_up_of, work_of
 from edged.runs.obey import obey
-from edged.runs.ports import RowSink, RunLeases
+from edged.runs.ports import NewPlan, RowSink, RunLeases
 from edged.runs.recordings.checks import UnitVerdict, worst
 from edged.runs.recordings.registry import RunRegistry
 from edged.runs.registry import Registry, RunsOfKind
@@ -76,6 +76,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
     Args:
         leases: gives a run the units that it writes to.
         make_html: makes the report of a run.
+        new_plan: judges how often all steps of a run are sent.
 
     Attributes:
         left: those that a former life of the daemon has left interrupted.
@@ -89,8 +90,10 @@ class Experiments(RunsOfKind[ExperimentRun]):
         recorder: RunRegistry,
         leases: RunLeases,
         make_html: Callable[[str], Awaitable[bytes]],
+        new_plan: NewPlan,
     ) -> None:
         super().__init__(registry)
+        self._new_plan = new_plan
         self._recorder = recorder
         self._leases = leases
         self._make_html = make_html
@@ -121,7 +124,13 @@ class Experiments(RunsOfKind[ExperimentRun]):
             return None, bad.problems
         # What a person has approved is compared as a whole; see ``start``.
         caller = replace(action.caller, approval=None)
-        view = View(bench=self._bench, caller=caller, tool=action.tool, scope=experiment.name)
+        view = View(
+            bench=self._bench,
+            caller=caller,
+            tool=action.tool,
+            scope=experiment.name,
+            plan=self._new_plan(),
+        )
         work = PlanCheck(experiment, view, roles, parameters)
         work.bind()
         await asyncio.to_thread(work.look_through)
@@ -129,6 +138,7 @@ class Experiments(RunsOfKind[ExperimentRun]):
             work.judge(one)
             if number % JUDGED_A_TURN == 0:
                 await asyncio.sleep(0)
+        work.spend()
         checked = work.result()
         if checked is None:
             return None, tuple(work.problems)
