@@ -44,8 +44,10 @@ def junit(path: str) -> Any:
     ]
 
 
-def in_range(text: str) -> validators.InRange:
-    """The validator whose text this is."""
+def validator(text: str) -> validators.ValidatorBase:
+    """The one whose text this is."""
+    if text == str(validators.Equals(True)):
+        return validators.Equals(True)
     parts = text.split(" <= ")
     at = parts.index("x")
     sides = []
@@ -62,7 +64,7 @@ def measurement(told: dict[str, Any]) -> measurements.Measurement:
     if told.get("docstring"):
         made = made.doc(told["docstring"])
     for text in told.get("validators", ()):
-        made = made.with_validator(in_range(text))
+        made = made.with_validator(validator(text))
     if unit := told.get("units"):
         made = made.with_units(units.UnitDescriptor(unit["name"], unit["code"], unit["suffix"]))
         if unit["code"]:

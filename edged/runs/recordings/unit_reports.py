@@ -196,6 +196,8 @@ PHASES: Final[Mapping[UnitVerdict, str]] = {
     UnitVerdict.FAIL: "FAIL",
 }
 """UnitVerdict → the outcome of a phase; that of all others is ERROR."""
+IS_TRUE: Final = "'x' is equal to 'True'"
+"""As openhtf's ``Equals`` writes it."""
 NO_CODE: Final = {"name": "", "docstring": None, "sourcecode": ""}
 
 
@@ -266,7 +268,7 @@ def _measurement(name: str, check: Check) -> dict[str, Any]:
     limits, value = check.limits, check.value
     outcome = MEASURED.get(check.verdict, "UNSET")
     made: dict[str, Any] = {"name": name, "outcome": outcome}
-    if validator := _validator(limits):
+    if validator := IS_TRUE if isinstance(value, bool) else _validator(limits):
         made["validators"] = [validator]
     if limits.unit:
         called, code = UNITS.get(limits.unit, (limits.unit, ""))
