@@ -17,11 +17,16 @@ SHORTEST_H: Final = 0.25
 
 
 def hours_of(checked: Checked) -> float:
-    """How long the run may take; so long last its lease and its approval."""
+    """How long the run may take; so long last its lease and its approval.
+
+    Nobody knows how long a person takes, so the time-outs of a plan that asks one are its bound.
+    """
     given = checked.experiment.at_most_h
     if given is not None:
         return given
-    return min(LONGEST_H, max(SHORTEST_H, 2 * checked.duration.likely / 3600))
+    span = checked.duration
+    seconds = span.most if checked.is_asking else 2 * span.likely
+    return min(LONGEST_H, max(SHORTEST_H, seconds / 3600))
 
 
 def envelope_of(plan_id: str, checked: Checked, instruments: Mapping[str, Instrument]) -> Envelope:
